@@ -1,0 +1,36 @@
+# Two commands do everything: `make demo` and `make test`. Both set up .venv first.
+VENV := .venv
+PYTHON ?= python3.11
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+BENCH_STAMP := $(VENV)/.bench-ready
+
+.PHONY: demo test lint bench clean setup
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $(VENV) $(PYTHON) dev
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@sh scripts/setup.sh $(VENV) $(PYTHON) bench
+	@touch $@
+
+demo: $(STAMP)  ## Replay a conversation into a folder, reopen it, and ask it three questions.
+	@$(BIN)/reverie demo
+
+test: $(STAMP)  ## All tests.
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## Formatting, style, types, layers.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
+	$(BIN)/python -m benchmarks $(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

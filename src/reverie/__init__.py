@@ -1,0 +1,1 @@
+"""Memory for AI agents: open a folder, and remember."""

@@ -1,0 +1,100 @@
+"""What is a change? The edit, the plan of several, and the journal's row of one that was made.
+
+Values and pure functions; applying them is the store's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from reverie.records import Record
+from reverie.turns import SessionState, Turn
+
+Subject = Literal["record", "turn", "session"]
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+
+Value = Record | Turn | SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One proposed change: what was, and what shall be.
+
+    The store makes it only if `before` is still what is there, so two who change the same thing at
+    once can never overwrite one another: the second is told (`Conflict`) and reads again.
+
+    Attributes:
+        before: The value as it was read; None when it shall be new.
+        after: The value as it shall be; None when it shall be gone for good.
+    """
+
+    before: Value | None
+    after: Value | None
+
+    def __post_init__(self) -> None:
+        if self.before is None and self.after is None:
+            raise ValueError("an edit needs a before or an after")
+        if self.before is not None and self.after is not None:
+            if type(self.before) is not type(self.after) or self.before.id != self.after.id:
+                raise ValueError("an edit changes one thing: before and after must have the same type and id")
+
+    @property
+    def value(self) -> Value:
+        """The value it is about: the later one where there are two."""
+        value = self.after if self.after is not None else self.before
+        assert value is not None
+        return value
+
+    @property
+    def subject(self) -> Subject:
+        """Which kind of thing it changes."""
+        return subject_of(self.value)
+
+    @property
+    def id(self) -> str:
+        """The id of what it changes."""
+        return self.value.id
+
+    def inverse(self) -> Edit:
+        """The edit that takes this one back."""
+        return Edit(before=self.after, after=self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRow:
+    """One change that was made.
+
+    Attributes:
+        sequence: Its number in the journal; a later change has a larger one.
+        batch: The number of the first change made in the same transaction.
+        at: When it was made.
+        actor: Who made it, such as `owner`, `agent`, `dream`.
+        reason: Why, in words; may be empty.
+        key: The store's own number of the thing changed, which the search index uses.
+        edit: What was, and what is.
+    """
+
+    sequence: int
+    batch: int
+    at: datetime
+    actor: str
+    reason: str
+    key: int
+    edit: Edit
+
+
+def subject_of(value: Value) -> Subject:
+    """Which kind of thing a value is."""
+    if isinstance(value, Record):
+        return "record"
+    if isinstance(value, Turn):
+        return "turn"
+    return "session"
+
+
+def undo_of(rows: Iterable[JournalRow]) -> list[Edit]:
+    """The edits that take the rows back, the last first."""
+    return [row.edit.inverse() for row in sorted(rows, key=lambda row: -row.sequence)]

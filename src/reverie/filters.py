@@ -1,0 +1,126 @@
+"""Which records or turns does a caller want to see? One value that every store and index understands.
+
+`matches_record` and `matches_turn` say what it means; SQL and index queries must agree with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from reverie import categories, clock
+from reverie.errors import InvalidInput
+from reverie.records import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, one_of
+from reverie.turns import ROLES, Role, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What a search or a list is restricted to. An empty filter lets every live record through.
+
+    Attributes:
+        scopes: Only these scopes; None for all.
+        category: Only this category and those below it, by whole segments.
+        tags: Only what has all of these tags.
+        kinds: Only these kinds; empty for all.
+        layers: Only these layers; empty for all.
+        origins: Only these origins; empty for all.
+        created_after: Only what was created (for turns: said) at this moment or later.
+        created_before: Only what was created (said) before this moment.
+        valid_at: Only what holds at this moment.
+        alive_at: Leave out what has expired by this moment; None to keep expired ones.
+        archived: False for live records, True for archived ones, None for both.
+        pinned: True for pinned records only, False for the others, None for both.
+        sessions: Only turns of these sessions; empty for all.
+        roles: Only turns of these roles; empty for all.
+    """
+
+    scopes: tuple[str, ...] | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    valid_at: datetime | None = None
+    alive_at: datetime | None = None
+    archived: bool | None = False
+    pinned: bool | None = None
+    sessions: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+
+    @property
+    def only_records(self) -> bool:
+        """Whether it asks for something that only records have."""
+        return bool(
+            self.category or self.tags or self.kinds or self.layers or self.origins
+            or self.valid_at or self.archived or self.pinned is not None
+        )  # fmt: skip
+
+    @property
+    def only_turns(self) -> bool:
+        """Whether it asks for something that only turns have."""
+        return bool(self.sessions or self.roles)
+
+
+def checked_filter(wanted: Filter) -> Filter:
+    """The filter itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    for kind in wanted.kinds:
+        one_of(kind, KINDS, name="kind")
+    for layer in wanted.layers:
+        one_of(layer, LAYERS, name="layer")
+    for origin in wanted.origins:
+        one_of(origin, ORIGINS, name="origin")
+    for role in wanted.roles:
+        one_of(role, ROLES, name="role")
+    if wanted.category is not None:
+        categories.valid_category(wanted.category)
+    for name in ("created_after", "created_before", "valid_at", "alive_at"):
+        moment = getattr(wanted, name)
+        if moment is not None:
+            clock.utc(moment, name=name)
+    if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
+        raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
+    return wanted
+
+
+def matches_record(wanted: Filter, record: Record) -> bool:
+    """Whether the record is one that the filter lets through."""
+    return (
+        (wanted.archived is None or record.archived == wanted.archived)
+        and (wanted.scopes is None or record.scope in wanted.scopes)
+        and (wanted.category is None or categories.lies_under(record.category, wanted.category))
+        and all(tag in record.tags for tag in wanted.tags)
+        and (not wanted.kinds or record.kind in wanted.kinds)
+        and (not wanted.layers or record.layer in wanted.layers)
+        and (not wanted.origins or record.origin in wanted.origins)
+        and (wanted.pinned is None or record.pinned == wanted.pinned)
+        and _in_time(wanted, record.created_at)
+        and (wanted.valid_at is None or _holds(record, wanted.valid_at))
+        and (wanted.alive_at is None or record.expires_at is None or record.expires_at > wanted.alive_at)
+        and not wanted.only_turns
+    )
+
+
+def matches_turn(wanted: Filter, turn: Turn) -> bool:
+    """Whether the turn is one that the filter lets through."""
+    return (
+        not wanted.only_records
+        and (wanted.scopes is None or turn.scope in wanted.scopes)
+        and (not wanted.sessions or turn.session in wanted.sessions)
+        and (not wanted.roles or turn.role in wanted.roles)
+        and _in_time(wanted, turn.at)
+    )
+
+
+def _in_time(wanted: Filter, moment: datetime) -> bool:
+    return (wanted.created_after is None or moment >= wanted.created_after) and (
+        wanted.created_before is None or moment < wanted.created_before
+    )
+
+
+def _holds(record: Record, moment: datetime) -> bool:
+    return (record.valid_from is None or record.valid_from <= moment) and (
+        record.valid_to is None or moment < record.valid_to
+    )

@@ -1,0 +1,91 @@
+"""What does search see of a record or a turn? Its packed tokens and the few numbers ranking needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from reverie.records import Record
+from reverie.turns import Turn
+
+Searchable = Literal["record", "turn"]
+SEARCHABLE: tuple[Searchable, ...] = ("record", "turn")
+
+
+class Passage(NamedTuple):
+    """One record or turn as ranking sees it. A named tuple, because a search makes hundreds.
+
+    Attributes:
+        key: The store's own number of it; later ones are larger.
+        terms: Its tokens in order, each wrapped in single spaces: `" rock  music "`, so that counting
+            `" rock "` gives the exact frequency.
+        length: How many tokens these are.
+        thread: The number of its session; None for a record.
+        position: Its place in the session; 0 for a record.
+        speaker: Who said it, lower-case; empty for a record.
+        at: When it was created or said, in seconds since 1970.
+        asks: Whether it is itself a question.
+        dates: The words of its date, packed like `terms`; empty for a record.
+        importance: 0 to 1.
+        confidence: 0 to 1.
+        kind: The record's kind; `turn` for a turn.
+        pinned: Whether it is kept from decay.
+    """
+
+    key: int
+    terms: str
+    length: int
+    thread: int | None = None
+    position: int = 0
+    speaker: str = ""
+    at: float = 0.0
+    asks: bool = False
+    dates: str = ""
+    importance: float = 0.5
+    confidence: float = 0.8
+    kind: str = "fact"
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What the analyser makes of one record or turn, kept beside it by the store.
+
+    Attributes:
+        terms: Its tokens, packed.
+        length: How many tokens these are.
+        speaker: Who said it, lower-case; empty for a record.
+        asks: Whether it is itself a question.
+        dates: The words of its date, packed; empty for a record.
+    """
+
+    terms: str
+    length: int
+    speaker: str = ""
+    asks: bool = False
+    dates: str = ""
+
+
+Analyse = Callable[[Record | Turn], Analysis]
+"""The analyser, handed to a store when it is opened, so that every path of writing uses it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How much there is to search in some scopes.
+
+    Attributes:
+        passages: How many live records, or turns.
+        tokens: How many tokens they have together.
+        speakers: Who speaks in them, lower-case.
+    """
+
+    passages: int
+    tokens: int
+    speakers: frozenset[str] = frozenset()
+
+    @property
+    def mean_length(self) -> float:
+        """Tokens of an average passage; 1 when there is none."""
+        return self.tokens / self.passages if self.passages else 1.0

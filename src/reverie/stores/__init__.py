@@ -1,0 +1,1 @@
+"""Where things are kept. One protocol (`base`), and a file for each store that keeps it."""

@@ -1,0 +1,219 @@
+"""What must a store be able to do? The protocol, and nothing else.
+
+A store keeps records, turns, sessions and working-memory entries, changes them only in transactions,
+and writes a journal row for every change of a record, turn or session in that same transaction. It
+decides nothing: what counts as a duplicate, what is relevant, what is due is settled above it.
+
+Extending: write a class with these methods and run `reverie.testing.store.StoreContract` and
+`reverie.testing.store.StoreMachine` on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from reverie.edits import Edit, JournalRow
+from reverie.entries import Entry
+from reverie.filters import Filter
+from reverie.passages import Measure, Passage, Searchable
+from reverie.records import Record
+from reverie.turns import SessionOverview, SessionState, Turn
+
+Order = Literal["updated", "created"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that `check` found.
+
+    Attributes:
+        what: What is wrong, in words, with the id or table concerned; never content.
+        fix: What to do about it.
+    """
+
+    what: str
+    fix: str
+
+
+class Store(Protocol):
+    """Where everything is kept. Safe to use from several threads; several processes may open one place.
+
+    Every method may raise `StoreUnavailable` (disk full, read-only, locked too long) and, where it reads
+    rows, `StoreCorrupt`. A method that raised has changed nothing.
+    """
+
+    # -- changing ------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        reason: str = "",
+        at: datetime,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+    ) -> list[JournalRow]:
+        """Make all edits, or none, durably, with a journal row for each in the same transaction.
+
+        Args:
+            edits: What to change, in order. Values are taken as checked.
+            actor: Who changes it.
+            reason: Why.
+            at: When; stored in the journal rows.
+            since: If given, refuse when the journal holds a change of a record made by anybody after
+                this sequence number: for decisions that rest on what a search found.
+            cursors: Names and values to set along with it; None removes one. Not journalled.
+
+        Returns:
+            The journal rows, in the order of the edits.
+
+        Raises:
+            Conflict: a `before` is not what is stored, an id is taken, a live record of the same scope
+                and fingerprint exists, a turn's position is taken or leaves a gap, or `since` has passed.
+        """
+        ...
+
+    # -- the account ---------------------------------------------------------------------------------
+
+    def sequence(self) -> int:
+        """The number of the newest journal row; 0 when nothing was ever changed. Cheap: every search asks."""
+        ...
+
+    def journal(
+        self, *, after: int = 0, until: int | None = None, id: str | None = None, limit: int = 1000
+    ) -> list[JournalRow]:
+        """Journal rows in ascending order.
+
+        Args:
+            after: Only rows with a larger sequence number.
+            until: Only rows up to this sequence number.
+            id: Only changes of the thing of this id.
+            limit: At most so many.
+        """
+        ...
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def records(self, wanted: Sequence[str | int]) -> list[Record]:
+        """Records by id (text) or key (number), archived ones too, in the order asked for.
+
+        Unknown ones are left out.
+
+        Raises:
+            StoreCorrupt: a row of them cannot be read; the message names it.
+        """
+        ...
+
+    def record_like(self, scope: str, fingerprint: str) -> Record | None:
+        """The live record of that scope and fingerprint, if there is one."""
+        ...
+
+    def find(
+        self,
+        wanted: Filter,
+        *,
+        order: Order = "updated",
+        containing: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Record]:
+        """Records that the filter lets through, newest first (ties: larger key first).
+
+        A row that cannot be read is skipped with a warning on the `reverie` logger; `check` names it.
+
+        Args:
+            wanted: The restriction.
+            order: By `updated_at` or by `created_at`.
+            containing: Only those whose content has this text, case-insensitively for ASCII.
+            limit: At most so many; None for all.
+            offset: Leave out so many first.
+        """
+        ...
+
+    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
+        """How many records that the filter lets through there are of each category, tag, kind or scope.
+
+        Records without a category are counted under the empty text.
+        """
+        ...
+
+    # -- conversations -------------------------------------------------------------------------------
+
+    def turns(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        session: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Turn]:
+        """Turns by id or key (in the order asked for), or those of a session from position `start` up to,
+        not including, `stop`; a negative `start` counts from the end. An unknown session has none."""
+        ...
+
+    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
+        """Every turn that the filter lets through, newest first, one after the other."""
+        ...
+
+    def session(self, id: str) -> SessionState | None:
+        """What is kept of a session; None if there is no such session."""
+        ...
+
+    def sessions(
+        self, *, scopes: Sequence[str] | None = None, limit: int | None = None
+    ) -> list[SessionOverview]:
+        """Sessions with their number of turns, the latest active first."""
+        ...
+
+    # -- what search needs -----------------------------------------------------------------------------
+
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Live passages by key, in any order; unknown and archived ones are left out.
+
+        Args:
+            subject: Records or turns.
+            keys: Which; for turns, with `around`, also those up to so many positions before and after
+                each of them in the same session, none twice.
+        """
+        ...
+
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        ...
+
+    # -- working memory --------------------------------------------------------------------------------
+
+    def entries(self, namespace: str, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace, by key."""
+        ...
+
+    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
+        """Set an entry, replacing one of the same namespace and key.
+
+        Returns:
+            False when the namespace already has `capacity` live entries of other keys, and so
+            nothing was stored.
+        """
+        ...
+
+    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
+        """Remove entries (None: all of the namespace); returns how many were there."""
+        ...
+
+    # -- housekeeping ----------------------------------------------------------------------------------
+
+    def cursor(self, name: str) -> str | None:
+        """The value of a cursor set by `commit`; None if there is none."""
+        ...
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with what is stored; an empty list when it is sound."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the place. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
+        ...
