@@ -37,9 +37,9 @@ class Edit:
     def __post_init__(self) -> None:
         if self.before is None and self.after is None:
             raise ValueError("an edit needs a before or an after")
-        if self.before is not None and self.after is not None:
-            if type(self.before) is not type(self.after) or self.before.id != self.after.id:
-                raise ValueError("an edit changes one thing: before and after must have the same type and id")
+        both = self.before is not None and self.after is not None
+        if both and _name(self.before) != _name(self.after):
+            raise ValueError("an edit changes one thing: before and after must have the same type and id")
 
     @property
     def value(self) -> Value:
@@ -98,3 +98,7 @@ def subject_of(value: Value) -> Subject:
 def undo_of(rows: Iterable[JournalRow]) -> list[Edit]:
     """The edits that take the rows back, the last first."""
     return [row.edit.inverse() for row in sorted(rows, key=lambda row: -row.sequence)]
+
+
+def _name(value: Value | None) -> tuple[type, str | None]:
+    return type(value), value.id if value is not None else None

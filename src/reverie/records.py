@@ -46,7 +46,6 @@ FIL: tuple[Kind, ...] = ("finding", "insight", "lesson")
 """The three kinds of agentkit's observations."""
 
 _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
-_PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
