@@ -1,1 +1,76 @@
-"""Memory for AI agents: open a folder, and remember."""
+"""Memory for AI agents: open a folder, and remember.
+
+    from reverie import Memory
+
+    memory = Memory.open("~/agent")
+    memory.save("Prefers short answers", category="user-preferences/style")
+    memory.search("how should I answer?")
+
+Importing opens nothing, reads no environment and starts no thread.
+"""
+
+from __future__ import annotations
+
+from reverie.aio import AsyncMemory, AsyncSession
+from reverie.config import Settings
+from reverie.context.pack import Pack
+from reverie.edits import Edit, JournalRow
+from reverie.entries import Entry
+from reverie.errors import (
+    Conflict,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    ReverieError,
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreUnavailable,
+    WorkingMemoryFull,
+)
+from reverie.filters import Filter
+from reverie.memory import Memory, Stats
+from reverie.recall.hits import FIL, Hit, Why
+from reverie.records import Record
+from reverie.saving import Note, Saved
+from reverie.session import Session
+from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
+from reverie.working import WorkingMemory
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FIL",
+    "AsyncMemory",
+    "AsyncSession",
+    "Conflict",
+    "Edit",
+    "Entry",
+    "Filter",
+    "Hit",
+    "InvalidInput",
+    "JournalRow",
+    "Memory",
+    "MissingExtra",
+    "NotFound",
+    "Note",
+    "Pack",
+    "Record",
+    "ReverieError",
+    "Saved",
+    "Session",
+    "SessionOverview",
+    "SessionState",
+    "Settings",
+    "Stats",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreForeign",
+    "StoreUnavailable",
+    "ToolCall",
+    "Turn",
+    "Why",
+    "WorkingMemory",
+    "WorkingMemoryFull",
+    "__version__",
+]

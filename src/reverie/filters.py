@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypedDict
 
 from reverie import categories, clock
 from reverie.errors import InvalidInput
@@ -62,6 +64,99 @@ class Filter:
     def only_turns(self) -> bool:
         """Whether it asks for something that only turns have."""
         return bool(self.sessions or self.roles)
+
+
+class Restrictions(TypedDict, total=False):
+    """What a search for records may be restricted to, as keyword arguments.
+
+    Attributes:
+        category: Only this category and those below it, by whole segments.
+        tags: Only what has all of these tags.
+        kinds: Only these kinds, such as `["decision"]`.
+        layers: Only these layers.
+        origins: Only these origins.
+        scope: Only this scope, or these; None for all.
+        created_after: Only what was created (for turns: said) at this moment or later.
+        created_before: Only what was created (said) before this moment.
+        valid_at: Only what holds at this moment.
+    """
+
+    category: str | None
+    tags: Sequence[str]
+    kinds: Sequence[Kind]
+    layers: Sequence[Layer]
+    origins: Sequence[Origin]
+    scope: str | Sequence[str] | None
+    created_after: datetime | None
+    created_before: datetime | None
+    valid_at: datetime | None
+
+
+class TurnRestrictions(TypedDict, total=False):
+    """What a search for turns may be restricted to, as keyword arguments.
+
+    Attributes:
+        session: Only turns of this session, or these.
+        roles: Only turns of these roles, such as `["user"]`.
+        scope: Only this scope, or these; None for all.
+        created_after: Only what was said at this moment or later.
+        created_before: Only what was said before this moment.
+    """
+
+    session: str | Sequence[str] | None
+    roles: Sequence[Role]
+    scope: str | Sequence[str] | None
+    created_after: datetime | None
+    created_before: datetime | None
+
+
+class AllRestrictions(Restrictions, TurnRestrictions, total=False):
+    """Both of them; one that only records, or only turns, have leaves the others out."""
+
+
+class ListRestrictions(Restrictions, total=False):
+    """What a list of records may be restricted to.
+
+    Attributes:
+        archived: False for live records (the default), True for archived ones, None for both.
+        pinned: True or False for only those that are, or are not; None for both.
+    """
+
+    archived: bool | None
+    pinned: bool | None
+
+
+_SEVERAL = {"tags": "tags", "kinds": "kinds", "layers": "layers", "origins": "origins", "roles": "roles"}
+_ONE_OR_SEVERAL = {"scope": "scopes", "session": "sessions"}
+
+
+def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> Filter:
+    """The filter that keyword arguments ask for, checked.
+
+    Args:
+        options: The arguments, by name.
+        allowed: The typed dictionary that says which there are.
+
+    Raises:
+        InvalidInput: one is not of its form.
+        TypeError: there is no such argument.
+    """
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in allowed.__annotations__:
+            raise TypeError(
+                f"unexpected keyword argument {name!r}; there are {sorted(allowed.__annotations__)}"
+            )
+        if name in _ONE_OR_SEVERAL:
+            if value is not None:
+                values[_ONE_OR_SEVERAL[name]] = (value,) if isinstance(value, str) else tuple(value)
+        elif name in _SEVERAL:
+            if isinstance(value, str):
+                raise InvalidInput(f"{name} is {value!r}: pass a list, such as [{value!r}]")
+            values[name] = tuple(value)
+        else:
+            values[name] = value
+    return checked_filter(Filter(**values))
 
 
 def checked_filter(wanted: Filter) -> Filter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,11 @@ from reverie.turns import Turn
 
 Searchable = Literal["record", "turn"]
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn")
+
+
+def searchable(value: Record | Turn) -> Searchable:
+    """Which of the two a value is."""
+    return "record" if isinstance(value, Record) else "turn"
 
 
 class Passage(NamedTuple):
@@ -25,12 +30,13 @@ class Passage(NamedTuple):
         position: Its place in the session; 0 for a record.
         speaker: Who said it, lower-case; empty for a record.
         at: When it was created or said, in seconds since 1970.
-        asks: Whether it is itself a question.
+        cues: What the analyser noted of its form, such as that it asks something; opaque to stores.
         dates: The words of its date, packed like `terms`; empty for a record.
         importance: 0 to 1.
         confidence: 0 to 1.
         kind: The record's kind; `turn` for a turn.
         pinned: Whether it is kept from decay.
+        expires_at: When it leaves search by itself, in seconds since 1970; None for never.
     """
 
     key: int
@@ -40,12 +46,13 @@ class Passage(NamedTuple):
     position: int = 0
     speaker: str = ""
     at: float = 0.0
-    asks: bool = False
+    cues: str = ""
     dates: str = ""
     importance: float = 0.5
     confidence: float = 0.8
     kind: str = "fact"
     pinned: bool = False
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +63,14 @@ class Analysis:
         terms: Its tokens, packed.
         length: How many tokens these are.
         speaker: Who said it, lower-case; empty for a record.
-        asks: Whether it is itself a question.
+        cues: What it noted of its form, such as that it asks something; opaque to stores.
         dates: The words of its date, packed; empty for a record.
     """
 
     terms: str
     length: int
     speaker: str = ""
-    asks: bool = False
+    cues: str = ""
     dates: str = ""
 
 
@@ -89,3 +96,18 @@ class Measure:
     def mean_length(self) -> float:
         """Tokens of an average passage; 1 when there is none."""
         return self.tokens / self.passages if self.passages else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to look for: words, dates and speakers with their weights.
+
+    Attributes:
+        words: Tokens and weights; a passage needs at least one.
+        dates: Date tokens and weights.
+        speakers: Lower-case names and weights.
+    """
+
+    words: Sequence[tuple[str, float]]
+    dates: Sequence[tuple[str, float]] = ()
+    speakers: Sequence[tuple[str, float]] = ()

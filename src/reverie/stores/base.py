@@ -181,6 +181,20 @@ class Store(Protocol):
         """
         ...
 
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn]]:
+        """Live passages with the values they were made from, by ascending key, for building an index.
+
+        A row that cannot be read is skipped with a warning, as in `find`.
+
+        Args:
+            subject: Records or turns.
+            after: Only those of a larger key.
+            limit: At most so many.
+        """
+        ...
+
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         ...

@@ -1,0 +1,108 @@
+"""What happens in a process of its own: filling an engine, opening it afresh, waiting for another's write.
+
+`python -m benchmarks.child ACTION ENGINE FOLDER SIZE SEED` prints one line of JSON. Peak memory belongs to a
+process, so each engine gets one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.engines import ENGINES, Engine
+from benchmarks.texts import Texts
+
+SERVED = 50
+"""How many questions are answered before memory is looked at."""
+
+PATIENCE = 60.0
+
+
+def build(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Fill an empty engine."""
+    engine = kind(folder)
+    began = time.perf_counter()
+    engine.load(texts.first(size))
+    seconds = time.perf_counter() - began
+    engine.close()
+    return {"load_s": seconds, "load_memory_mb": peak_memory()}
+
+
+def generate(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Make the texts and do nothing with them: how much of every load that is."""
+    began = time.perf_counter()
+    for _ in texts.first(size):
+        pass
+    return {"load_s": time.perf_counter() - began, "load_memory_mb": peak_memory()}
+
+
+def serve(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Open a filled engine, and answer some questions."""
+    if kind.needs:
+        importlib.import_module(kind.needs)
+    began = time.perf_counter()
+    engine = kind(folder)
+    opened = time.perf_counter()
+    engine.search(texts.question(0))
+    first = time.perf_counter()
+    for number in range(1, SERVED):
+        engine.search(texts.question(number * size // SERVED))
+    memory = peak_memory()
+    engine.close()
+    return {"open_ms": (opened - began) * 1000, "first_ms": (first - opened) * 1000, "memory_mb": memory}
+
+
+def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Say `ready`; for each word that comes in, search until it is found, and say when that was."""
+    engine = kind(folder)
+    engine.search(texts.question(0))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        found_at = wait_until_found(engine, line.strip())
+        print(json.dumps(found_at), flush=True)
+    engine.close()
+    return {}
+
+
+def wait_until_found(engine: Engine, word: str) -> float:
+    """Search until the word is found; the moment of that on the clock that all processes share."""
+    deadline = time.monotonic() + PATIENCE
+    while not engine.search(word):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{engine.name}: not found within {PATIENCE:.0f} s of the write")
+        time.sleep(0.0005)
+    return time.monotonic()
+
+
+def peak_memory() -> float:
+    """The most memory this process has used, in MiB.
+
+    Not `getrusage` where it can be helped: on Linux a new process inherits its parent's maximum.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+ACTIONS: dict[str, Callable[[type[Engine], Path, int, Texts], dict[str, float]]] = {
+    action.__name__: action for action in (build, generate, serve, watch)
+}
+
+
+def main() -> None:
+    """Run the action that the command line names."""
+    action, engine, folder, size, seed = sys.argv[1:]
+    found = ACTIONS[action](ENGINES[engine], Path(folder), int(size), Texts(int(seed)))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""How long does it take? All engines on the same texts and questions, taking turns question by question.
+
+Taking turns, because a shared machine is slower at one moment than at another: what disturbs one disturbs
+all.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.child import wait_until_found
+from benchmarks.engines import BARE, REVERIE, Engine, NotOffered, Reverie
+from benchmarks.texts import Text, Texts
+
+Figures = dict[str, float]
+"""One engine's figures at one size, by name; the ending of a name is its unit."""
+
+WARM_UP = 20
+SAVES = 100
+FINDS = 10
+IMPORTS = 9
+SEARCHES = ("search", "scope", "area")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to measure.
+
+    Attributes:
+        engines: Which engines.
+        questions: How many questions.
+        repeat: How often each is asked.
+        seed: Of the texts.
+        folder: Where the engines keep their data.
+        say: Told what is being done.
+    """
+
+    engines: tuple[type[Engine], ...]
+    questions: int
+    repeat: int
+    seed: int
+    folder: Path
+    say: Callable[[str], None]
+
+
+def measured(plan: Plan, size: int) -> dict[str, Figures]:
+    """Every engine's figures with so many texts."""
+    texts = Texts(plan.seed)
+    figures: dict[str, Figures] = {}
+    making = _child("generate", REVERIE, plan.folder, size, plan.seed)["load_s"]
+    kinds = [kind for kind in plan.engines if kind.largest is None or size <= kind.largest]
+    for kind in kinds:
+        plan.say(f"{size:,} texts: loading {kind.name}")
+        folder = plan.folder / f"{kind.name}-{size}"
+        folder.mkdir()
+        found = _child("build", kind.name, folder, size, plan.seed)
+        found["load_s"] = max(found["load_s"] - making, 0.0)
+        found["disk_mb"] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+        if kind.name != BARE:
+            found |= _child("serve", kind.name, folder, size, plan.seed)
+        figures[kind.name] = found
+    engines = {kind.name: kind(plan.folder / f"{kind.name}-{size}") for kind in kinds}
+    try:
+        plan.say(f"{size:,} texts: searching")
+        _merge(figures, searches(engines, texts, size, plan))
+        plan.say(f"{size:,} texts: saving")
+        _merge(figures, saves(engines, texts, size))
+        _merge(figures, finds(engines, texts, size, plan))
+        memory = engines.get(REVERIE)
+        if isinstance(memory, Reverie):
+            plan.say(f"{size:,} texts: context")
+            figures[REVERIE] |= context(memory, texts, size, plan)
+    finally:
+        for engine in engines.values():
+            engine.close()
+    return figures
+
+
+# -- searching ---------------------------------------------------------------------------------------
+
+
+def searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
+    """Milliseconds of a search with no filter, within a scope, and within an area of categories."""
+    numbers = [number * size // plan.questions for number in range(plan.questions)] * plan.repeat
+    times: dict[tuple[str, str], list[float]] = {}
+    # Another order each time: whoever comes after the slowest finds the processor's caches empty.
+    order = random.Random(plan.seed)
+    for turn, number in enumerate(numbers[:WARM_UP] + numbers):
+        text, question = texts.text(number), texts.question(number)
+        filters: dict[str, dict[str, str]] = {
+            "search": {},
+            "scope": {"scope": text.scope},
+            "area": {"area": text.area},
+        }
+        for what, restriction in filters.items():
+            for name in order.sample(list(engines), len(engines)):
+                took = _timed(lambda e=engines[name], q=question, r=restriction: e.search(q, **r))  # type: ignore[misc]
+                if took is not None and turn >= WARM_UP:
+                    times.setdefault((name, what), []).append(took)
+    figures: dict[str, Figures] = {}
+    for (name, what), taken in times.items():
+        figures.setdefault(name, {}).update(_quantiles(what, taken))
+    return figures
+
+
+def _timed(action: Callable[[], object]) -> float | None:
+    """Milliseconds that it takes; None if the engine has no such thing."""
+    began = time.perf_counter()
+    try:
+        action()
+    except NotOffered:
+        return None
+    return (time.perf_counter() - began) * 1000
+
+
+def _quantiles(what: str, times: Sequence[float]) -> Figures:
+    if len(times) < 2:
+        return {f"{what}_p50_ms": times[0], f"{what}_p95_ms": times[0]}
+    cuts = statistics.quantiles(times, n=20, method="inclusive")
+    return {f"{what}_p50_ms": cuts[9], f"{what}_p95_ms": cuts[18]}
+
+
+# -- saving ------------------------------------------------------------------------------------------
+
+
+def saves(engines: dict[str, Engine], texts: Texts, size: int) -> dict[str, Figures]:
+    """Milliseconds of a durable save of one text."""
+    times: dict[str, list[float]] = {}
+    order = random.Random(size)
+    for turn in range(min(SAVES, size)):
+        text = texts.text(size + turn)
+        for name in order.sample(list(engines), len(engines)):
+            took = _timed(lambda e=engines[name], t=text: e.save(t))  # type: ignore[misc]
+            if took is not None:
+                times.setdefault(name, []).append(took)
+    return {name: _quantiles("save", taken) for name, taken in times.items()}
+
+
+def finds(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
+    """Milliseconds from the beginning of a save until a search finds it, here and in another process."""
+    figures: dict[str, Figures] = {}
+    for name, engine in engines.items():
+        try:
+            here = [_found_here(engine, _with_word(texts, size + SAVES + n)) for n in range(FINDS)]
+        except NotOffered:
+            continue
+        folder = plan.folder / f"{name}-{size}"
+        there = _found_elsewhere(
+            engine, folder, [_with_word(texts, size + SAVES + FINDS + n) for n in range(FINDS)]
+        )
+        figures[name] = {"found_ms": statistics.median(here), "found_elsewhere_ms": statistics.median(there)}
+    return figures
+
+
+def _with_word(texts: Texts, number: int) -> tuple[Text, str]:
+    """A text with a word that no other has."""
+    text = texts.text(number)
+    word = "qz" + "".join(chr(ord("a") + int(digit)) for digit in str(number)) + "x"
+    return text._replace(content=f"{text.content} {word}"), word
+
+
+def _found_here(engine: Engine, case: tuple[Text, str]) -> float:
+    text, word = case
+    began = time.monotonic()
+    engine.save(text)
+    return (wait_until_found(engine, word) - began) * 1000
+
+
+def _found_elsewhere(engine: Engine, folder: Path, cases: Sequence[tuple[Text, str]]) -> list[float]:
+    command = [sys.executable, "-m", "benchmarks.child", "watch", engine.name, str(folder), "1", "1"]
+    times = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdin is not None
+        assert watcher.stdout is not None
+        if watcher.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"{engine.name}: a second process could not open {folder}")
+        for text, word in cases:
+            watcher.stdin.write(f"{word}\n")
+            watcher.stdin.flush()
+            time.sleep(0.02)  # so that it is searching when the save begins
+            began = time.monotonic()
+            engine.save(text)
+            times.append((float(watcher.stdout.readline()) - began) * 1000)
+        watcher.stdin.close()
+        watcher.wait(timeout=60)
+    return times
+
+
+# -- what only Reverie has ---------------------------------------------------------------------------
+
+
+def context(engine: Reverie, texts: Texts, size: int, plan: Plan) -> Figures:
+    """Milliseconds of `Session.context()` beside those of a search, with a tenth as many turns as records."""
+    turns, chats = max(size // 10, 10), max(size // 1000, 1)
+    for chat in range(chats):
+        engine.memory.session(f"chat:{chat}").add_many(
+            {"role": "assistant" if number % 2 else "user", "content": texts.text(2 * size + number).content}
+            for number in range(chat, turns, chats)
+        )
+    packing: list[float] = []
+    searching: list[float] = []
+    for turn in range(WARM_UP + plan.questions * plan.repeat):
+        question = texts.question(turn * size // plan.questions % size)
+        session = engine.memory.session(f"chat:{turn % chats}")
+        packed = _timed(lambda s=session, q=question: s.context(q))  # type: ignore[misc]
+        searched = _timed(lambda q=question: engine.search(q))  # type: ignore[misc]
+        if turn >= WARM_UP and packed is not None and searched is not None:
+            packing.append(packed)
+            searching.append(searched)
+    return {"turns": turns} | _quantiles("context", packing) | _quantiles("beside_context", searching)
+
+
+def imports() -> Figures:
+    """Milliseconds of a new interpreter that imports Reverie, and of one that does nothing; taking turns."""
+    times: dict[str, list[float]] = {"import reverie": [], "pass": []}
+    for _ in range(IMPORTS):
+        for code, taken in times.items():
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            taken.append((time.perf_counter() - began) * 1000)
+    whole, bare = (statistics.median(taken) for taken in times.values())
+    return {"import_ms": whole - bare, "interpreter_ms": bare}
+
+
+# -- processes ---------------------------------------------------------------------------------------
+
+
+def _child(action: str, engine: str, folder: Path, size: int, seed: int) -> Figures:
+    """What an action in a process of its own found."""
+    command = [sys.executable, "-m", "benchmarks.child", action, engine, str(folder), str(size), str(seed)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: Figures = json.loads(done.stdout)
+    return found
+
+
+def _merge(figures: dict[str, Figures], more: dict[str, Figures]) -> None:
+    for name, found in more.items():
+        figures[name] |= found

@@ -1,0 +1,304 @@
+"""What came of it, and was it good enough? Tables, targets, a plot; as Markdown, JSON and PNG."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import BARE, FTS5, REVERIE, TANTIVY
+from benchmarks.measure import Figures
+
+Sizes = dict[int, dict[str, Figures]]
+
+TITLES = {
+    "reverie": "Reverie",
+    "fts5": "SQLite FTS5",
+    "tantivy": "raw tantivy",
+    "bm25s": "bm25s",
+    "rank_bm25": "rank_bm25",
+    "bare": "bare SQLite insert",
+}
+COLUMNS = {
+    "load_s": "load, s",
+    "search_p50_ms": "search p50",
+    "search_p95_ms": "p95",
+    "scope_p50_ms": "in a scope (1 %) p50",
+    "scope_p95_ms": "p95",
+    "area_p50_ms": "in a category p50",
+    "area_p95_ms": "p95",
+    "save_p50_ms": "save p50",
+    "save_p95_ms": "p95",
+    "found_ms": "save to found",
+    "found_elsewhere_ms": "found by another process",
+    "open_ms": "open",
+    "first_ms": "first search",
+    "load_memory_mb": "memory loading, MiB",
+    "memory_mb": "memory searching, MiB",
+    "disk_mb": "disk, MiB",
+}
+_PACKAGES = ("reverie", "tantivy", "bm25s", "rank-bm25", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What one run measured.
+
+    Attributes:
+        sizes: Figures by number of texts, engine and name.
+        imports: Of importing Reverie.
+        absent: Engines that took no part, and why.
+        settings: What the run was asked for.
+    """
+
+    sizes: Sizes
+    imports: Figures
+    absent: dict[str, str]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Something Reverie promises.
+
+    Attributes:
+        what: In words.
+        measured: The figure it is about; None where this run did not measure it.
+        limit: What it may be at most.
+        unit: Behind the figure.
+    """
+
+    what: str
+    measured: float | None
+    limit: float
+    unit: str = "x"
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `missed` or `not run`."""
+        if self.measured is None:
+            return "not run"
+        return "met" if self.measured <= self.limit else "missed"
+
+
+def targets(results: Results) -> list[Target]:
+    """What is promised, beside what was measured; where no size is named, at the largest one measured."""
+    largest = max(results.sizes)
+    found = []
+    for size, peer, limit in ((100_000, FTS5, 1 / 15), (100_000, TANTIVY, 6.0), (1_000_000, TANTIVY, 4.0)):
+        found.append(
+            Target(
+                what=f"search p50 beside {TITLES[peer]}, {size:,} texts",
+                measured=_ratio(results.sizes.get(size), "search_p50_ms", peer),
+                limit=limit,
+            )
+        )
+    figures = results.sizes[largest]
+    own = figures.get(REVERIE, {})
+    packing, searching = own.get("context_p50_ms"), own.get("beside_context_p50_ms")
+    return [
+        *found,
+        Target(
+            what=f"save p50 beside a bare insert, {largest:,} texts",
+            measured=_ratio(figures, "save_p50_ms", BARE),
+            limit=2.0,
+        ),
+        Target(
+            what=f"context() p50 beside one search, {largest:,} records and {own.get('turns', 0):,.0f} turns",
+            measured=packing / searching if packing is not None and searching else None,
+            limit=4.0,
+        ),
+        Target(what=f"opening, {largest:,} texts", measured=own.get("open_ms"), limit=150.0, unit="ms"),
+        Target(what="import reverie", measured=results.imports.get("import_ms"), limit=150.0, unit="ms"),
+    ]
+
+
+def _ratio(figures: dict[str, Figures] | None, name: str, peer: str) -> float | None:
+    """Reverie's figure as a multiple of a peer's."""
+    mine = (figures or {}).get(REVERIE, {}).get(name)
+    theirs = (figures or {}).get(peer, {}).get(name)
+    return mine / theirs if mine is not None and theirs else None
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def write(results: Results, folder: Path) -> list[Path]:
+    """Write RESULTS.md, results.json and, if matplotlib is there, results.png; returns what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document, data, plot = folder / "RESULTS.md", folder / "results.json", folder / "results.png"
+    data.write_text(json.dumps(as_json(results), indent=1) + "\n", encoding="utf-8")
+    plotted = importlib.util.find_spec("matplotlib") is not None
+    if plotted:
+        draw(results.sizes, plot)
+    picture = ["", "![Search time by number of texts](results.png)"] if plotted else []
+    document.write_text("\n".join([*markdown(results), *picture]) + "\n", encoding="utf-8")
+    return [document, data, *([plot] if plotted else [])]
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    """The results as JSON has them."""
+    return {
+        "machine": machine(),
+        "settings": results.settings,
+        "sizes": {str(size): figures for size, figures in results.sizes.items()},
+        "imports": results.imports,
+        "absent": results.absent,
+        "targets": [
+            {"what": t.what, "measured": t.measured, "limit": t.limit, "unit": t.unit, "verdict": t.verdict}
+            for t in targets(results)
+        ],
+    }
+
+
+def machine() -> dict[str, str]:
+    """What the figures were taken on."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(cores),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        **versions,
+    }
+
+
+def markdown(results: Results) -> Iterator[str]:
+    """The lines of RESULTS.md."""
+    yield "# Speed"
+    yield ""
+    yield ", ".join(f"{name} {value}" for name, value in machine().items()) + "."
+    yield ""
+    yield (
+        "Times are milliseconds where nothing else is said. All engines hold the same texts and take turns "
+        f"at {results.settings['questions']} questions; a search returns the texts of the eight best. "
+        "How texts and questions are made: `benchmarks/texts.py`; what each engine does: "
+        "`benchmarks/engines.py`. Loading is without the time it takes to make the texts."
+    )
+    yield ""
+    yield "## Targets"
+    yield ""
+    yield from _table(
+        ["target", "measured", "at most", ""], (_target_row(target) for target in targets(results))
+    )
+    for size, figures in results.sizes.items():
+        yield ""
+        yield f"## {size:,} texts"
+        yield ""
+        names = list(figures)
+        yield from _table(
+            ["", *(TITLES[name] for name in names)],
+            (
+                [title, *(_number(figures[name].get(column)) for name in names)]
+                for column, title in _titled_columns()
+            ),
+        )
+        own = figures.get(REVERIE, {})
+        if "context_p50_ms" in own:
+            yield ""
+            yield (
+                f"`Session.context()` with {own['turns']:,.0f} turns beside: "
+                f"p50 {_number(own['context_p50_ms'])}, p95 {_number(own['context_p95_ms'])}; "
+                f"a search then: p50 {_number(own['beside_context_p50_ms'])}."
+            )
+        yield ""
+        yield from _ratios(figures)
+    yield ""
+    yield (
+        f"`import reverie`: {_number(results.imports['import_ms'])} ms more than the "
+        f"{_number(results.imports['interpreter_ms'])} ms of an interpreter that does nothing."
+    )
+    for name, why in results.absent.items():
+        yield ""
+        yield f"{TITLES.get(name, name)}: {why}."
+
+
+def _titled_columns() -> Iterator[tuple[str, str]]:
+    before = ""
+    for column, title in COLUMNS.items():
+        yield column, f"{before} p95" if title == "p95" else title
+        before = title.removesuffix(" p50")
+
+
+def _target_row(target: Target) -> list[str]:
+    measured = "-" if target.measured is None else f"{_number(target.measured)} {target.unit}"
+    return [target.what, measured, f"{_number(target.limit)} {target.unit}", target.verdict]
+
+
+def _ratios(figures: dict[str, Figures]) -> Iterator[str]:
+    """Reverie beside every peer, in words."""
+    for peer in figures:
+        ratio = _ratio(figures, "search_p50_ms", peer)
+        if peer == REVERIE or ratio is None:
+            continue
+        words = f"{1 / ratio:.1f} times as fast as" if ratio < 1 else f"{ratio:.1f} times the time of"
+        yield f"* Search: {words} {TITLES[peer]}."
+
+
+def _table(heading: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(heading) + " |"
+    yield "|" + "|".join(" --- " if n == 0 else " ---: " for n in range(len(heading))) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def _number(value: float | None) -> str:
+    """Three digits that matter."""
+    if value is None:
+        return "-"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def draw(sizes: Sizes, file: Path) -> None:
+    """The time of a search over the number of texts, one line an engine, both axes logarithmic."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    names = [name for name in TITLES if any("search_p50_ms" in f.get(name, {}) for f in sizes.values())]
+    for name in names:
+        points = [(size, f[name]) for size, f in sorted(sizes.items()) if "search_p50_ms" in f.get(name, {})]
+        places = [size for size, _ in points]
+        line = axes.plot(
+            places,
+            [found["search_p50_ms"] for _, found in points],
+            marker="o",
+            linewidth=2.5 if name == REVERIE else 1.2,
+            label=f"{TITLES[name]}{_beside(points[-1][0], sizes, name)}",
+        )
+        axes.fill_between(
+            places,
+            [found["search_p50_ms"] for _, found in points],
+            [found["search_p95_ms"] for _, found in points],
+            alpha=0.12,
+            color=line[0].get_color(),
+        )
+    axes.set(xscale="log", yscale="log", xlabel="texts", ylabel="milliseconds a search, p50 to p95")
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(file, dpi=150)
+    pyplot.close(figure)
+
+
+def _beside(size: int, sizes: Sizes, name: str) -> str:
+    ratio = _ratio(sizes[size], "search_p50_ms", name)
+    if name == REVERIE or not ratio:
+        return ""
+    return f" ({1 / ratio:.2g} times Reverie's time at {size:,})"

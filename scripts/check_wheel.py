@@ -1,0 +1,40 @@
+"""Does the wheel that was just built work by itself? Installs it into a new environment and runs the demo.
+
+Usage: python scripts/check_wheel.py DIST_FOLDER
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+
+def main(dist: Path) -> int:
+    """Install the newest wheel in `dist` and use it from another folder; returns an exit code."""
+    wheel = max(dist.glob("reverie-*.whl"), key=lambda file: file.stat().st_mtime).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(Path(folder) / "venv", with_pip=True)
+        binaries = Path(folder) / "venv" / "bin"
+        install = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, wheel], check=True, cwd=folder)
+        memory = Path(folder) / "memory"
+        for command in (
+            ["demo", "--folder", memory],
+            ["recall", "how should I answer?", "--folder", memory],
+            ["check", "--folder", memory],
+        ):
+            done = subprocess.run(
+                [binaries / "reverie", *command], cwd=folder, capture_output=True, text=True, check=False
+            )
+            if done.returncode not in (0, 1) or "Traceback" in done.stderr:
+                sys.stderr.write(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+                return 1
+    sys.stdout.write(f"{wheel.name}: installed alone, demo, recall and check ran\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,177 @@
+"""The same memory for asyncio: every method of `Memory` and `Session`, run on a worker thread.
+
+There is no second implementation: `_on_thread` takes the synchronous method and gives back an
+asynchronous one with the same parameters, result and docstring. (A read of the store takes some
+microseconds; an asynchronous core used from synchronous code would cost twenty times that.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from reverie import clock as clocks
+from reverie import ids
+from reverie.clock import Clock
+from reverie.config import Settings
+from reverie.ids import NewId
+from reverie.memory import Memory
+from reverie.session import Session
+from reverie.turns import SessionState
+from reverie.working import WorkingMemory
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Sync = TypeVar("_Sync")
+_SyncCovariant = TypeVar("_SyncCovariant", covariant=True)
+
+
+class _Wraps(Protocol[_SyncCovariant]):
+    """An asynchronous object that holds its synchronous one."""
+
+    @property
+    def sync(self) -> _SyncCovariant:
+        """The synchronous object."""
+        ...
+
+
+def _on_thread(
+    method: Callable[Concatenate[_Sync, _P], _R],
+) -> Callable[Concatenate[_Wraps[_Sync], _P], Awaitable[_R]]:
+    """`method` as an asynchronous one that runs on a worker thread."""
+
+    @functools.wraps(method)
+    async def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await asyncio.to_thread(method, self.sync, *args, **kwargs)
+
+    return run
+
+
+class AsyncWorkingMemory:
+    """`WorkingMemory`, asynchronous."""
+
+    def __init__(self, sync: WorkingMemory) -> None:
+        self.sync = sync
+
+    set = _on_thread(WorkingMemory.set)
+    get = _on_thread(WorkingMemory.get)
+    entry = _on_thread(WorkingMemory.entry)
+    list = _on_thread(WorkingMemory.list)
+    search = _on_thread(WorkingMemory.search)
+    delete = _on_thread(WorkingMemory.delete)
+    clear = _on_thread(WorkingMemory.clear)
+    inventory = _on_thread(WorkingMemory.inventory)
+
+
+class AsyncSession:
+    """`Session`, asynchronous. `working` is an `AsyncWorkingMemory`; what only reads memory stays plain."""
+
+    def __init__(self, sync: Session) -> None:
+        self.sync = sync
+        self.working = AsyncWorkingMemory(sync.working)
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.sync.id
+
+    add = _on_thread(Session.add)
+    add_many = _on_thread(Session.add_many)
+    turns = _on_thread(Session.turns)
+    replay = _on_thread(Session.replay)
+    context = _on_thread(Session.context)
+    search = _on_thread(Session.search)
+    new = _on_thread(Session.new)
+    pause = _on_thread(Session.pause)
+    resume = _on_thread(Session.resume)
+    terminate = _on_thread(Session.terminate)
+    set_metadata = _on_thread(Session.set_metadata)
+
+    async def state(self) -> SessionState:
+        """What is kept of the session beside its turns."""
+        return await asyncio.to_thread(lambda: self.sync.state)
+
+
+class AsyncMemory:
+    """`Memory`, asynchronous: `memory = await AsyncMemory.open("~/agent")`, or `async with`."""
+
+    def __init__(self, sync: Memory) -> None:
+        self.sync = sync
+        self.scratchpad = AsyncWorkingMemory(sync.scratchpad)
+
+    @property
+    def path(self) -> Path | None:
+        """The folder; None in memory."""
+        return self.sync.path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.sync.settings
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock = clocks.utc_now,
+        new_id: NewId = ids.new_id,
+        actor: str = "owner",
+        create: bool = True,
+    ) -> AsyncMemory:
+        memory = await asyncio.to_thread(
+            Memory.open, path, settings=settings, clock=clock, new_id=new_id, actor=actor, create=create
+        )
+        return cls(memory)
+
+    open.__func__.__doc__ = Memory.open.__doc__  # type: ignore[attr-defined]
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def session(self, id: str, *, scope: str = "") -> AsyncSession:
+        return AsyncSession(await asyncio.to_thread(self.sync.session, id, scope=scope))
+
+    session.__doc__ = Memory.session.__doc__
+
+    close = _on_thread(Memory.close)
+    save = _on_thread(Memory.save)
+    save_many = _on_thread(Memory.save_many)
+    remember_fil = _on_thread(Memory.remember_fil)
+    get = _on_thread(Memory.get)
+    get_turn = _on_thread(Memory.get_turn)
+    records = _on_thread(Memory.records)
+    categories = _on_thread(Memory.categories)
+    tags = _on_thread(Memory.tags)
+    search = _on_thread(Memory.search)
+    search_turns = _on_thread(Memory.search_turns)
+    recall = _on_thread(Memory.recall)
+    recall_fil = _on_thread(Memory.recall_fil)
+    recall_by_category = _on_thread(Memory.recall_by_category)
+    update = _on_thread(Memory.update)
+    archive = _on_thread(Memory.archive)
+    restore = _on_thread(Memory.restore)
+    delete = _on_thread(Memory.delete)
+    pin = _on_thread(Memory.pin)
+    unpin = _on_thread(Memory.unpin)
+    purge = _on_thread(Memory.purge)
+    sessions = _on_thread(Memory.sessions)
+    turns = _on_thread(Memory.turns)
+    delete_session = _on_thread(Memory.delete_session)
+    history = _on_thread(Memory.history)
+    stats = _on_thread(Memory.stats)
+    check = _on_thread(Memory.check)

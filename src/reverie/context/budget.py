@@ -1,0 +1,139 @@
+"""How much of what was found goes into the prompt? Two budgets in tokens, and a limit for each layer.
+
+Chooses among lines that are already rendered; renders nothing. All counts are estimates
+(`reverie.tokens`): a quarter of the characters, and for one recalled item `max(20, chars / 4 + 8)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from reverie import tokens
+from reverie.errors import InvalidInput
+
+Verdict = Literal["selected", "over the layer's limit", "over the budget"]
+
+ABOVE_SOFT = 0.85
+"""The score from which an item may go above the soft budget (golemcore)."""
+
+_SEPARATOR = 1  # token, for the blank line between sections
+
+_LAYER_LIMITS: Mapping[str, int] = MappingProxyType({"episodic": 8, "semantic": 6, "procedural": 4})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the system part of a prompt may cost.
+
+    Attributes:
+        soft_tokens: What is recalled stays within this, except for scores of .85 and more; default 1,800.
+        hard_tokens: Nothing whatsoever goes above this, headers, profile and inventory included;
+            default 3,500. At least `soft_tokens`.
+        layer_limits: The most recalled items of each layer (golemcore's top-k): episodic 8, semantic 6,
+            procedural 4. A layer not named has no limit.
+        working: Lines of the working-memory inventory that are sure of their place before anything is
+            recalled; the others take what is left. Default 6.
+    """
+
+    soft_tokens: int = 1_800
+    hard_tokens: int = 3_500
+    layer_limits: Mapping[str, int] = field(default_factory=lambda: _LAYER_LIMITS)
+    working: int = 6
+
+    def __post_init__(self) -> None:
+        for name in ("soft_tokens", "hard_tokens", "working"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
+        if self.soft_tokens > self.hard_tokens:
+            raise InvalidInput(
+                f"soft_tokens is {self.soft_tokens} and hard_tokens {self.hard_tokens}: "
+                "the soft budget is at most the hard one"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One candidate for the recalled section.
+
+    Attributes:
+        line: As it would stand in the prompt.
+        score: 0 to 1.
+        layer: Whose limit it counts against.
+        header: The header it stands under, paid for by the first item there.
+    """
+
+    line: str
+    score: float
+    layer: str
+    header: str
+
+
+def choose(items: Sequence[Item], budget: Budget, *, room: int) -> tuple[list[Verdict], int]:
+    """Which items go in, in the order given, and what they cost with their headers.
+
+    An item that does not fit is passed over, and a later, shorter one may still fit.
+
+    Args:
+        items: The best first.
+        budget: Soft budget and layer limits.
+        room: Tokens left under the hard budget.
+    """
+    verdicts: list[Verdict] = []
+    taken: dict[str, int] = {}
+    headers: set[str] = set()
+    used = 0
+    for item in items:
+        if taken.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
+            verdicts.append("over the layer's limit")
+            continue
+        cost = tokens.item_cost(item.line)
+        if item.header not in headers:
+            cost += section_cost(item.header)
+        may_use = room if item.score >= ABOVE_SOFT else min(room, budget.soft_tokens)
+        if used + cost > may_use:
+            verdicts.append("over the budget")
+            continue
+        used += cost
+        headers.add(item.header)
+        taken[item.layer] = taken.get(item.layer, 0) + 1
+        verdicts.append("selected")
+    return verdicts, used
+
+
+def section_cost(text: str) -> int:
+    """Tokens that a text costs as a section of its own, with the blank line before it; nothing if empty."""
+    return tokens.estimate(text) + _SEPARATOR if text else 0
+
+
+def cut_section(text: str, room: int) -> str:
+    """`text` if it costs no more than `room` tokens as a section, else its beginning and how much was cut."""
+    if section_cost(text) <= room:
+        return text
+    remark = f"\n… [cut: the rest of {len(text):,} characters does not fit the token budget]"
+    kept = (room - _SEPARATOR) * 4 - len(remark)
+    return text[:kept].rstrip() + remark if kept >= 40 else ""
+
+
+def fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
+    """How many of the lines fit under the header into `room` tokens, with a remark if some are left out."""
+    if not lines:
+        return 0
+    if section_cost("\n".join([header, *lines])) <= room:
+        return len(lines)
+    fit = 0
+    text = f"{header}\n{left_out(len(lines))}"
+    for count, line in enumerate(lines, start=1):
+        text += f"\n{line}"
+        if section_cost(text) > room:
+            break
+        fit = count
+    return fit
+
+
+def left_out(count: int) -> str:
+    """The last line of an inventory that is not complete."""
+    return f"- … and {count} more: list_working_memory shows them"

@@ -1,0 +1,477 @@
+"""What goes into the prompt this turn, and why? The pack: a system text, messages, and how they were chosen.
+
+The text has five sections in a fixed order. The first three seldom change and come first, byte for byte the
+same from turn to turn, so that a provider's prompt cache holds: the profile, the pages, the summary of older
+turns. Then what is recalled for this message, then the inventory of working memory. Their tokens together
+never exceed the hard budget. The replayed turns are messages of their own; they are limited by their number,
+not by this budget, and their tokens are reported apart.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from reverie import tokens
+from reverie.context import budget as budgets
+from reverie.context import render
+from reverie.context.budget import Budget, Item
+from reverie.context.delta import Shown
+from reverie.context.trimming import Replay, chat_messages
+from reverie.entries import Entry
+from reverie.recall.hits import Hit, Why
+from reverie.records import Record
+from reverie.turns import Turn
+
+SectionName = Literal["profile", "pages", "summary", "recalled", "working"]
+Verdict = Literal[
+    "selected",
+    "twice",
+    "untrusted",
+    "in the replayed turns",
+    "already shown",
+    "over the layer's limit",
+    "over the budget",
+]
+
+_STABLE: tuple[SectionName, ...] = ("profile", "pages", "summary")
+_LONGEST_EXCERPT = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The texts that seldom change, read by the caller.
+
+    Attributes:
+        profile: `soul.md`, `directives.md` and `style.md`, those that there are, in this order.
+        pages: What stands in every prompt: the text of `MEMORY.md` and of pinned records, with headers.
+        summary: What stands for the turns before the window; empty for nothing.
+    """
+
+    profile: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One part of the pack's text.
+
+    Attributes:
+        name: `profile`, `pages`, `summary`, `recalled` or `working`.
+        text: As it stands in the prompt; never empty.
+        tokens: What it is counted as; at least the estimate of its text.
+    """
+
+    name: SectionName
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What became of one candidate.
+
+    Attributes:
+        hit: The candidate.
+        verdict: `selected`, or why it was left out.
+        line: As it stands, or would stand, in the prompt.
+        tokens: What the line costs.
+        recent: Whether it stands here for being recent, because nothing was found on the first turn.
+        shown_at: The position of the replayed turn for which it was already shown; None otherwise.
+    """
+
+    hit: Hit
+    verdict: Verdict
+    line: str
+    tokens: int
+    recent: bool = False
+    shown_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """The pack in numbers.
+
+    Attributes:
+        candidates: How many were found.
+        selected: How many of them went in.
+        already_shown: Left out because this session has been shown them and still replays that turn.
+        replayed: Left out because they are themselves replayed.
+        untrusted: Left out because a tool, the web or an import said them.
+        over_layer_limit: Left out because their layer had its share.
+        over_budget: Left out because they did not fit the tokens.
+        tokens: What each section costs.
+        soft_tokens: The soft budget.
+        hard_tokens: The hard budget.
+        replayed_messages: How many messages are replayed.
+        replayed_tokens: What they cost; not part of the budget.
+        cut: Sections of which something did not fit.
+        entries_left_out: Lines of the inventory that did not fit.
+        orphan_results: Ids of tools' turns that are not replayed because their call is not.
+        unanswered_calls: Calls that had no result stored.
+    """
+
+    candidates: int
+    selected: int
+    already_shown: int
+    replayed: int
+    untrusted: int
+    over_layer_limit: int
+    over_budget: int
+    tokens: Mapping[str, int]
+    soft_tokens: int
+    hard_tokens: int
+    replayed_messages: int
+    replayed_tokens: int
+    cut: tuple[str, ...]
+    entries_left_out: int
+    orphan_results: tuple[str, ...]
+    unanswered_calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """What goes into the prompt this turn, and the account of how it was chosen.
+
+    Attributes:
+        query: What was searched for; empty when nothing was.
+        sections: The parts of the text, in order; empty ones are not there.
+        choices: Every candidate and what became of it, best first.
+        replay: The replayed turns as messages.
+        budget: The budgets it was made under.
+        cut: Sections of which something did not fit, also those of which nothing did.
+        entries_left_out: Lines of the inventory that did not fit.
+    """
+
+    query: str
+    sections: tuple[Section, ...]
+    choices: tuple[Choice, ...]
+    replay: Replay
+    budget: Budget
+    cut: tuple[SectionName, ...] = ()
+    entries_left_out: int = 0
+
+    @property
+    def text(self) -> str:
+        """The system part of the prompt; empty when there is nothing to say."""
+        return "\n\n".join(section.text for section in self.sections)
+
+    @property
+    def stable_text(self) -> str:
+        """The beginning of `text` that seldom changes: where a provider's prompt cache can end."""
+        return "\n\n".join(section.text for section in self.sections if section.name in _STABLE)
+
+    @property
+    def changing_text(self) -> str:
+        """The rest of `text`: what was recalled for this message, and the inventory of working memory."""
+        return "\n\n".join(section.text for section in self.sections if section.name not in _STABLE)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The replayed turns for a chat API, a new list each time; the system text is not among them."""
+        return copy.deepcopy(self.replay.messages)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was recalled and went in, in the order of the candidates."""
+        return [choice.hit for choice in self.choices if choice.verdict == "selected"]
+
+    @property
+    def tokens(self) -> int:
+        """What `text` is counted as: at least its estimate, at most `hard_tokens`."""
+        return sum(section.tokens for section in self.sections)
+
+    @property
+    def soft_tokens(self) -> int:
+        """The soft budget."""
+        return self.budget.soft_tokens
+
+    @property
+    def hard_tokens(self) -> int:
+        """The hard budget."""
+        return self.budget.hard_tokens
+
+    @property
+    def replayed_tokens(self) -> int:
+        """What `messages` cost, estimated; not part of the budget."""
+        return self.replay.tokens
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """The pack in numbers."""
+        count = Counter(choice.verdict for choice in self.choices)
+        return Diagnostics(
+            candidates=len(self.choices),
+            selected=count["selected"],
+            already_shown=count["already shown"],
+            replayed=count["in the replayed turns"],
+            untrusted=count["untrusted"],
+            over_layer_limit=count["over the layer's limit"],
+            over_budget=count["over the budget"],
+            tokens={section.name: section.tokens for section in self.sections},
+            soft_tokens=self.soft_tokens,
+            hard_tokens=self.hard_tokens,
+            replayed_messages=len(self.replay.messages),
+            replayed_tokens=self.replay.tokens,
+            cut=self.cut,
+            entries_left_out=self.entries_left_out,
+            orphan_results=self.replay.orphans,
+            unanswered_calls=self.replay.unanswered,
+        )
+
+    def explain(self) -> str:
+        """For a person to read: the budgets, and for every candidate why it went in or was left out."""
+        parts = ", ".join(f"{section.name} {section.tokens:,}" for section in self.sections)
+        lines = [
+            f"Asked: {_excerpt(self.query) or '(nothing)'}",
+            f"Memory: {self.tokens:,} of {self.hard_tokens:,} tokens (soft budget {self.soft_tokens:,})"
+            + (f": {parts}" if parts else ""),
+            f"Replayed: {len(self.replay.messages):,} messages, about {self.replay.tokens:,} tokens, "
+            "outside that budget",
+            *self._remarks(),
+        ]
+        for title, selected in (("Selected", True), ("Left out", False)):
+            chosen = [c for c in self.choices if (c.verdict == "selected") is selected]
+            lines += ["", f"{title}: {len(chosen)}"]
+            for choice in chosen:
+                lines += _account(choice)
+        return "\n".join(lines) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pack as JSON has it."""
+        numbers = self.diagnostics
+        return {
+            "query": self.query,
+            "text": self.text,
+            "stable_text": self.stable_text,
+            "messages": self.messages,
+            "tokens": self.tokens,
+            "soft_tokens": self.soft_tokens,
+            "hard_tokens": self.hard_tokens,
+            "replayed_tokens": self.replayed_tokens,
+            "candidates": [
+                {
+                    "verdict": choice.verdict,
+                    "tokens": choice.tokens,
+                    "recent": choice.recent,
+                    "shown_at": choice.shown_at,
+                    **choice.hit.to_dict(),
+                }
+                for choice in self.choices
+            ],
+            "diagnostics": {
+                name: _to_json(getattr(numbers, name)) for name in Diagnostics.__dataclass_fields__
+            },
+        }
+
+    def _remarks(self) -> list[str]:
+        numbers = self.diagnostics
+        remarks = []
+        if numbers.cut:
+            remarks.append(f"Cut to fit the hard budget: {', '.join(numbers.cut)}")
+        if numbers.entries_left_out:
+            remarks.append(f"Working-memory entries not listed: {numbers.entries_left_out}")
+        if numbers.orphan_results:
+            remarks.append(
+                f"Tool results without their call, not replayed: {', '.join(numbers.orphan_results)}"
+            )
+        if numbers.unanswered_calls:
+            remarks.append(f"Tool calls without a result: {numbers.unanswered_calls}")
+        return remarks
+
+
+def build(
+    *,
+    query: str,
+    candidates: Sequence[Hit],
+    replay: Sequence[Turn],
+    now_at: int,
+    now: datetime,
+    budget: Budget,
+    standing: Standing | None = None,
+    entries: Sequence[Entry] = (),
+    shown: Shown | None = None,
+    recent: Sequence[Record] = (),
+) -> Pack:
+    """Put a pack together.
+
+    Args:
+        query: What was searched for.
+        candidates: What was found, best first.
+        replay: The turns to replay, the earliest first, such as `tool_safe_tail` gives.
+        now_at: The position of the user's turn being answered.
+        now: The moment, for the countdowns of the inventory.
+        budget: Tokens and limits.
+        standing: Profile, pages, summary.
+        entries: Working memory; what has expired is left out.
+        shown: What the session has been shown before.
+        recent: Records to give because nothing was found on the first turn.
+    """
+    seen = shown or Shown()
+    replayed = chat_messages(replay)
+    stable, cut = _stable_sections(standing or Standing(), budget)
+    room = budget.hard_tokens - sum(section.tokens for section in stable)
+    lines = [render.entry_line(entry, now) for entry in entries if entry.live(now)]
+    sure = min(budget.working, budgets.fitting_lines(render.WORKING_HEADER, lines, room))
+    reserved = budgets.section_cost(_inventory(lines, sure, room))
+
+    found = [(hit, False) for hit in candidates] + [(_as_hit(record), True) for record in recent]
+    judged = _judge(found, replay=replay, shown=seen, now_at=now_at)
+    choices, used = _choose(judged, budget, room=room - reserved)
+    recalled = _recalled_text(choices)
+    fit = budgets.fitting_lines(render.WORKING_HEADER, lines, room - used)
+    working = _inventory(lines, fit, room - used)
+
+    sections = [*stable]
+    if recalled:
+        sections.append(Section(name="recalled", text=recalled, tokens=used))
+    if working:
+        sections.append(Section(name="working", text=working, tokens=budgets.section_cost(working)))
+    if fit < len(lines):
+        cut.append("working")
+    return Pack(
+        query=query,
+        sections=tuple(sections),
+        choices=tuple(choices),
+        replay=replayed,
+        budget=budget,
+        cut=tuple(cut),
+        entries_left_out=len(lines) - fit,
+    )
+
+
+def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section], list[SectionName]]:
+    """Profile, pages and summary, cut by rules that look at nothing else, so that they do not flicker.
+
+    The profile may take the whole hard budget; pages and summary leave half of the soft budget free for
+    what is recalled. Of the two the summary goes first, being short.
+    """
+    summary = standing.summary.strip()
+    texts: dict[SectionName, str] = {
+        "profile": "\n\n".join(text.strip() for text in standing.profile if text.strip()),
+        "pages": "\n\n".join(text.strip() for text in standing.pages if text.strip()),
+        "summary": f"{render.SUMMARY_HEADER}\n{summary}" if summary else "",
+    }
+    room = budget.hard_tokens
+    kept: dict[SectionName, Section] = {}
+    cut: list[SectionName] = []
+    for name in ("profile", "summary", "pages"):
+        whole = tokens.cleaned(texts[name])
+        text = budgets.cut_section(whole, room)
+        cost = budgets.section_cost(text)
+        if text:
+            kept[name] = Section(name=name, text=text, tokens=cost)
+        if text != whole:
+            cut.append(name)
+        room -= cost
+        if name == "profile":
+            room -= budget.soft_tokens // 2
+    return [kept[name] for name in _STABLE if name in kept], cut
+
+
+def _judge(
+    found: Sequence[tuple[Hit, bool]], *, replay: Sequence[Turn], shown: Shown, now_at: int
+) -> list[Choice]:
+    """Every candidate with what speaks against it, before its cost is looked at."""
+    replayed = {turn.id for turn in replay}
+    replayed_from = replay[0].position if replay else now_at
+    ids: set[str] = set()
+    choices = []
+    for hit, recent in found:
+        shown_at = shown.still_seen(hit, replayed_from=replayed_from, now_at=now_at)
+        verdict: Verdict = "selected"
+        if hit.id in ids:
+            verdict = "twice"
+        elif not hit.is_trusted:
+            verdict = "untrusted"
+        elif hit.turn is not None and hit.turn.id in replayed:
+            verdict = "in the replayed turns"
+        elif shown_at is not None:
+            verdict = "already shown"
+        ids.add(hit.id)
+        line = render.hit_line(hit)
+        choices.append(
+            Choice(
+                hit=hit,
+                verdict=verdict,
+                line=line,
+                tokens=tokens.item_cost(line),
+                recent=recent,
+                shown_at=shown_at,
+            )
+        )
+    return choices
+
+
+def _choose(choices: Sequence[Choice], budget: Budget, *, room: int) -> tuple[list[Choice], int]:
+    """The choices after limits and budget, and what the selected cost with their headers."""
+    items = [
+        Item(line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_header(choice))
+        for choice in choices
+        if choice.verdict == "selected"
+    ]
+    verdicts, used = budgets.choose(items, budget, room=room)
+    settled = iter(verdicts)
+    return [
+        replace(choice, verdict=next(settled)) if choice.verdict == "selected" else choice
+        for choice in choices
+    ], used
+
+
+def _recalled_text(choices: Sequence[Choice]) -> str:
+    blocks = []
+    for header in (render.RECORDS_HEADER, render.RECENT_HEADER, render.TURNS_HEADER):
+        lines = [c.line for c in choices if c.verdict == "selected" and _header(c) == header]
+        if lines:
+            blocks.append("\n".join([header, *lines]))
+    return "\n\n".join(blocks)
+
+
+def _header(choice: Choice) -> str:
+    if choice.recent:
+        return render.RECENT_HEADER
+    return render.TURNS_HEADER if choice.hit.record is None else render.RECORDS_HEADER
+
+
+def _inventory(lines: Sequence[str], count: int, room: int) -> str:
+    """The inventory with the first `count` lines and how many more there are; empty if that does not fit."""
+    if not lines:
+        return ""
+    rest = [budgets.left_out(len(lines) - count)] if count < len(lines) else []
+    text = "\n".join([render.WORKING_HEADER, *lines[:count], *rest])
+    return text if budgets.section_cost(text) <= room else ""
+
+
+def _as_hit(record: Record) -> Hit:
+    return Hit(score=0.0, why=Why(note="recent; nothing was found on the first turn"), record=record)
+
+
+def _excerpt(text: str) -> str:
+    line = render.folded(text[: 8 * _LONGEST_EXCERPT])
+    return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
+
+
+def _account(choice: Choice) -> list[str]:
+    hit = choice.hit
+    what = f"{hit.layer} {hit.kind}"
+    first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_excerpt(hit.content)}"
+    why = str(hit.why)
+    if choice.verdict == "selected":
+        return [first, f"        {why}"] if why else [first]
+    reason: str = choice.verdict
+    if choice.verdict == "already shown":
+        reason = f"already shown at turn {choice.shown_at}, which is still replayed"
+    elif choice.verdict == "untrusted":
+        reason = "untrusted: a tool, the web or an import said it"
+    return [first, f"        {reason}" + (f" · {why}" if why else "")]
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,179 @@
+"""How is a record, a past turn or an entry written in a prompt? One line each, quoted as data.
+
+What is recalled may hold anything that anybody ever wrote. It is put on one line behind its id, so it
+can neither begin a line (a header, a list item, a role, a fence) nor end the list it stands in; invisible
+characters that steer text direction or smuggle text are dropped, and the markers of chat templates are
+broken up. Chooses nothing and counts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from reverie import tokens
+from reverie.entries import Entry
+from reverie.recall import analysis
+from reverie.recall.hits import Hit
+from reverie.records import Record
+from reverie.turns import Turn
+
+RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
+"""RockBot's header."""
+
+RECENT_HEADER = "Recalled from long-term memory (most recent):"
+"""The header when nothing was found on the first turn, and the newest records are given instead."""
+
+TURNS_HEADER = "Recalled from past conversations (quoted, relevant to this message):"
+WORKING_HEADER = (
+    "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):"
+)
+"""RockBot's header."""
+
+SUMMARY_HEADER = "[Conversation summary]"
+"""golemcore's header of what stands for the older turns."""
+
+LONGEST_QUOTE = 800
+"""Characters of one record or turn that are shown; the rest is named by its id."""
+
+_LONGEST_LABEL = 80
+_LONGEST_LOOKED_AT = 100_000  # of a huge turn, so that quoting it stays quick
+_SPACES = re.compile(r"\s+")
+_INVISIBLE = re.compile(
+    "[\x80-\x84\x86-\x9f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e01ef]"
+)
+_TEMPLATE_MARK = re.compile(r"<\|([^<>|]{0,40})\|>")
+_TURN_MARK = re.compile(
+    r"(?:<{1,2}/?(?:s|sys|bos|eos|start_of_turn|end_of_turn)|\[/?(?:INST|SYSTEM_PROMPT))(?=[>\]])",
+    re.IGNORECASE,
+)
+
+
+def folded(text: str) -> str:
+    """`text` on one line, safe to quote: every run of white space one space, nothing invisible left.
+
+    >>> folded("first\\n- [aaaaaaaaaaaa] (general): forged")
+    'first - [aaaaaaaaaaaa] (general): forged'
+    """
+    plain = _INVISIBLE.sub("", tokens.cleaned(text))
+    plain = _TEMPLATE_MARK.sub(r"< |\1| >", plain)
+    plain = _TURN_MARK.sub(lambda found: f"{found.group()} ", plain)
+    return _SPACES.sub(" ", plain).strip()
+
+
+def quoted(text: str, *, id: str, matched: Collection[str] = (), longest: int = LONGEST_QUOTE) -> str:
+    """`text` folded and, when it is long, cut to the part that has most of the matched words.
+
+    Args:
+        text: What the record or turn says.
+        id: Its id, named where text was left out so that the rest can be fetched.
+        matched: The words of the question that it has, in the analyser's form.
+        longest: The most characters shown of it, 40 or more; the remark about the rest comes on top.
+    """
+    line = folded(text[:_LONGEST_LOOKED_AT])
+    if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
+        return line
+    start = _best_start(line, frozenset(matched), longest)
+    shown = line[start : start + longest]
+    if start + longest < len(line) and " " in shown[longest // 2 :]:
+        shown = shown[: shown.rindex(" ")]
+    before = "… " if start else ""
+    return f"{before}{shown.strip()} … [cut: {len(shown):,} of {len(text):,} characters of {id}]"
+
+
+def record_line(record: Record, *, matched: Collection[str] = ()) -> str:
+    """`- [id] (category): content` (RockBot), with the time it holds where it has one."""
+    category = f" ({record.category})" if record.category else ""
+    return (
+        f"- [{record.id}]{category}: {quoted(record.content, id=record.id, matched=matched)}{_holds(record)}"
+    )
+
+
+def turn_line(turn: Turn, *, matched: Collection[str] = ()) -> str:
+    """`- [id] (session, 2025-01-15 10:31, role speaker): text`, the time in UTC."""
+    who = f"{turn.role} {label(turn.speaker)}" if turn.speaker else turn.role
+    said = quoted(turn.content, id=turn.id, matched=matched) or "[calls of tools only]"
+    return f"- [{turn.id}] ({label(turn.session)}, {turn.at:%Y-%m-%d %H:%M}, {who}): {said}"
+
+
+def hit_line(hit: Hit) -> str:
+    """The line of whatever the hit found."""
+    if hit.record is not None:
+        return record_line(hit.record, matched=hit.why.matched)
+    assert hit.turn is not None
+    return turn_line(hit.turn, matched=hit.why.matched)
+
+
+def entry_line(entry: Entry, now: datetime) -> str:
+    """`- key: expires in 4m32s, category: web-content, tags: github, rockbot` (RockBot); never the data."""
+    remaining = entry.remaining(now)
+    parts = ["kept" if remaining is None else f"expires in {countdown(remaining)}"]
+    if entry.category is not None:
+        parts.append(f"category: {entry.category}")
+    if entry.tags:
+        parts.append(f"tags: {', '.join(label(tag) for tag in entry.tags)}")
+    return f"- {folded(entry.key)}: {', '.join(parts)}"
+
+
+def inventory(entries: Iterable[Entry], now: datetime) -> str:
+    """RockBot's inventory of working memory: a header and a line for each live entry; empty for none."""
+    lines = [entry_line(entry, now) for entry in entries if entry.live(now)]
+    return "\n".join([WORKING_HEADER, *lines]) if lines else ""
+
+
+def countdown(remaining: timedelta) -> str:
+    """How long, in its two largest units: `45s`, `4m32s`, `2m01s`, `1h05m`, `3d02h`."""
+    seconds = max(0, int(remaining.total_seconds()))
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02d}h"
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
+
+
+def label(text: str) -> str:
+    """A name, folded and cut to 80 characters."""
+    line = folded(text)
+    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"
+
+
+def _holds(record: Record) -> str:
+    since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
+    until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    return f" (holds{since}{until})" if since or until else ""
+
+
+def _best_start(line: str, matched: frozenset[str], longest: int) -> int:
+    """Where to begin, so that the place with most different matched words is inside; the earliest such place.
+
+    The place is half of `longest`; a quarter before it is shown too, since a sentence rarely begins with
+    the word that was looked for.
+    """
+    if not matched:
+        return 0
+    places = [
+        (found.start(), term)
+        for found in re.finditer(r"\S+", line)
+        for term in matched.intersection(analysis.tokens(found.group()))
+    ]
+    inside: Counter[str] = Counter()
+    best, most, end = 0, 0, 0
+    for first, (at, term) in enumerate(places):
+        while end < len(places) and places[end][0] < at + longest // 2:
+            inside[places[end][1]] += 1
+            end += 1
+        if len(inside) > most:
+            best, most = at, len(inside)
+        assert end > first
+        inside[term] -= 1
+        if not inside[term]:
+            del inside[term]
+    if best < longest // 2:
+        return 0
+    return line.rfind(" ", 0, max(0, best - longest // 4)) + 1

@@ -1,0 +1,162 @@
+"""How good is a ranking? The standard measures of retrieval, for one question and over many. Pure.
+
+A ranking is the ids found, best first; evidence is what should be found, id to grade. Järvelin &
+Kekäläinen (2002) for nDCG, with the grade itself as gain (as trec_eval has it); Efron (1979) for the
+percentile bootstrap.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+
+SEED = 20_240_601
+RESAMPLES = 1_000
+
+
+def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+    """The share of the evidence among the first `k`.
+
+    >>> recall(["a", "x", "b"], {"a": 1, "b": 1}, 2)
+    0.5
+    """
+    return len(set(ranking[:k]) & set(evidence)) / len(evidence)
+
+
+def any_of(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+    """1 if any of the evidence is among the first `k`, else 0."""
+    return float(not evidence.keys().isdisjoint(ranking[:k]))
+
+
+def all_of(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+    """1 if all of the evidence is among the first `k`, else 0."""
+    return float(evidence.keys() <= set(ranking[:k]))
+
+
+def ndcg(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+    """The discounted gain of the first `k`, as a share of the best order's.
+
+    >>> ndcg(["a", "b"], {"a": 1, "b": 3}, 2) < ndcg(["b", "a"], {"a": 1, "b": 3}, 2) == 1.0
+    True
+    """
+    seen: set[str] = set()
+    gains = []
+    for found in ranking[:k]:
+        gains.append(0.0 if found in seen else evidence.get(found, 0.0))
+        seen.add(found)
+    return _discounted(gains) / _discounted(sorted(evidence.values(), reverse=True)[:k])
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
+
+
+def reciprocal_rank(ranking: Sequence[str], evidence: Mapping[str, float]) -> float:
+    """1 / the place of the first evidence in the ranking, 0 if there is none.
+
+    >>> reciprocal_rank(["x", "a"], {"a": 1})
+    0.5
+    """
+    return next((1 / place for place, found in enumerate(ranking, start=1) if found in evidence), 0.0)
+
+
+def measures(ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence[int]) -> dict[str, float]:
+    """Every measure of one question by name: `recall@k`, `any@k`, `all@k` for each k, `ndcg@10`, `mrr`.
+
+    Args:
+        ranking: What was found, best first.
+        evidence: What should be found; not empty.
+        ks: How far to look.
+    """
+    found: dict[str, float] = {}
+    for name, measure in (("recall", recall), ("any", any_of), ("all", all_of)):
+        found |= {f"{name}@{k}": measure(ranking, evidence, k) for k in ks}
+    return found | {"ndcg@10": ndcg(ranking, evidence, 10), "mrr": reciprocal_rank(ranking, evidence)}
+
+
+def means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every measure over the questions, each counting the same (macro)."""
+    if not questions:
+        return {}
+    return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
+
+
+def intervals(
+    questions: Sequence[Mapping[str, float]], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> dict[str, tuple[float, float]]:
+    """Where the mean of every measure lies with 95 % confidence: the percentile bootstrap over questions.
+
+    The same questions always give the same interval.
+
+    Args:
+        questions: The measures of each question.
+        resamples: How many samples to draw.
+        seed: Of the generator they are drawn with.
+    """
+    if not questions:
+        return {}
+    generator = random.Random(seed)
+    count = len(questions)
+    columns = {name: [one[name] for one in questions] for name in questions[0]}
+    drawn: dict[str, list[float]] = {name: [] for name in columns}
+    for _ in range(resamples):
+        sample = generator.choices(range(count), k=count)
+        for name, column in columns.items():
+            drawn[name].append(sum(map(column.__getitem__, sample)) / count)
+    return {name: (percentile(values, 0.025), percentile(values, 0.975)) for name, values in drawn.items()}
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies, interpolated between neighbours; 0 for no values.
+
+    >>> percentile([1.0, 2.0, 3.0], 0.5)
+    2.0
+    """
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, float | None]:
+    """How well "nothing relevant" is said.
+
+    Args:
+        answerable: Of each question, whether something answers it.
+        empty: Of each, whether the search returned nothing.
+
+    Returns:
+        `abstain_precision`, the share of empty searches that were right to be; `abstain_recall`, the
+        share of the questions nobody can answer whose search was empty; `answerable_empty`, the share of
+        the answerable ones whose search was. None where there is nothing to take a share of.
+    """
+    right = sum(nothing and not answer for answer, nothing in zip(answerable, empty, strict=True))
+    unanswerable = sum(not answer for answer in answerable)
+    return {
+        "abstain_precision": _share(right, sum(empty)),
+        "abstain_recall": _share(right, unanswerable),
+        "answerable_empty": _share(sum(empty) - right, len(answerable) - unanswerable),
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
+    """How often the best score of an answerable question is above that of an unanswerable one.
+
+    The area under the ROC curve; ties count half. None when there is none of either.
+
+    >>> separation([0.9, 0.4], [0.5])
+    0.5
+    """
+    if not answerable or not unanswerable:
+        return None
+    above = sum((a > u) + 0.5 * (a == u) for a in answerable for u in unanswerable)
+    return above / (len(answerable) * len(unanswerable))

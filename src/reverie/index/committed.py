@@ -1,0 +1,319 @@
+"""Which of very many passages hold these words? The tantivy index on disk, one commit at a time.
+
+It is derived from the store and may vanish or break at any moment: every method that finds it unusable
+raises `IndexBroken`, and its owner makes a new one. It knows up to which journal row it is complete
+(`sequence`), kept inside the index itself so that it can never disagree with the documents beside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import tantivy
+from tantivy import Occur, Query
+
+from reverie import categories
+from reverie.clock import to_microseconds
+from reverie.filters import Filter
+from reverie.index.lexicon import Leaf
+from reverie.passages import Searchable, Wanted, searchable
+from reverie.records import Record
+
+FORMAT = "1"
+"""Part of the folder's name; another schema or analyser gets another folder and is built anew."""
+
+_NEVER = (1 << 62) - 1
+_HEAP_BYTES = 64_000_000
+_MARKER = 0
+_WORDS: dict[Searchable, str] = {"record": "record_words", "turn": "turn_words"}
+
+
+class IndexBroken(Exception):
+    """The index on disk is missing or unreadable. Internal: the owner builds a new one."""
+
+
+class WriterBusy(Exception):
+    """Another process is writing to the index. Internal: the owner tries again later."""
+
+
+def schema() -> tantivy.Schema:
+    """The fields of a passage in the index."""
+    builder = tantivy.SchemaBuilder()
+    for field in (*_WORDS.values(), "dates"):
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
+    for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
+        builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_unsigned_field("sequence", fast=True)
+    for field in ("created", "valid_from", "valid_to", "pinned"):
+        builder.add_integer_field(field, indexed=True, fast=True)
+    return builder.build()
+
+
+class Committed:
+    """The newest commit of the index, and the way to make the next one."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Open the index in `folder`, or make an empty one there; None keeps it in memory.
+
+        Raises:
+            IndexBroken: what is there cannot be opened.
+        """
+        self._folder = folder
+        self._schema = schema()
+        try:
+            if folder is None:
+                self._index = tantivy.Index(self._schema)
+            else:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._index = tantivy.Index(self._schema, str(folder), reuse=True)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        self._commits_in_memory = 0
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            self._stamp = self._read_stamp()
+            self._index.reload()
+            self._searcher = self._index.searcher()
+            found = self._searcher.search(self._term("key", _MARKER), 1, count=False).hits
+            addresses = [address for _, address in found]
+            values = self._searcher.fast_field_values("sequence", addresses)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        value = values[0] if values else None
+        self.sequence = int(value) if value is not None else 0
+        marked = len(values)
+        alive = self._searcher.num_docs
+        counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
+        self._exact = counted == alive
+        self._frequencies: dict[tuple[Searchable, str, tuple[str, ...] | None], int] = {}
+        self.passages = alive - marked
+
+    @property
+    def segments(self) -> int:
+        """Of how many segments the commit consists."""
+        return self._searcher.num_segments
+
+    def refresh(self) -> bool:
+        """Take a newer commit into use, if another process or `write` has made one.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            IndexBroken: the index has been deleted or cannot be read.
+        """
+        if self._read_stamp() == self._stamp:
+            return False
+        self._load()
+        return True
+
+    def _read_stamp(self) -> int:
+        """Changes with every commit; a single stat, because every search asks."""
+        if self._folder is None:
+            return self._commits_in_memory
+        try:
+            return (self._folder / "meta.json").stat().st_mtime_ns
+        except OSError as error:
+            raise IndexBroken(str(error)) from None
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
+        field = _WORDS[subject]
+        clauses = [
+            (Occur.Should, self._weighted(self._term(name, token), weight))
+            for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
+            for token, weight in tokens
+        ]
+        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+
+    def all_of(self, subject: Searchable, words: Collection[str], allowed: Filter, limit: int) -> list[int]:
+        """Keys of passages that have every one of the words, at most `limit`."""
+        field = _WORDS[subject]
+        clauses = [(Occur.Must, self._term(field, word)) for word in words]
+        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+
+    def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
+        restrictions = self._restrictions(subject, allowed)
+        if restrictions:
+            query = Query.boolean_query([(Occur.Must, query), *restrictions])
+        try:
+            hits = self._searcher.search(query, limit, count=False).hits
+            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return [int(key) for key in keys if key is not None]
+
+    def frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
+        """In how many live passages of those scopes (None: of all) the word stands, exactly.
+
+        tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
+        taken only when there are none; the exact count is remembered until the next commit.
+        """
+        field = _WORDS[subject]
+        if scopes is None and self._exact:
+            return self._searcher.doc_freq(field, word)
+        known = (subject, word, None if scopes is None else tuple(sorted(scopes)))
+        if known not in self._frequencies:
+            query = self._term(field, word)
+            if scopes is not None:
+                query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped(scopes))])
+            try:
+                found = self._searcher.search(query, 1, count=True)
+            except (ValueError, OSError) as error:
+                raise IndexBroken(str(error)) from None
+            self._frequencies[known] = found.count  # type: ignore[attr-defined]  # missing in its stubs
+        return self._frequencies[known]
+
+    def _term(self, field: str, value: str | int) -> Query:
+        return Query.term_query(self._schema, field, value, index_option="freq")
+
+    def _scoped(self, scopes: Collection[str]) -> Query:
+        return self._among("scope", [f"={scope}" for scope in scopes])
+
+    def _among(self, field: str, values: Collection[str]) -> Query:
+        if len(values) == 1:
+            return self._term(field, next(iter(values)))
+        return Query.term_set_query(self._schema, field, list(values))
+
+    @staticmethod
+    def _weighted(query: Query, weight: float) -> Query:
+        return query if weight == 1.0 else Query.boost_query(query, weight)
+
+    def _restrictions(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
+        """The filter as clauses that select and do not score."""
+        needed: list[Query] = []
+        if allowed.scopes is not None:
+            needed.append(self._scoped(allowed.scopes))
+        if allowed.category is not None:
+            needed.append(self._term("category", allowed.category))
+        needed.extend(self._term("tag", tag) for tag in allowed.tags)
+        for field, values in (
+            ("kind", allowed.kinds),
+            ("layer", allowed.layers),
+            ("origin", allowed.origins),
+            ("session", allowed.sessions),
+            ("role", allowed.roles),
+        ):
+            if values:
+                needed.append(self._among(field, values))
+        if allowed.pinned is not None:
+            needed.append(self._term("pinned", int(allowed.pinned)))
+        needed.extend(self._ranges(allowed))
+        return [(Occur.Must, Query.const_score_query(query, 0.0)) for query in needed]
+
+    def _ranges(self, allowed: Filter) -> list[Query]:
+        ranges = []
+        if allowed.created_after is not None or allowed.created_before is not None:
+            low = to_microseconds(allowed.created_after) if allowed.created_after else -_NEVER
+            high = to_microseconds(allowed.created_before) if allowed.created_before else _NEVER
+            ranges.append(self._range("created", low, high - 1))
+        if allowed.valid_at is not None:
+            moment = to_microseconds(allowed.valid_at)
+            ranges.append(self._range("valid_from", -_NEVER, moment))
+            ranges.append(self._range("valid_to", moment + 1, _NEVER))
+        return ranges
+
+    def _range(self, field: str, low: int, high: int) -> Query:
+        return Query.range_query(self._schema, field, tantivy.FieldType.Integer, low, high)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        removed: Iterable[int],
+        added: Iterable[Leaf],
+        sequence: int,
+        *,
+        merge: bool,
+    ) -> None:
+        """Make one commit: passages away, passages in, complete up to journal row `sequence`.
+
+        What this object answers stays the same until `refresh`.
+
+        Args:
+            removed: Keys to take out; keys that are added again must be among them.
+            added: What to put in.
+            sequence: The journal row up to which the commit is complete.
+            merge: Wait until tantivy has merged small segments; slower now, quicker searches later.
+
+        Raises:
+            WriterBusy: another process, or thread, is writing.
+            IndexBroken: the index cannot be written (deleted, disk full, unreadable).
+        """
+        writer = self._writer()
+        try:
+            for key in (_MARKER, *removed):
+                # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
+                writer.delete_documents_by_query(self._term("key", key))
+            for leaf in added:
+                writer.add_document(_document(leaf))
+            writer.add_document(_marker(sequence))
+            writer.commit()
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        self._commits_in_memory += 1
+        if merge:
+            with suppress(ValueError):  # a failed merge costs speed only; the commit stands
+                writer.wait_merging_threads()
+
+    def _writer(self) -> tantivy.IndexWriter:
+        try:
+            return self._index.writer(_HEAP_BYTES, 1)
+        except (ValueError, OSError) as error:
+            if "lock" in str(error).lower():
+                raise WriterBusy(str(error)) from None
+            raise IndexBroken(str(error)) from None
+
+
+def remove_index(folder: Path) -> None:
+    """Delete an index folder, whatever is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _marker(sequence: int) -> tantivy.Document:
+    document = tantivy.Document()
+    document.add_unsigned("key", _MARKER)
+    document.add_unsigned("sequence", sequence)
+    document.add_text("all", "marker")
+    return document
+
+
+def _document(leaf: Leaf) -> tantivy.Document:
+    value, analysis = leaf.value, leaf.analysis
+    subject = searchable(value)
+    document = tantivy.Document()
+    document.add_text(_WORDS[subject], analysis.terms)
+    document.add_text("all", subject)
+    document.add_text("scope", f"={value.scope}")
+    document.add_unsigned("key", leaf.key)
+    if isinstance(value, Record):
+        _add_record(document, value)
+    else:
+        document.add_integer("created", to_microseconds(value.at))
+        document.add_text("session", value.session)
+        document.add_text("role", value.role)
+        document.add_text("dates", analysis.dates)
+        if analysis.speaker:
+            document.add_text("speaker", analysis.speaker)
+    return document
+
+
+def _add_record(document: tantivy.Document, record: Record) -> None:
+    document.add_integer("created", to_microseconds(record.created_at))
+    document.add_integer("valid_from", to_microseconds(record.valid_from) if record.valid_from else -_NEVER)
+    document.add_integer("valid_to", to_microseconds(record.valid_to) if record.valid_to else _NEVER)
+    document.add_integer("pinned", int(record.pinned))
+    for name, text in (("kind", record.kind), ("layer", record.layer), ("origin", record.origin)):
+        document.add_text(name, text)
+    for category in categories.ancestors(record.category):
+        document.add_text("category", category)
+    for tag in record.tags:
+        document.add_text("tag", tag)

@@ -1,0 +1,371 @@
+"""Which passages could answer a question, as of the very last change? The index that follows the journal.
+
+The store is the truth. On disk lies a tantivy commit, complete up to some journal row; what changed since
+then is held in two small lexicons: the passages as they are now (`fresh`), and the versions that the
+commit still has but that no longer hold (`stale`). Together they give the same candidates and exactly the
+same word statistics as if everything had just been committed, in every process, after every write.
+
+When the lexicons have grown, whoever gets tantivy's writer lock folds them into a new commit, on a thread
+of its own; the others notice the commit and drop what it covers. A missing or broken index is built anew
+from the store; if the disk refuses it, in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reverie.edits import JournalRow
+from reverie.filters import Filter, matches_record, matches_turn
+from reverie.index.committed import Committed, IndexBroken, WriterBusy, remove_index
+from reverie.index.lexicon import Leaf, Lexicon
+from reverie.passages import SEARCHABLE, Analyse, Analysis, Passage, Searchable, Wanted, searchable
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.turns import Turn
+
+_log = logging.getLogger("reverie")
+
+FOLD_AT = 2_000
+"""Fold when so many passages are in no commit: searching them costs well under a millisecond."""
+
+FOLD_ON_CLOSE = 200
+"""Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
+
+_BATCH = 1_000
+_REBUILD_AT = 2_000
+_WAIT_FOR_REBUILD_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """How the index stands.
+
+    Attributes:
+        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
+            `in memory` when the disk refuses it.
+        committed: Passages in the commit on disk.
+        waiting: Passages changed since, held in memory.
+        segments: Of how many pieces the commit consists.
+        sequence: The journal row that searches are up to date with.
+        problem: What went wrong, if anything did.
+    """
+
+    state: Literal["current", "rebuilding", "in memory"]
+    committed: int
+    waiting: int
+    segments: int
+    sequence: int
+    problem: str = ""
+
+
+class SearchIndex:
+    """Candidates and exact word statistics over a store. Safe to use from several threads.
+
+    Nothing is opened before the first question.
+    """
+
+    def __init__(
+        self, store: Store, folder: Path | None, *, analyse: Analyse, fold_at: int = FOLD_AT
+    ) -> None:
+        """Follow `store`, with the commit in `folder` (None: in memory).
+
+        Args:
+            store: The truth.
+            folder: Where the index lies; it may be missing, outdated or broken.
+            analyse: The same analyser that the store was opened with.
+            fold_at: Fold when so many passages are in no commit.
+        """
+        self._store = store
+        self._folder = folder
+        self._analyse = analyse
+        self._fold_at = fold_at
+        self._lock = threading.RLock()
+        self._folding: threading.Thread | None = None
+        self._committed: Committed | None = None
+        self._lost = False
+        self._problem = ""
+        self._followed = 0
+        self._forget_tail(0)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+        """Keys of the passages that may answer best, the newest changes included.
+
+        Args:
+            subject: Records or turns.
+            wanted: What to look for.
+            allowed: What the result is restricted to.
+            limit: At most so many from the commit, and so many from what changed since.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            passes = _passes(subject, allowed)
+            fresh = self._fresh[subject].any_of(wanted.words, wanted.dates, wanted.speakers, passes, limit)
+            return (
+                self._without_stale(
+                    subject, limit, lambda most: committed.any_of(subject, wanted, allowed, most)
+                )
+                + fresh
+            )
+
+    def all_of(self, subject: Searchable, words: Collection[str], allowed: Filter, limit: int) -> list[int]:
+        """Keys of passages that have every one of the words, at most about `limit`."""
+        with self._lock:
+            committed = self._catch_up()
+            fresh = self._fresh[subject].all_of(words, _passes(subject, allowed))
+            return (
+                self._without_stale(
+                    subject, limit, lambda most: committed.all_of(subject, words, allowed, most)
+                )
+                + fresh[:limit]
+            )
+
+    def frequencies(
+        self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None
+    ) -> dict[str, int]:
+        """In how many live passages of those scopes (None: of all) each word stands, exactly."""
+        with self._lock:
+            committed = self._catch_up()
+            fresh, stale = self._fresh[subject], self._stale[subject]
+            return {
+                word: committed.frequency(subject, word, scopes)
+                + fresh.frequency(word, scopes)
+                - stale.frequency(word, scopes)
+                for word in words
+            }
+
+    def status(self) -> IndexStatus:
+        """How the index stands."""
+        with self._lock:
+            committed = self._catch_up()
+            state: Literal["current", "rebuilding", "in memory"] = "current"
+            if self._lost:
+                state = "rebuilding"
+            elif self._problem:
+                state = "in memory"
+            return IndexStatus(
+                state=state,
+                committed=committed.passages,
+                waiting=self._waiting(),
+                segments=committed.segments,
+                sequence=self._followed,
+                problem=self._problem,
+            )
+
+    def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
+        stale = self._stale[subject]
+        if not len(stale):
+            return ask(limit)
+        most = limit + min(len(stale), limit)
+        while True:
+            keys = ask(most)
+            kept = [key for key in keys if key not in stale]
+            if len(kept) >= limit or len(keys) < most:
+                return kept[:limit]
+            most *= 4
+
+    # -- following ---------------------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalRow]) -> None:
+        """Take in changes just made by this process, which saves reading them back from the journal."""
+        with self._lock:
+            if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
+                for row in rows:
+                    self._follow(row)
+                self._followed = rows[-1].sequence
+
+    def _catch_up(self) -> Committed:
+        """Take in everything that the journal holds; the caller has the lock."""
+        committed = self._committed if self._committed is not None else self._open()
+        if not self._lost:
+            try:
+                if committed.refresh():
+                    self._forget_tail(committed.sequence)
+            except IndexBroken as error:
+                self._lose(error)
+        newest = self._store.sequence()
+        while self._followed < newest:
+            rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
+            if not rows:
+                break
+            for row in rows:
+                self._follow(row)
+            self._followed = rows[-1].sequence
+        if self._waiting() >= self._fold_at:
+            self._fold_in_background()
+        return committed
+
+    def _follow(self, row: JournalRow) -> None:
+        value = row.edit.value
+        if not isinstance(value, Record | Turn):
+            return
+        subject = searchable(value)
+        fresh, stale = self._fresh[subject], self._stale[subject]
+        before, after = row.edit.before, row.edit.after
+        if row.key in fresh:
+            fresh.remove(row.key)
+        elif row.key not in stale and _is_live(before):
+            assert isinstance(before, Record | Turn)
+            stale.add(Leaf(row.key, before, self._analyse(before)))
+        if _is_live(after):
+            assert isinstance(after, Record | Turn)
+            fresh.add(Leaf(row.key, after, self._analyse(after)))
+
+    def _forget_tail(self, followed: int) -> None:
+        self._followed = followed
+        self._fresh: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+        self._stale: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+
+    def _waiting(self) -> int:
+        return sum(len(lexicon) for side in (self._fresh, self._stale) for lexicon in side.values())
+
+    # -- opening and building ------------------------------------------------------------------------
+
+    def _open(self) -> Committed:
+        try:
+            committed = Committed(self._folder)
+        except IndexBroken as error:
+            self._report("the search index cannot be read and is built again", error)
+            committed = self._replace()
+        if committed.sequence > self._store.sequence():
+            # An index of another store, or of one that was restored from a backup.
+            committed = self._replace()
+        if committed.sequence == 0 and self._store.sequence() >= _REBUILD_AT:
+            committed = self._build(committed)
+        self._committed = committed
+        self._forget_tail(committed.sequence)
+        return committed
+
+    def _replace(self) -> Committed:
+        """An empty index in place of what is there; in memory if the disk refuses."""
+        if self._folder is not None:
+            remove_index(self._folder)
+        try:
+            return Committed(self._folder)
+        except IndexBroken as error:
+            return self._in_memory(error)
+
+    def _in_memory(self, error: Exception) -> Committed:
+        self._report("the search index cannot be kept on disk and is held in memory", error)
+        self._problem = str(error)
+        return Committed(None)
+
+    def _build(self, committed: Committed) -> Committed:
+        """Fill an empty index from the store; if another process is at it, wait for that one."""
+        deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
+        while True:
+            sequence = self._store.sequence()
+            try:
+                committed.write((), self._all_leaves(), sequence, merge=True)
+            except WriterBusy:
+                if time.monotonic() > deadline:
+                    return committed  # correct all the same: everything is followed in memory
+                time.sleep(0.05)
+            except IndexBroken as error:
+                committed = self._in_memory(error)
+                committed.write((), self._all_leaves(), sequence, merge=True)
+            committed.refresh()
+            if committed.sequence:
+                return committed
+
+    def _all_leaves(self) -> Iterator[Leaf]:
+        for subject in SEARCHABLE:
+            after = 0
+            while batch := self._store.live(subject, after=after, limit=_BATCH):
+                after = batch[-1][0].key
+                for passage, value in batch:
+                    yield Leaf(passage.key, value, _analysis_of(passage))
+
+    def _lose(self, error: Exception) -> None:
+        """The files are gone or broken: go on with what is still open, and build new ones beside."""
+        self._report("the search index was lost and is built again", error)
+        self._lost = True
+        self._start(self._rebuild)
+
+    def _rebuild(self) -> None:
+        replacement = self._build(self._replace())
+        with self._lock:
+            self._committed = replacement
+            self._forget_tail(replacement.sequence)
+            self._lost = False
+
+    def _report(self, what: str, error: Exception) -> None:
+        _log.warning("%s: %s", what, error)
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def fold(self) -> bool:
+        """Make a commit of everything that changed since the last.
+
+        Returns:
+            Whether it was made; False when another process is writing, which is fine.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            if not self._waiting() or self._lost:
+                return False
+            fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.leaves()]
+            stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.leaves()]
+            sequence = self._followed
+        try:
+            committed.write([*stale, *(leaf.key for leaf in fresh)], fresh, sequence, merge=True)
+        except WriterBusy:
+            return False
+        except IndexBroken as error:
+            with self._lock:
+                if not self._lost:
+                    self._lose(error)
+            return False
+        return True
+
+    def _fold_in_background(self) -> None:
+        self._start(self._fold_quietly)
+
+    def _fold_quietly(self) -> None:
+        if not self.fold():
+            time.sleep(0.05)  # somebody else folds: do not ask again at once
+
+    def _start(self, work: Callable[[], object]) -> None:
+        if self._folding is None or not self._folding.is_alive():
+            self._folding = threading.Thread(target=work, name="reverie-index", daemon=True)
+            self._folding.start()
+
+    def close(self) -> None:
+        """Finish what is under way, and leave a commit behind if much has changed since the last."""
+        folding = self._folding
+        if folding is not None:
+            folding.join()
+        with self._lock:
+            worthwhile = self._committed is not None and self._waiting() >= FOLD_ON_CLOSE
+        if worthwhile and self._folder is not None:
+            self.fold()
+        with self._lock:
+            self._committed = None
+            self._forget_tail(0)
+
+
+def _is_live(value: object) -> bool:
+    return isinstance(value, Turn) or (isinstance(value, Record) and not value.archived)
+
+
+def _passes(subject: Searchable, allowed: Filter) -> Callable[[Record | Turn], bool]:
+    if subject == "record":
+        return lambda value: isinstance(value, Record) and matches_record(allowed, value)
+    return lambda value: isinstance(value, Turn) and matches_turn(allowed, value)
+
+
+def _analysis_of(passage: Passage) -> Analysis:
+    return Analysis(
+        terms=passage.terms,
+        length=passage.length,
+        speaker=passage.speaker,
+        cues=passage.cues,
+        dates=passage.dates,
+    )

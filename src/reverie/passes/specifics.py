@@ -1,0 +1,457 @@
+"""What must not be lost when a text is folded into another? Its names, numbers, dates, code, negations and
+the like.
+
+Recognises by form, not by meaning: it knows no grammar and no people. When in doubt a word counts as
+specific, because a merge refused for nothing is a duplicate, and a merge accepted wrongly is a loss.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+import Stemmer
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list, which stand in `text` between spaces."""
+    return frozenset(text.split())
+
+
+MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
+    "sept": 9
+}
+WEEKDAYS = word_set("monday tuesday wednesday thursday friday saturday sunday")
+
+NUMBER_WORDS = {
+    "zero": "0", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
+    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "thirteen": "13",
+    "fourteen": "14", "fifteen": "15", "sixteen": "16", "seventeen": "17", "eighteen": "18",
+    "nineteen": "19", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60",
+    "seventy": "70", "eighty": "80", "ninety": "90",
+}  # fmt: skip
+"""Numbers written out. `one` is left out: it is a pronoun more often than a number."""
+
+_QUANTITIES = word_set(
+    """
+    one once twice thrice half halves third thirds quarter quarters double triple pair couple dozen dozens
+    hundred hundreds thousand thousands million millions billion billions several few both all every each
+    most many some any half-dozen percent
+    """
+)
+_COMPARISONS = word_set(
+    """
+    before after more less fewer than until till since first second last next previous earlier later over
+    under above below between least most best worst better worse minimum maximum only instead rather except
+    unless if always often usually sometimes rarely seldom hardly first-ever
+    """
+)
+_RELATIVE_DAYS = word_set("yesterday today tomorrow tonight weekly daily monthly yearly hourly")
+
+NEGATIONS = word_set(
+    """
+    not no never without nobody nothing nowhere none neither nor cannot stop avoid refuse refuses avoids
+    stops refused stopped avoided ain't dont doesnt didnt isnt arent wasnt werent cant wont wouldnt shouldnt
+    couldnt nicht kein keine keinen keiner niemals nie pas jamais nunca não nem niet geen nooit inte ikke ei
+    nie не нет никогда
+    """
+)
+"""Words that deny, in English and in its neighbours, lower-cased; `n't` is recognised by itself."""
+
+_DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
+
+UNITS = {
+    "ms": "ms", "millisecond": "ms", "milliseconds": "ms", "s": "s", "sec": "s", "secs": "s",
+    "second": "s", "seconds": "s", "min": "min", "mins": "min", "minute": "min", "minutes": "min",
+    "h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "day", "days": "day",
+    "week": "week", "weeks": "week", "month": "month", "months": "month", "year": "year",
+    "years": "year", "kg": "kg", "g": "g", "mg": "mg", "lb": "lb", "lbs": "lb", "km": "km", "m": "m",
+    "cm": "cm", "mm": "mm", "mile": "mile", "miles": "mile", "l": "l", "ml": "ml", "kb": "KB",
+    "mb": "MB", "gb": "GB", "tb": "TB", "percent": "%", "%": "%", "$": "$", "€": "€", "£": "£",
+    "¥": "¥", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€",
+    "gbp": "£", "pound": "£", "pounds": "£", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz",
+    "w": "W", "kw": "kW", "v": "V", "token": "token", "tokens": "token", "°c": "°C", "°f": "°F",
+}  # fmt: skip
+"""Units as people write them, lower-cased, and the one spelling they are kept in."""
+
+_ORDINARY = word_set(
+    """
+    a about above according across actually add added after again against ago all allow almost along already
+    also although always am among an and another any anyone anything are around as ask asked at avoid away
+    back bad be became because become been before began begin being below best better between big both
+    bought bring build built but buy by call called came can cannot change changed check clear close code
+    come common could create created current currently data date day decided default delete deploy did
+    different do does doing done down due during each early easy either else enable end enjoy enjoys ensure
+    enough error even ever every everyone everything example except expect fact fail failed few file files
+    find first fix fixed follow following for found from full further gave get gets give given go goes going
+    good got great had half happy has hate hates have having he help her here hers high him his hold home
+    hope how however i idea if ignore important in include includes inside instead into is issue issues it
+    its itself just keep keeps kept kind know knows known large last later lead learn learned least leave
+    leaves less let lets like liked likes list little live lives located long look looking looks lot love
+    loves made main major make makes making many may maybe me mean means meeting meets might mine more most
+    move moved much must my myself near need needs never new next no nobody none nor not note nothing now
+    number of off often ok okay old on once one only open or order other others our ours out over own owner
+    owns part people perhaps place plan plans play plays please point possible prefer preferred prefers
+    previous probably problem project provide put question quick quite rather read ready really reason
+    recent remember remove replace request require requires result results right run running runs said same
+    save saw say says search see seems send sent set sets several shall she should show simple since small
+    so some someone something sometimes soon sorry speaks start started stay still stop store such sure
+    system take takes talk team tell test tests than thank thanks that the their theirs them then there
+    these they thing things think thinks this those though through time to today together told tomorrow
+    tonight too took tool travel tried try two under unless until up upon us use used useful user users uses
+    using usually value version very via visit visited visits wait want wanted wants was way we week well
+    went were what whatever when whenever where whether which while who whole whom whose why will wish with
+    within without wonder word work worked working works would write writes wrong year yes yesterday yet you
+    your yours yourself
+    """
+)
+"""Words that begin a sentence without being a name."""
+_ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
+_PIECE = re.compile(
+    rf"""
+      (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++ |
+      (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++) | (?P<quoted>`[^`\n]{{1,200}}`) |
+      (?P<path>(?:~|\.{{1,2}})?/[\w.@%+~-]++(?:/[\w.@%+~-]*+)*+ | [A-Za-z]:\\[^\s"'<>|]++ |
+      (?<![\w.@~-])[\w.@~-]++(?:/[\w.@%+~-]++)++) | (?P<flag>(?<![\w-])--?[A-Za-z][\w-]*+) |
+      (?P<date>(?<![\w-])-?-?(?:\d{{4}}-)?\d\d-\d\d(?![\w-]) | (?<![\w-])\d{{4}}-\d\d(?![\w-])) |
+      (?P<time>(?<![\w:])\d{{1,2}}:\d\d(?::\d\d)?(?![\w:])) |
+      (?P<number>(?<![\w.])[-+]?\d++(?:[.,]\d++)*+)(?P<glued>[A-Za-zµ°]{{0,7}}+(?![\w])) |
+      (?P<unspaced>[{_UNSPACED}]++) |
+      (?P<word>[^\W_{_UNSPACED}]++(?:['_.+:-]{{1,2}}[^\W{_UNSPACED}]++)*+(?:\+\+|\#)?+) |
+      (?P<symbol>[$€£¥%]) | (?P<end>[.!?;:\n。！？；]++)
+    """,
+    re.VERBOSE,
+)
+_CODE_WORD = re.compile(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
+_MONTH_NAME = (
+    r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
+    r"|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)"
+)
+_DATE = re.compile(
+    rf"(?<![\w-])(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<m1>{_MONTH_NAME})\b\.?(?:,?\s(?P<y1>(?:19|20)\d\d)\b)?"
+    rf"|(?P<m2>{_MONTH_NAME})\b\.?\s(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?!\s?[ap]\.?m)(?:,?\s(?P<y2>(?:19|20)\d\d)\b)?"
+    rf"|(?P<m3>{_MONTH_NAME})\b\.?,?\s(?P<y3>(?:19|20)\d\d)\b)"
+)
+_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?\s?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_DECIMAL = re.compile(r"[-+]?\d+\.\d+")
+
+_stem = Stemmer.Stemmer("english", 0).stemWord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Specifics:
+    """What of a text must survive, by class. Every value is spelled in one way, whatever way the text had.
+
+    Attributes:
+        names: Capitalised words, lower-cased, and runs of them (`new york`).
+        numbers: Numbers: `1,000` is `1000`, `3.50` is `3.5`, `three` is `3`; versions as written.
+        times: Dates (`2025-05-03`, `05-03`, `2025-05`), times of day (`17:00`), weekdays, `yesterday`.
+        addresses: Paths, URLs and e-mail addresses, as written.
+        code: Identifiers, flags, hashes and what stands in backticks, as written.
+        negations: What is denied, such as `not deploy`, by the stem of the word after the negation.
+        quantities: Quantities in words: `twice`, `dozen`, `half`.
+        comparisons: Words of order and limit: `before`, `more`, `only`, `unless`.
+        units: Numbers with their unit: `30 s`, `5 $`.
+        scripts: Words of scripts without capitals, where a name cannot be told from a word.
+        affirmed: Stems of the words said without negation.
+        wording: All words in order, lower-cased, each between spaces.
+    """
+
+    names: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    times: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+    code: frozenset[str] = frozenset()
+    negations: frozenset[str] = frozenset()
+    quantities: frozenset[str] = frozenset()
+    comparisons: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    scripts: frozenset[str] = frozenset()
+    affirmed: frozenset[str] = field(default=frozenset(), repr=False)
+    wording: str = field(default=" ", repr=False)
+
+    def missing_from(self, other: Specifics) -> frozenset[str]:
+        """What of these specifics `other` lacks; empty when it may take their place.
+
+        A name, code token or word counts as there when it stands anywhere in the other's wording. A
+        statement that the other only denies is missing too: `likes` is not kept by "does not like".
+
+        >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
+        ['like, affirmed']
+        >>> sorted(specifics("Costs 3.50 $ on Friday").missing_from(specifics("Costs 3.5 $")))
+        ['friday']
+        """
+        exactly = (
+            (self.numbers - other.numbers)
+            | (self.times - other.times)
+            | (self.addresses - other.addresses)
+            | (self.negations - other.negations)
+            | (self.units - other.units)
+        )
+        worded = {
+            value
+            for value in (self.names | self.quantities | self.comparisons)
+            if f" {value} " not in other.wording
+        }
+        code = {v for v in self.code - other.code if f" {v.casefold()} " not in other.wording}
+        scripts = {v for v in self.scripts if v not in other.wording}
+        denied = {value.removeprefix("not ") for value in other.negations}
+        flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
+        return frozenset(exactly | worded | code | scripts | flipped)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything specific at all."""
+        return any(getattr(self, name) for name in _CLASSES)
+
+
+_CLASSES = tuple(f.name for f in fields(Specifics) if f.name not in ("affirmed", "wording"))
+
+
+def specifics(text: str) -> Specifics:
+    """The specifics of `text`. Any string; time is linear in its length.
+
+    >>> sorted(specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
+    ['python', 'reverie']
+    >>> sorted(specifics("Never run `git push --force` at 5 pm").negations)
+    ['not run']
+    """
+    reader = _Reader()
+    for piece in _PIECE.finditer(with_plain_dates(plain_characters(text))):
+        reader.take(piece)
+    return reader.result()
+
+
+def plain_characters(text: str) -> str:
+    """`text` in NFKC, with typographic apostrophes made plain ones."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
+
+
+def with_plain_dates(text: str) -> str:
+    """`text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24 hours.
+
+    >>> with_plain_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
+    'On 2025-05-03 at 17:30, not --06-04'
+    """
+    return _CLOCK.sub(_clock, _DATE.sub(_date, text))
+
+
+def plain_number(digits: str) -> str:
+    """A number without separators of thousands and without the zeros that end its decimals.
+
+    >>> plain_number("1,000"), plain_number("3.50"), plain_number("3.11.2")
+    ('1000', '3.5', '3.11.2')
+    """
+    if _THOUSANDS.fullmatch(digits):
+        digits = digits.replace(",", "")
+    if _DECIMAL.fullmatch(digits):
+        return digits.rstrip("0").rstrip(".")
+    return digits
+
+
+def _date(found: re.Match[str]) -> str:
+    part = found.groupdict()
+    month = _MONTH_NUMBERS[(part["m1"] or part["m2"] or part["m3"]).lower()]
+    day, year = part["d1"] or part["d2"], part["y1"] or part["y2"] or part["y3"]
+    if day is None:
+        return f"{year}-{month:02d}"
+    if not 1 <= int(day) <= 31:
+        return found.group()
+    return f"{year or '-'}-{month:02d}-{int(day):02d}"
+
+
+def _clock(found: re.Match[str]) -> str:
+    hour, minutes = int(found.group(1)), found.group(2) or "00"
+    if not 1 <= hour <= 12:
+        return found.group()
+    return f"{hour % 12 + (12 if found.group(3) in 'pP' else 0)}:{minutes}"
+
+
+class _Reader:
+    """Collects the specifics of one text, piece by piece: the state is what the last pieces were."""
+
+    _CLASSES = (*_CLASSES, "affirmed")
+
+    def __init__(self) -> None:
+        self.found: dict[str, set[str]] = {name: set() for name in self._CLASSES}
+        self.words: list[str] = []
+        self.run: list[str] = []  # the capitalised words just read
+        self.initial = True  # whether a sentence begins here
+        self.denying = False  # whether a negation waits for the word that it denies
+        self.number = ""  # the number just read
+        self.currency = ""  # the sign just read
+
+    def take(self, piece: re.Match[str]) -> None:
+        """Add one piece of the text."""
+        kind = piece.lastgroup or ""
+        text = piece.group()
+        if kind not in ("word", "symbol"):
+            self._end_run()
+        if kind == "end":
+            self.initial, self.number = True, ""
+            return
+        if kind == "glued":
+            self._number(piece.group("number"), piece.group("glued"))
+        elif kind == "word":
+            self._word(text)
+        elif kind == "symbol":
+            self._symbol(text)
+        else:
+            self._other(kind, text)
+        if kind != "symbol":
+            self.currency = ""
+        if kind not in ("glued", "symbol"):
+            self.number = ""
+        self.initial = False
+
+    def result(self) -> Specifics:
+        """Everything found."""
+        self._end_run()
+        if self.denying:
+            self._add("negations", "not")
+        wording = f" {' '.join(self.words)} "
+        return Specifics(**{k: frozenset(v) for k, v in self.found.items()}, wording=wording)
+
+    def _add(self, where: str, value: str) -> None:
+        self.found[where].add(value)
+
+    def _end_run(self) -> None:
+        if len(self.run) > 1:
+            self._add("names", " ".join(self.run))
+        self.run = []
+
+    def _other(self, kind: str, text: str) -> None:
+        if kind in ("address", "path"):
+            text = text.rstrip(".,;:!?)]}'\"")
+            self._add("addresses", text)
+        elif kind in ("quoted", "flag"):
+            text = text.strip("`").strip()
+            self._add("code", text)
+        elif kind in ("date", "time"):
+            self.found["times"].update(_dates_within(text))
+        else:
+            self._add("scripts", text)
+            if any(mark in text for mark in _DENYING_PIECES):
+                self._add("negations", f"not {text}")
+        self.words.append(text.casefold())
+
+    def _number(self, digits: str, unit: str) -> None:
+        version = unit == "" and self.words and self._names_a_version(self.words[-1])
+        value = digits if version else plain_number(digits)
+        if unit.lower() in ("st", "nd", "rd", "th"):
+            value, unit = f"{value}{unit.lower()}", ""
+        self._add("numbers", value)
+        self.words.append(value)
+        self.number = value
+        if self.currency:
+            self._add("units", f"{value} {self.currency}")
+        if unit:
+            self._add("units", f"{value} {UNITS.get(unit.lower(), unit)}")
+            self.words.append(unit.casefold())
+
+    def _symbol(self, sign: str) -> None:
+        if self.number:
+            self._add("units", f"{self.number} {sign}")
+            self.number = ""
+        self.currency = "" if sign == "%" else sign
+
+    def _word(self, text: str) -> None:
+        lower = text.casefold()
+        host = lower.removesuffix("'s")
+        self.words.extend((host,) if host == lower else (host, "'s"))
+        if self.number and lower in UNITS:
+            self._add("units", f"{self.number} {UNITS[lower]}")
+        if lower in NEGATIONS or lower.endswith("n't"):
+            self._end_run()
+            self.denying = True
+            return
+        self._classify(lower)
+        stripped = text.removesuffix("'s")
+        if _CODE_WORD.fullmatch(stripped):
+            self._add("code", stripped)
+            self._end_run()
+        elif _has_no_case(host):
+            self._add("scripts", host)
+        elif self._is_name(stripped, host):
+            self._add("names", host)
+            self.run.append(host)
+        else:
+            self._end_run()
+        if host != lower:
+            self._end_run()
+        self._polarity(host)
+
+    def _classify(self, lower: str) -> None:
+        if lower in NUMBER_WORDS:
+            self._add("numbers", NUMBER_WORDS[lower])
+            self.number = NUMBER_WORDS[lower]
+        if lower in _QUANTITIES:
+            self._add("quantities", lower)
+        if lower in _COMPARISONS:
+            self._add("comparisons", lower)
+        if lower in WEEKDAYS or lower in _RELATIVE_DAYS:
+            self._add("times", lower)
+
+    def _is_name(self, text: str, lower: str) -> bool:
+        if not any(c.isupper() for c in text) or lower == "i" or lower in WEEKDAYS:
+            return False
+        if not self.initial:
+            return lower not in ("a", "the") or bool(self.run)
+        return lower not in _ORDINARY and not lower.endswith(_ORDINARY_ENDINGS)
+
+    def _names_a_version(self, before: str) -> bool:
+        """Whether a number after this word is a version, where 3.10 is not 3.1."""
+        return before in _VERSIONED or (before in self.found["names"] and before not in COSTS)
+
+    def _polarity(self, word: str) -> None:
+        if word in _ORDINARY and word not in _STATEMENTS:
+            return
+        stem = _stem(word)
+        if self.denying:
+            self._add("negations", f"not {stem}")
+            self.denying = False
+        else:
+            self._add("affirmed", stem)
+
+
+COSTS = word_set("cost costs paid pay pays price priced worth weighs measures rate scored")
+"""Words before a number that is no version."""
+_VERSIONED = word_set("version v release python node ubuntu java go to from")
+_STATEMENTS = word_set(
+    """
+    add allow ask avoid begin bring build buy call change check clear close create delete deploy enable
+    enjoy enjoys fail failed find fix fixed follow get give go goes hate hates help hold include includes
+    keep keeps know knows learn leave like liked likes list live lives look love loves make makes move moved
+    need needs open owns plan plans play plays prefer preferred prefers provide put read remove replace
+    request require requires run running runs save say says search see send set sets show speaks start stop
+    store take takes talk tell test tests think thinks travel try use used uses using visit visits wait want
+    wanted wants work worked working works write writes
+    """
+)
+"""Ordinary words that make a statement, so that denying them means something."""
+
+
+def _has_no_case(word: str) -> bool:
+    first = word[:1]
+    return not first.isascii() and first.lower() == first.upper()
+
+
+def _dates_within(text: str) -> Iterator[str]:
+    """The date and what it says by itself: its month with the year, its day without."""
+    plain = text.lstrip("-")
+    yield plain
+    if len(plain) == len("2025-05-03") and plain[4] == "-":
+        yield plain[:7]
+        yield plain[5:]

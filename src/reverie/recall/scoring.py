@@ -1,0 +1,125 @@
+"""How good is a hit altogether? Relevance first; freshness, importance and confidence decide among the relevant.
+
+The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind), multiplied
+by relevance once more: a sum alone lets whatever was written a minute ago stand above what was asked for. So a record
+without relevance scores 0, however fresh, and every part raises the score and never lowers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["KIND_BONUS", "Score", "ScoringSettings", "score"]
+
+TURN = "turn"
+"""The kind of a message of a conversation."""
+
+KIND_BONUS: Mapping[str, float] = MappingProxyType(
+    {
+        "constraint": 0.05,
+        "anti_pattern": 0.05,
+        "preference": 0.04,
+        "decision": 0.04,
+        "lesson": 0.03,
+        "fix": 0.03,
+        "project_fact": 0.02,
+        "insight": 0.02,
+    }
+)
+"""What a kind adds: rules to be kept and choices made, before what merely happened. Other kinds add nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringSettings:
+    """The weights of the parts; together with the largest kind bonus they are brought to 1.
+
+    Attributes:
+        relevance: Weight of relevance; 0 and up.
+        recency: Weight of recency; 0 and up.
+        importance: Weight of importance; 0 and up.
+        confidence: Weight of confidence; 0 and up.
+        half_life: After how many days recency is one half; over 0. golemcore's 30 days, when decay begins.
+        kinds: What a kind adds, 0 and up; a kind not listed adds nothing.
+    """
+
+    relevance: float = 0.40
+    recency: float = 0.20
+    importance: float = 0.20
+    confidence: float = 0.20
+    half_life: float = 30.0
+    kinds: Mapping[str, float] = field(default_factory=lambda: KIND_BONUS)
+
+
+DEFAULTS = ScoringSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A hit's score and what it was made of.
+
+    Attributes:
+        total: 0 to 1, comparable between searches.
+        parts: `relevance`, `recency`, `importance`, `confidence`, each 0 to 1 as it went in, and `kind`, the bonus.
+    """
+
+    total: float
+    parts: Mapping[str, float]
+
+
+def score(
+    relevance: float,
+    *,
+    age_days: float,
+    importance: float,
+    confidence: float,
+    kind: str,
+    pinned: bool = False,
+    settings: ScoringSettings = DEFAULTS,
+) -> Score:
+    """Combine what is known about a hit.
+
+    Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its recency is 1.
+    Turns have none: when something was said does not tell whether it answers (measured: no gain on conversations), so
+    their recency stands at one half and their order is the order of relevance.
+
+    Args:
+        relevance: 0 to 1, as the ranker gives it.
+        age_days: Days since it was created or last changed; negative counts as 0.
+        importance: 0 to 1.
+        confidence: 0 to 1.
+        kind: The record's kind, or `turn`.
+        pinned: Whether it is kept from decay.
+        settings: The weights.
+
+    Example:
+        >>> fresh = score(0.0, age_days=0, importance=1, confidence=1, kind="fact")
+        >>> apt = score(0.8, age_days=400, importance=0.5, confidence=0.8, kind="fact")
+        >>> fresh.total, round(apt.total, 2)
+        (0.0, 0.44)
+    """
+    if kind == TURN:
+        recency = 0.5
+    else:
+        recency = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
+    bonus = settings.kinds.get(kind, 0.0)
+    most = max(settings.kinds.values(), default=0.0)
+    weights = settings.relevance + settings.recency + settings.importance + settings.confidence + most
+    mean = (
+        settings.relevance * relevance
+        + settings.recency * recency
+        + settings.importance * importance
+        + settings.confidence * confidence
+        + bonus
+    ) / weights
+    return Score(
+        total=min(1.0, relevance * mean),
+        parts={
+            "relevance": relevance,
+            "recency": recency,
+            "importance": importance,
+            "confidence": confidence,
+            "kind": bonus,
+        },
+    )

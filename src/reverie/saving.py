@@ -1,0 +1,466 @@
+"""How does something become a record, once and only once? Saving, changing, archiving, purging.
+
+Every change is one transaction with its journal row. Whoever loses a race against another thread or
+process reads again and decides again, so that two who save the same fact leave one record seen twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, TypeVar
+
+from reverie import categories, clock
+from reverie.clock import Clock
+from reverie.edits import Edit, JournalRow
+from reverie.errors import Conflict, InvalidInput, NotFound
+from reverie.filters import Filter
+from reverie.ids import NewId
+from reverie.index.follower import SearchIndex
+from reverie.index.lexicon import Leaf, Lexicon
+from reverie.merging import Create, Decision, Reinforce, decide
+from reverie.passages import Analysis
+from reverie.recall.analysis import pack, tokens
+from reverie.records import (
+    HOME_LAYERS,
+    KINDS,
+    NOTHING,
+    Kind,
+    Layer,
+    Origin,
+    Record,
+    checked,
+    labels,
+    one_of,
+)
+from reverie.stores.base import Store
+from reverie.turns import Turn
+
+ATTEMPTS = 20
+"""How often a save that lost a race decides again before it gives up with `Conflict`."""
+
+ANTI_PATTERN_TAG = "anti-pattern"
+_CHUNK = 500
+_MOST_CANDIDATES = 8
+_MOST_WORDS = 24
+
+Outcome = Literal["created", "reinforced", "extended"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something to be remembered, as `Memory.save` takes it.
+
+    Attributes:
+        content: What to remember, in words; 1 to 100,000 characters.
+        category: A slash path such as `user-preferences/style`.
+        kind: What sort of thing it is; None takes `anti_pattern` under `anti-patterns`, `preference`
+            under `user-preferences`, else `fact`.
+        layer: None takes the kind's home layer.
+        tags: Labels.
+        confidence: How sure it is, 0 to 1.
+        importance: How much it matters, 0 to 1.
+        source: Where it came from.
+        references: Files, addresses, turn ids it speaks of.
+        origin: Whose word it is: `owner`, `agent`, `tool`, `web`, `import`.
+        scope: Whose memory it is; empty for everybody's.
+        pinned: Whether to keep it from decay and from every automatic change.
+        valid_from: From when it holds.
+        valid_to: Until when it holds.
+        ttl: After how long it leaves search by itself, such as `30d`; None for never.
+        metadata: Text to text, for the caller's own use.
+        created_at: When it was learned; None for now.
+    """
+
+    content: str
+    category: str | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    tags: Iterable[str] = ()
+    confidence: float = 0.8
+    importance: float = 0.5
+    source: str = ""
+    references: Iterable[str] = ()
+    origin: Origin = "owner"
+    scope: str = ""
+    pinned: bool = False
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    ttl: str | float | timedelta | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What became of a save.
+
+    Attributes:
+        record: The record as it is now.
+        outcome: `created`; `reinforced` when it was known already; `extended` when it adds to a known one.
+    """
+
+    record: Record
+    outcome: Outcome
+
+
+class Changes(TypedDict, total=False):
+    """What `Memory.update` can change, as keyword arguments.
+
+    Attributes:
+        content: What it says.
+        category: Its category; None for none.
+        kind: What sort of thing it is.
+        layer: Its layer.
+        tags: Its labels, in place of the old ones.
+        confidence: How sure it is, 0 to 1.
+        importance: How much it matters, 0 to 1.
+        source: Where it came from.
+        references: What it speaks of, in place of the old ones.
+        origin: Whose word it is.
+        valid_from: From when it holds; None for always.
+        valid_to: Until when it holds; None for ever.
+        expires_at: When it leaves search by itself; None for never.
+        metadata: In place of the old.
+    """
+
+    content: str
+    category: str | None
+    kind: Kind
+    layer: Layer
+    tags: Iterable[str]
+    confidence: float
+    importance: float
+    source: str
+    references: Iterable[str]
+    origin: Origin
+    valid_from: datetime | None
+    valid_to: datetime | None
+    expires_at: datetime | None
+    metadata: Mapping[str, str]
+
+
+class Saving:
+    """Changes records. Safe to use from several threads, and beside other processes."""
+
+    def __init__(self, store: Store, index: SearchIndex, *, clock: Clock, new_id: NewId, actor: str) -> None:
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._new_id = new_id
+        self._actor = actor
+        self._lock = threading.Lock()
+
+    # -- saving ------------------------------------------------------------------------------------------
+
+    def save(self, note: Note) -> Saved:
+        """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
+        record = self._record(note)
+
+        def attempt() -> Saved:
+            since = self._store.sequence()
+            decision = decide(record, self._alike(record), now=self._clock())
+            self._commit([_edit(decision)], since=since)
+            return _saved(decision)
+
+        return self._retried(attempt)
+
+    def save_many(
+        self, notes: Iterable[Note | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
+    ) -> list[Saved]:
+        """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
+        records = [self._record(_note(note)) for note in notes]  # all are checked before any is written
+        saved: list[Saved] = []
+        for start in range(0, len(records), _CHUNK):
+            chunk = records[start : start + _CHUNK]
+            saved += self._retried(lambda chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
+            if progress is not None:
+                progress(len(chunk))
+        return saved
+
+    def _save_chunk(self, chunk: Sequence[Record]) -> list[Saved]:
+        since = self._store.sequence()
+        pending = _Pending()
+        saved = []
+        for record in chunk:
+            words = _words(record)
+            candidates = pending.alike(record, words) or pending.as_they_are(self._alike(record, words))
+            decision = decide(record, candidates, now=self._clock())
+            pending.take(decision, words)
+            saved.append(_saved(decision))
+        self._commit(pending.edits(), since=since)
+        return saved
+
+    def _alike(self, record: Record, words: Sequence[str] | None = None) -> list[Record]:
+        """Live records of the same scope and kind that may say the same."""
+        same = self._store.record_like(record.scope, record.fingerprint)
+        if same is not None:
+            return [same]
+        words = _words(record) if words is None else words
+        if not words:
+            return []
+        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
+        keys = self._index.all_of("record", words, allowed, _MOST_CANDIDATES)
+        return self._store.records(keys) if keys else []
+
+    def _record(self, note: Note) -> Record:
+        """The note as a record, checked."""
+        now = self._clock()
+        category = None if note.category is None else categories.valid_category(note.category)
+        kind = note.kind if note.kind is not None else _kind_of(category)
+        one_of(kind, KINDS, name="kind")
+        tags = labels(note.tags, name="tag")
+        if kind == "anti_pattern":
+            category = category or f"{categories.ANTI_PATTERNS}/{categories.GENERAL}"
+            tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
+        created = now if note.created_at is None else clock.utc(note.created_at, name="created_at")
+        ttl = None if note.ttl is None else clock.parse_duration(note.ttl)
+        record = Record(
+            id=self._new_id(),
+            content=note.content,
+            category=category,
+            kind=kind,
+            layer=note.layer if note.layer is not None else HOME_LAYERS[kind],
+            tags=tags,
+            confidence=note.confidence,
+            importance=note.importance,
+            source=note.source,
+            references=labels(note.references, name="reference", longest=2_000),
+            origin=note.origin,
+            scope=note.scope,
+            pinned=note.pinned,
+            created_at=created,
+            updated_at=created,
+            last_seen_at=created,
+            valid_from=_utc(note.valid_from, "valid_from"),
+            valid_to=_utc(note.valid_to, "valid_to"),
+            expires_at=None if ttl is None else now + ttl,
+            metadata=MappingProxyType(dict(note.metadata)),
+        )
+        return checked(record)
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def update(self, id: str, changes: Changes, *, expected: Record | None) -> Record:
+        """Change fields of a record (see `Memory.update`)."""
+        if unknown := set(changes) - set(Changes.__annotations__):
+            raise TypeError(f"update() has no argument {sorted(unknown)!r}")
+        wanted: dict[str, Any] = dict(changes)
+        if "tags" in wanted:
+            wanted["tags"] = labels(wanted["tags"], name="tag")
+        if "references" in wanted:
+            wanted["references"] = labels(wanted["references"], name="reference", longest=2_000)
+        for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
+            wanted[name] = _utc(wanted[name], name)
+        if "metadata" in wanted:
+            wanted["metadata"] = MappingProxyType(dict(wanted["metadata"]))
+
+        def change(record: Record) -> Record:
+            if expected is not None and record != expected:
+                raise Conflict(f"record {id!r} has changed since you read it: read it again")
+            return replace(record, **wanted, updated_at=self._clock())
+
+        return self._changed(id, change, reason="update", retry=expected is None)
+
+    def archive(self, id: str, *, reason: str) -> Record:
+        """Take a record out of search, keeping it (see `Memory.archive`)."""
+
+        def change(record: Record) -> Record:
+            if record.archived:
+                return record
+            return replace(record, archived_at=self._clock(), archive_reason=reason)
+
+        return self._changed(id, change, reason=reason or "archive")
+
+    def restore(self, id: str) -> Record:
+        """Bring an archived record back into search (see `Memory.restore`)."""
+
+        def change(record: Record) -> Record:
+            if not record.archived:
+                return record
+            twin = self._store.record_like(record.scope, record.fingerprint)
+            if twin is not None:
+                raise InvalidInput(
+                    f"record {id!r} cannot be restored: the live record {twin.id!r} says the same; "
+                    "archive that one first"
+                )
+            return replace(record, archived_at=None, archive_reason="")
+
+        return self._changed(id, change, reason="restore")
+
+    def pin(self, id: str, pinned: bool) -> Record:
+        """Pin a record or let it go (see `Memory.pin`)."""
+        reason = "pin" if pinned else "unpin"
+        return self._changed(id, lambda record: replace(record, pinned=pinned), reason=reason)
+
+    def expire(self) -> int:
+        """Archive what has passed its `expires_at`; returns how many."""
+        now = self._clock()
+        count = 0
+        for record in list(self._store.find(Filter())):
+            if record.expires_at is not None and record.expires_at <= now:
+                self.archive(record.id, reason="expired")
+                count += 1
+        return count
+
+    def purge(self, *, older_than: timedelta) -> int:
+        """Remove records for good that were archived longer ago than `older_than` (see `Memory.purge`)."""
+        limit = self._clock() - older_than
+        archived = self._store.find(Filter(archived=True))
+        due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]
+        for start in range(0, len(due), _CHUNK):
+            edits = [Edit(before=record, after=None) for record in due[start : start + _CHUNK]]
+            self._commit(edits, reason="purge")
+        return len(due)
+
+    def delete_session(self, id: str) -> int:
+        """Remove a session and its turns for good (see `Memory.delete_session`)."""
+
+        def attempt() -> int:
+            state = self._store.session(id)
+            if state is None:
+                return 0
+            turns = self._store.turns(session=id)
+            edits = [Edit(before=turn, after=None) for turn in reversed(turns)]
+            self._commit([*edits, Edit(before=state, after=None)], reason="delete session")
+            return len(turns)
+
+        return self._retried(attempt)
+
+    def _changed(
+        self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
+    ) -> Record:
+        def attempt() -> Record:
+            found = self._store.records([id])
+            if not found:
+                raise NotFound(f"no record has the id {id!r}: search or list for the right one")
+            after = checked(change(found[0]))
+            if after != found[0]:
+                twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
+                if twin is not None and twin.id != id:
+                    raise InvalidInput(
+                        f"record {id!r} would say the same as the live record {twin.id!r}: "
+                        "archive one of them instead"
+                    )
+                self._commit([Edit(before=found[0], after=after)], reason=reason)
+            return after
+
+        return self._retried(attempt) if retry else attempt()
+
+    # -- committing --------------------------------------------------------------------------------------
+
+    def _commit(self, edits: Sequence[Edit], *, reason: str = "save", since: int | None = None) -> None:
+        if not edits:
+            return
+        rows: list[JournalRow] = self._store.commit(
+            edits, actor=self._actor, reason=reason, at=self._clock(), since=since
+        )
+        self._index.notice(rows)
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """What `attempt` returns, tried again after each lost race against another process.
+
+        Threads of this process wait for each other instead: a lock costs less than a lost race.
+        """
+        with self._lock:
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return attempt()
+                except Conflict:
+                    continue
+            return attempt()
+
+
+class _Pending:
+    """Decisions of one chunk that are not committed yet, so that later notes of it see earlier ones."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Record | None] = {}
+        self._now: dict[str, Record] = {}
+        self._prints: dict[tuple[str, str], str] = {}
+        self._lexicon = Lexicon()
+        self._ids: list[str] = []
+
+    def alike(self, record: Record, words: Sequence[str]) -> list[Record]:
+        """Records of this chunk that may say the same."""
+        same = self._prints.get((record.scope, record.fingerprint))
+        if same is not None:
+            return [self._now[same]]
+        if not words:
+            return []
+        keys = self._lexicon.all_of(
+            words, lambda other: other.scope == record.scope and _kind(other) == record.kind
+        )
+        return [self._now[self._ids[key]] for key in sorted(keys)[:_MOST_CANDIDATES]]
+
+    def as_they_are(self, records: Iterable[Record]) -> list[Record]:
+        """Stored records with what this chunk has already decided about them."""
+        return [self._now.get(record.id, record) for record in records]
+
+    def take(self, decision: Decision, words: Sequence[str]) -> None:
+        """Note a decision for the transaction to come."""
+        edit = _edit(decision)
+        after = edit.after
+        assert isinstance(after, Record)
+        if after.id not in self._first:
+            assert edit.before is None or isinstance(edit.before, Record)
+            self._first[after.id] = edit.before
+        self._now[after.id] = after
+        self._prints[(after.scope, after.fingerprint)] = after.id
+        self._lexicon.add(Leaf(len(self._ids), after, Analysis(terms=pack(words), length=len(words))))
+        self._ids.append(after.id)
+
+    def edits(self) -> list[Edit]:
+        """One edit for each record concerned."""
+        return [Edit(before=self._first[name], after=after) for name, after in self._now.items()]
+
+
+def _edit(decision: Decision) -> Edit:
+    if isinstance(decision, Create):
+        return Edit(before=None, after=decision.record)
+    return Edit(before=decision.old, after=decision.after)
+
+
+def _saved(decision: Decision) -> Saved:
+    if isinstance(decision, Create):
+        return Saved(record=decision.record, outcome="created")
+    if isinstance(decision, Reinforce):
+        return Saved(record=decision.after, outcome="reinforced")
+    return Saved(record=decision.after, outcome="extended")
+
+
+def _words(record: Record) -> list[str]:
+    """The longest distinct tokens of a content: enough to find whatever has them all."""
+    distinct = list(dict.fromkeys(tokens(record.content)))
+    return distinct if len(distinct) <= _MOST_WORDS else sorted(distinct, key=len)[-_MOST_WORDS:]
+
+
+def _kind(value: Record | Turn) -> str:
+    return value.kind if isinstance(value, Record) else "turn"
+
+
+def _kind_of(category: str | None) -> Kind:
+    if categories.lies_under(category, categories.ANTI_PATTERNS):
+        return "anti_pattern"
+    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+
+
+def _note(note: Note | Mapping[str, Any]) -> Note:
+    if isinstance(note, Note):
+        return note
+    if unknown := set(note) - _NOTE_FIELDS:
+        raise InvalidInput(f"unknown field of a note: {sorted(unknown)!r}; use {sorted(_NOTE_FIELDS)!r}")
+    if "content" not in note:
+        raise InvalidInput("a note has no content: pass 'content'")
+    return Note(**note)
+
+
+_NOTE_FIELDS = {f.name for f in fields(Note)}
+
+
+def _utc(moment: datetime | None, name: str) -> datetime | None:
+    return None if moment is None else clock.utc(moment, name=name)

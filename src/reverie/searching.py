@@ -1,0 +1,350 @@
+"""How does a question become hits? From index to store to ranker.
+
+The one path that every search takes: the API's, the prompt's, the command line's and the evaluation's.
+Decides nothing about ranking (`recall` does) and nothing about prompts (`context` does).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import get_args
+
+from reverie.clock import Clock
+from reverie.errors import InvalidInput, StoreCorrupt
+from reverie.filters import Filter, checked_filter, matches_record, matches_turn
+from reverie.index.follower import SearchIndex
+from reverie.passages import Measure, Passage, Searchable, Wanted
+from reverie.recall import calibration, scoring
+from reverie.recall.hits import Hit, SearchMode, Why
+from reverie.recall.query import Query, parse
+from reverie.recall.ranking import Ranked, RankingSettings, Statistics, rank
+from reverie.records import Record, one_of, share
+from reverie.stores.base import Store
+from reverie.tokens import plain_text
+from reverie.turns import Turn
+
+_log = logging.getLogger("reverie")
+
+LONGEST_QUERY = 10_000
+"""Characters of a question; a prompt's message is cut to it, a search refuses more."""
+
+MOST_HITS = 1_000
+
+POOL = 64
+"""Candidates asked of the index beside the hits wanted; more find no better ones."""
+
+NEIGHBOURS = 4
+"""Turns before and after a candidate that are ranked with it."""
+
+_LARGEST_POOL = 4_096
+_DATE_WEIGHT = 0.6
+_MOST_MEASURES = 1_000
+
+_SPARE = 4
+"""How many more values than asked for are loaded, so that duplicates among them need no second look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is looked for, among what.
+
+    Attributes:
+        text: The question's words; None for what changed last.
+        allowed: What the result is restricted to.
+        limit: At most so many hits, 1 to 1,000.
+        min_score: Only hits that score at least so much, 0 to 1.
+        exclude: Ids of records and turns that must not be found.
+        mode: How the text is read.
+    """
+
+    text: str | None
+    allowed: Filter
+    limit: int = 10
+    min_score: float = 0.0
+    exclude: frozenset[str] = field(default_factory=frozenset)
+    mode: SearchMode = "words"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A passage with its place, before its value is loaded."""
+
+    passage: Passage
+    ranked: Ranked
+    score: scoring.Score
+
+
+def _key(passage: Passage) -> int:
+    return passage.key
+
+
+def _thread(passage: Passage) -> int | None:
+    return passage.thread
+
+
+class Searching:
+    """Searches over one store and its index. Safe to use from several threads; changes nothing."""
+
+    def __init__(self, store: Store, index: SearchIndex, *, clock: Clock, settings: RankingSettings) -> None:
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._settings = settings
+        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+
+    # -- the ways to search ----------------------------------------------------------------------------
+
+    def records(self, question: Question) -> list[Hit]:
+        """Records that answer the question, best first."""
+        return self._hits("record", question)
+
+    def turns(self, question: Question) -> list[Hit]:
+        """Turns that answer the question, best first; a turn is found through its neighbours too."""
+        return self._hits("turn", question)
+
+    def everything(self, question: Question) -> list[Hit]:
+        """Records and turns together, best first; a turn that says just what a record says is left out."""
+        found: list[Hit] = []
+        if not question.allowed.only_turns:
+            found += self.records(question)
+        if not question.allowed.only_records:
+            found += self.turns(question)
+        found.sort(key=lambda hit: (-hit.score, hit.record is None))
+        return _without_repeats(found)[: question.limit]
+
+    def sessions(self, question: Question) -> list[Hit]:
+        """Sessions that answer the question, best first: each is as good as its best turn."""
+        found = self._hits("turn", question, distinct=_thread)
+        return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
+
+    def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
+        """What a prompt asks for: records and turns together, best first."""
+        return self.everything(Question(text=query, allowed=allowed, limit=limit, exclude=exclude))
+
+    def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
+        """The records changed last, newest first."""
+        return list(self._store.find(_alive(allowed, self._clock()), limit=limit))
+
+    def _hits(
+        self, subject: Searchable, question: Question, *, distinct: Callable[[Passage], int | None] = _key
+    ) -> list[Hit]:
+        """Hits of one kind, at most one of those for which `distinct` gives the same."""
+        checked_question(question)
+        question = replace(question, allowed=_alive(question.allowed, self._clock()))
+        if question.text is None:
+            return self._newest(subject, question)
+        if question.mode != "words":
+            return self._standing(subject, question, _pattern(question.text, question.mode))
+        return self._ranked(subject, question, question.text, distinct)
+
+    def _newest(self, subject: Searchable, question: Question) -> list[Hit]:
+        """What changed last, newest first."""
+        return self._taken(
+            self._everything(subject, question, None), question, note="newest first", score=0.0
+        )
+
+    def _standing(self, subject: Searchable, question: Question, pattern: re.Pattern[str]) -> list[Hit]:
+        """What has the text, or matches the pattern, newest first."""
+        containing = question.text if question.mode == "literal" else None
+        values = self._everything(subject, question, containing)
+        found = (value for value in values if pattern.search(value.content))
+        note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
+        return self._taken(found, question, note=note, score=1.0)
+
+    def _everything(
+        self, subject: Searchable, question: Question, containing: str | None
+    ) -> Iterator[Record | Turn]:
+        if subject == "record":
+            return self._store.find(question.allowed, containing=containing)
+        return self._store.scan_turns(question.allowed, containing=containing)
+
+    def _taken(
+        self, values: Iterator[Record | Turn], question: Question, *, note: str, score: float
+    ) -> list[Hit]:
+        kept = (value for value in values if value.id not in question.exclude)
+        return [_found(value, Why(note=note), score) for value in islice(kept, question.limit)]
+
+    # -- the one path ----------------------------------------------------------------------------------
+
+    def _ranked(
+        self,
+        subject: Searchable,
+        question: Question,
+        text: str,
+        distinct: Callable[[Passage], int | None],
+    ) -> list[Hit]:
+        """Rank, load and check, with a larger pool where restrictions used the first one up."""
+        query = parse(text, speakers=self._measure(subject, question.allowed).speakers)
+        if not query:
+            return []
+        pool = POOL + question.limit
+        while True:
+            scored, full = self._scored(subject, query, question, pool)
+            firsts: dict[int | None, _Scored] = {}
+            for entry in scored:
+                firsts.setdefault(distinct(entry.passage), entry)
+            hits = self._load(subject, list(firsts.values()), question)
+            if len(hits) >= question.limit or not full or pool >= _LARGEST_POOL:
+                return hits
+            pool = min(4 * pool, _LARGEST_POOL)
+
+    def _scored(
+        self, subject: Searchable, query: Query, question: Question, pool: int
+    ) -> tuple[list[_Scored], bool]:
+        """The relevant passages, best first, and whether the index had more than `pool` to offer."""
+        allowed = question.allowed
+        keys = self._index.any_of(subject, _wanted(query), allowed, pool)
+        around = NEIGHBOURS if subject == "turn" else 0
+        passages = self._store.passages(subject, keys, around=around)
+        measure = self._measure(subject, allowed)
+        statistics = Statistics(
+            passages=measure.passages,
+            mean_length=measure.mean_length,
+            frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
+        )
+        ranked = rank(query, passages, statistics=statistics, settings=self._settings)
+        ranked = calibration.relevant(ranked, query)
+        by_key = {passage.key: passage for passage in passages}
+        now = self._clock().timestamp()
+        scored = [
+            _Scored(by_key[entry.key], entry, _score(entry, by_key[entry.key], now)) for entry in ranked
+        ]
+        scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
+        return scored, len(keys) >= pool
+
+    def _load(self, subject: Searchable, scored: Sequence[_Scored], question: Question) -> list[Hit]:
+        """The first `limit` hits with their values, without repeats and without what is not allowed."""
+        hits: list[Hit] = []
+        said: set[str] = set()
+        step = question.limit + _SPARE
+        for start in range(0, len(scored), step):
+            batch = [
+                entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
+            ]
+            for entry, value in zip(batch, self._values(subject, batch), strict=True):
+                if value is None or value.id in question.exclude or not _allowed(question.allowed, value):
+                    continue
+                text = _said(value)
+                if text not in said:
+                    said.add(text)
+                    hits.append(_hit(entry, value))
+            if len(hits) >= question.limit or len(batch) < step:
+                break
+        return hits[: question.limit]
+
+    def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[Record | Turn | None]:
+        """The values of the passages; None for one that has gone since, or cannot be read."""
+        keys = [entry.passage.key for entry in batch]
+        read = self._store.records if subject == "record" else self._store.turns
+        try:
+            values: Sequence[Record | Turn] = read(keys)
+        except StoreCorrupt:
+            values = ()
+        if len(values) == len(keys):
+            return list(values)
+        return [self._value(read, key) for key in keys]
+
+    def _value(
+        self, read: Callable[[Sequence[int]], Sequence[Record | Turn]], key: int
+    ) -> Record | Turn | None:
+        try:
+            values = read([key])
+        except StoreCorrupt as error:
+            _log.warning("left out of a search: %s", error)
+            return None
+        return values[0] if values else None
+
+    def _measure(self, subject: Searchable, allowed: Filter) -> Measure:
+        """How much there is in the scopes, remembered until the journal moves."""
+        sequence = self._store.sequence()
+        known = self._measures.get((subject, allowed.scopes))
+        if known is None or known[0] != sequence:
+            if len(self._measures) > _MOST_MEASURES:
+                self._measures.clear()
+            known = (sequence, self._store.measure(subject, allowed.scopes))
+            self._measures[(subject, allowed.scopes)] = known
+        return known[1]
+
+
+def checked_question(question: Question) -> Question:
+    """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    if question.text is not None:
+        plain_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
+    checked_count(question.limit, name="limit", most=MOST_HITS)
+    one_of(question.mode, get_args(SearchMode), name="mode")
+    share(question.min_score, name="min_score")
+    checked_filter(question.allowed)
+    return question
+
+
+def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
+    """`value`, if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
+    return value
+
+
+def _wanted(query: Query) -> Wanted:
+    return Wanted(
+        words=[(term.token, term.weight) for term in query.terms],
+        dates=[(day.token, _DATE_WEIGHT) for day in query.days],
+    )
+
+
+def _alive(allowed: Filter, now: datetime) -> Filter:
+    return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
+
+
+def _allowed(allowed: Filter, value: Record | Turn) -> bool:
+    """Checked once more on the value itself: neighbours were never filtered, and time has passed."""
+    return matches_record(allowed, value) if isinstance(value, Record) else matches_turn(allowed, value)
+
+
+def _score(entry: Ranked, passage: Passage, now: float) -> scoring.Score:
+    return scoring.score(
+        entry.relevance,
+        age_days=max(0.0, now - passage.at) / 86_400,
+        importance=passage.importance,
+        confidence=passage.confidence,
+        kind=passage.kind,
+        pinned=passage.pinned,
+    )
+
+
+def _hit(entry: _Scored, value: Record | Turn) -> Hit:
+    ranked = entry.ranked
+    why = Why(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
+    return _found(value, why, entry.score.total)
+
+
+def _found(value: Record | Turn, why: Why, score: float) -> Hit:
+    if isinstance(value, Record):
+        return Hit(score=score, why=why, record=value)
+    return Hit(score=score, why=why, turn=value)
+
+
+def _said(value: Record | Turn) -> str:
+    """What makes a hit the same as an earlier one: for records the words; two turns are never the same."""
+    return " ".join(value.content.lower().split()) if isinstance(value, Record) else value.id
+
+
+def _without_repeats(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits without turns that say just what a record among them says."""
+    hits = list(hits)
+    records = {_said(hit.record) for hit in hits if hit.record is not None}
+    return [
+        hit for hit in hits if hit.turn is None or " ".join(hit.turn.content.lower().split()) not in records
+    ]
+
+
+def _pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
+    plain_text(text, name="query", longest=LONGEST_QUERY)
+    try:
+        return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
+    except re.error as error:
+        raise InvalidInput(f"query is {text!r}, which is no regular expression: {error}") from None

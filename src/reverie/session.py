@@ -1,0 +1,643 @@
+"""What happens in one conversation? Turns are added, replayed and packed into prompts; no more is decided.
+
+A session is a view of what the store holds: other processes may add to the same conversation at any time,
+and what they add is seen at the next call. Only two things live here and not in the store: a copy of the
+window, and what was shown since the last turn was added.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+from reverie import clock as clocks
+from reverie import tokens
+from reverie.clock import Clock
+from reverie.config import Settings
+from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
+from reverie.edits import Edit, JournalRow, Value
+from reverie.entries import session_namespace
+from reverie.errors import Conflict, InvalidInput
+from reverie.filters import Filter, checked_filter
+from reverie.ids import NewId
+from reverie.recall.hits import Hit
+from reverie.records import NOTHING, ORIGINS, UNTRUSTED, Record
+from reverie.stores.base import Store
+from reverie.turns import (
+    ROLES,
+    Role,
+    SessionState,
+    SessionStatus,
+    ToolCall,
+    Turn,
+    checked_session,
+    checked_turn,
+    valid_session_id,
+)
+from reverie.working import WorkingMemory
+
+_log = logging.getLogger("reverie")
+
+LONGEST_QUERY = 2_000
+"""Characters of a message that are searched for; of a longer one, the first and the last thousand."""
+
+ATTEMPTS = 60
+"""How often a change that lost a race is tried again before it gives up with `Conflict`."""
+
+_TURN_FIELDS = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
+_SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
+_WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
+_LONGEST_PAUSE = 0.02  # seconds, before a lost race is run again
+_TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
+_SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
+
+_T = TypeVar("_T")
+
+
+class Recaller(Protocol):
+    """What a session needs of search."""
+
+    def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
+        """Records and turns that answer the query, best first; none when nothing is relevant.
+
+        Args:
+            query: The question, at most 2,000 characters, without control characters.
+            allowed: What the result is restricted to; one that only turns can satisfy gives only turns,
+                one that only records can satisfy only records.
+            limit: At most so many, 1 or more.
+            exclude: Ids of records and turns that must not be found.
+        """
+        ...
+
+    def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
+        """The records changed last, newest first."""
+        ...
+
+
+def _nothing_standing() -> Standing:
+    return Standing()
+
+
+def _nobody(rows: Sequence[JournalRow]) -> None:
+    del rows
+
+
+class Session:
+    """One conversation. Safe to use from several threads, and beside other processes.
+
+    Args:
+        id: `{channel}:{chat}`, or any text of 1 to 200 characters.
+        store: Where everything is kept.
+        recaller: What searches.
+        settings: The settings.
+        clock: What tells the time.
+        new_id: What makes ids.
+        actor: Who is named in the journal as the author of changes.
+        scope: Whose memory it is, if it begins now; a stored session keeps its own.
+        notice: Told of every change made here, so that a search index need not read it back.
+        standing: Gives profile, pages and pinned records for a prompt; asked anew each time.
+
+    Raises:
+        InvalidInput: the id or scope is not of its form.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        store: Store,
+        recaller: Recaller,
+        settings: Settings,
+        clock: Clock,
+        new_id: NewId,
+        actor: str = "owner",
+        scope: str = "",
+        notice: Callable[[Sequence[JournalRow]], None] = _nobody,
+        standing: Callable[[], Standing] = _nothing_standing,
+    ) -> None:
+        self.id = valid_session_id(id)
+        self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
+        self.last_used = clock()
+        self._store = store
+        self._recaller = recaller
+        self._settings = settings
+        self._clock = clock
+        self._new_id = new_id
+        self._actor = actor
+        self._scope = tokens.plain_text(scope, name="scope", longest=200, empty=True)
+        self._notice = notice
+        self._standing = standing
+        self._lock = threading.RLock()
+        self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
+        self._stored: SessionState | None = None
+        self._window: tuple[Turn, ...] = ()
+        self._next = 0
+        self._shown = Shown()
+        self._shown_is_stored = True
+
+    # -- adding ----------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        role: Role,
+        content: str,
+        *,
+        speaker: str = "",
+        at: datetime | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Turn:
+        """Add one turn at the end; it is on disk when this returns.
+
+        Args:
+            role: `user`, `assistant`, `system` or `tool`.
+            content: What was said, up to 2,000,000 characters.
+            speaker: Who said it, where the role does not tell.
+            at: When it was said; None for now.
+            tool_calls: The calls that an assistant's turn asks for: `ToolCall`s, or mappings as chat APIs
+                give them.
+            tool_call_id: The call that a tool's turn answers.
+            metadata: Text to text, for the caller's own use.
+
+        Returns:
+            The turn, with its id and position.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or the session is terminated.
+            Conflict: other processes added turns faster than this one could, sixty times over.
+        """
+        given: dict[str, Any] = {
+            "role": role,
+            "content": content,
+            "speaker": speaker,
+            "at": at,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "metadata": metadata,
+        }
+        return self.add_many([given])[0]
+
+    def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
+        """Add several turns one after the other, all of them or none, in one transaction.
+
+        Args:
+            turns: Mappings with `role`, `content` and any other argument of `add`.
+
+        Raises:
+            InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
+            Conflict: other processes added turns faster than this one could, sixty times over.
+        """
+        drafts = [self._draft(given) for given in turns]
+        if not drafts:
+            return []
+
+        def attempt() -> list[Turn]:
+            state = self._read_state()
+            if state.status == "terminated":
+                raise InvalidInput(f"session {self.id!r} is terminated: add to another one")
+            added = [
+                replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
+                for n, draft in enumerate(drafts)
+            ]
+            beginning = [] if self._stored is not None else [Edit(before=None, after=state)]
+            self._commit([*beginning, *(Edit(before=None, after=turn) for turn in added)])
+            return added
+
+        return self._retried(attempt)
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> SessionState:
+        """What is kept of the session beside its turns; one that has not begun has no turns and is active."""
+        with self._lock:
+            return self._read_state()
+
+    def turns(self) -> list[Turn]:
+        """The window: the last turns, 50 by default, since the conversation was begun anew or summarised.
+
+        A list of its own, which later turns do not change. It can be a little longer or shorter than the
+        setting says, because a call of tools is never apart from its results.
+        """
+        with self._lock:
+            self._refresh()
+            return list(self._window)
+
+    def replay(self, limit: int | None = None) -> list[Turn]:
+        """The turns that go into a prompt: the last of the window, 20 by default, calls never torn apart.
+
+        Args:
+            limit: How many, 0 or more; None takes the setting.
+        """
+        wanted = self._settings.replay_turns if limit is None else limit
+        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
+            raise InvalidInput(f"limit is {limit!r}: it is a whole number from 0")
+        return tool_safe_tail(self.turns(), wanted)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        roles: Iterable[Role] = (),
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        min_score: float = 0.0,
+    ) -> list[Hit]:
+        """Turns of this session that answer a question, best first, also those long out of the window.
+
+        Args:
+            query: What to look for.
+            limit: At most so many, 1 to 1,000.
+            roles: Only turns of these roles.
+            created_after: Only what was said at this moment or later.
+            created_before: Only what was said before this moment.
+            min_score: Only hits that score at least so much, 0 to 1.
+        """
+        self._touch()
+        allowed = Filter(
+            sessions=(self.id,),
+            roles=tuple(roles),
+            created_after=created_after,
+            created_before=created_before,
+        )
+        found = self._recaller.recall(
+            query, allowed=checked_filter(allowed), limit=limit, exclude=frozenset()
+        )
+        return [hit for hit in found if hit.score >= min_score]
+
+    # -- the prompt ------------------------------------------------------------------------------------
+
+    def context(
+        self,
+        message: str | None = None,
+        *,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+        mark: bool = True,
+    ) -> Pack:
+        """What goes into the prompt now: profile, pages, summary, what is recalled, working memory, replay.
+
+        What this session was shown for an earlier turn that is still replayed is left out. Asking again for
+        the same turn, as after a failed answer or between calls of tools, shows the same again. Nothing is
+        written: what was shown is stored along with the next turn, or by `close`.
+
+        Args:
+            message: What to recall for; None takes the last user turn. A message that has not been added
+                yet is not among the replayed messages; the question being answered always is.
+            soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
+            hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
+            mark: Whether what is shown counts as shown; False for a preview.
+
+        Raises:
+            InvalidInput: a budget is negative, or the soft one exceeds the hard one.
+        """
+        if message is not None and not isinstance(message, str):
+            raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
+        budget = self._budget(soft_tokens, hard_tokens)
+        with self._lock:
+            state = self._read_state()
+            window, following, shown = self._window, self._next, self._shown
+        asking = next((turn for turn in reversed(window) if turn.role == "user"), None)
+        if message is not None and (asking is None or asking.content != message):
+            asking = None
+        now_at = following if asking is None else asking.position
+        query = searched_for(message or "" if asking is None else asking.content)
+        replayed = _with_question(tool_safe_tail(window, self._settings.replay_turns), asking)
+        now = self._clock()
+        found: list[Hit] = []
+        recent: list[Record] = []
+        if self._settings.memory_enabled:
+            found = self._recall(query, _scopes(state.scope), frozenset(turn.id for turn in replayed), now)
+            is_first = not state.summary and all(turn.position >= now_at for turn in window)
+            if is_first and not any(hit.is_trusted for hit in found):
+                recent = self._recent(_scopes(state.scope), now)
+        pack = build(
+            query=query,
+            candidates=found,
+            recent=recent,
+            replay=replayed,
+            now_at=now_at,
+            now=now,
+            budget=budget,
+            standing=replace(self._standing(), summary=state.summary),
+            entries=self.working.list(),
+            shown=shown,
+        )
+        if mark and pack.hits:
+            with self._lock:
+                begin = replayed[0].position if replayed else now_at
+                self._shown = self._shown.since(begin).with_shown(pack.hits, at=now_at)
+                self._shown_is_stored = False
+        return pack
+
+    # -- changing the session --------------------------------------------------------------------------
+
+    def new(self) -> None:
+        """Begin anew (`/new`): the window empties; its turns stay stored and searchable, memory stays.
+
+        What was shown is forgotten too, so the first turn is a first turn again.
+        """
+
+        def attempt() -> None:
+            state = self._read_state()
+            if self._stored is None:
+                return
+            fresh = replace(state, window_start=self._next, summary="")
+            edits = [Edit(before=state, after=fresh)] if fresh != state else []
+            self._commit(edits, reason="begun anew", shown=Shown())
+
+        self._retried(attempt)
+
+    def pause(self) -> SessionState:
+        """Mark the session as paused; turns can still be added."""
+        return self._set_status("paused")
+
+    def resume(self) -> SessionState:
+        """Mark a paused session as active again.
+
+        Raises:
+            InvalidInput: it is terminated.
+        """
+        return self._set_status("active")
+
+    def terminate(self) -> SessionState:
+        """End the session for good: no turn can be added any more; everything stays stored."""
+        return self._set_status("terminated")
+
+    def set_metadata(self, key: str, value: str | None) -> SessionState:
+        """Set one item of the session's metadata; None removes it."""
+
+        def change(state: SessionState) -> SessionState:
+            metadata = {name: text for name, text in state.metadata.items() if name != key}
+            if value is not None:
+                metadata[key] = value
+            return replace(state, metadata=MappingProxyType(metadata))
+
+        return self._change_state(change, reason="metadata")
+
+    def flush(self) -> None:
+        """Store what was shown since the last turn was added."""
+        with self._lock:
+            if not self._shown_is_stored and self._stored is not None:
+                self._commit([])
+
+    def close(self) -> None:
+        """Let go of the session; the same as `flush`, since everything else is stored already."""
+        self.flush()
+
+    def forget(self) -> None:
+        """Drop the copy held here without storing anything, because the session is being deleted."""
+        with self._lock:
+            self._sequence = -1
+            self._stored, self._window, self._next = None, (), 0
+            self._shown, self._shown_is_stored = Shown(), True
+
+    # -- inside ----------------------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        self.last_used = self._clock()
+
+    def _refresh(self) -> None:
+        """Read the window again if anything changed in the store; the caller has the lock."""
+        self._touch()
+        sequence = self._store.sequence()
+        if sequence == self._sequence:
+            return
+        stored = self._store.session(self.id)
+        if stored is not None and self._scope not in {"", stored.scope}:
+            raise InvalidInput(f"session {self.id!r} belongs to another scope than {self._scope!r}")
+        read = self._store.turns(session=self.id, start=-(self._settings.retain_turns + _SPARE))
+        start = stored.window_start if stored is not None else 0
+        inside = [turn for turn in read if turn.position >= start]
+        self._stored = stored
+        self._next = read[-1].position + 1 if read else 0
+        self._window = tuple(tool_safe_tail(inside, self._settings.retain_turns))
+        self._read_shown(stored)
+        self._sequence = sequence
+
+    def _read_shown(self, stored: SessionState | None) -> None:
+        """Take in what other processes were shown in this session."""
+        text = self._store.cursor(shown_cursor(self.id)) if stored is not None else None
+        try:
+            elsewhere = Shown.from_text(text) if text else Shown()
+        except InvalidInput as error:
+            _log.warning(
+                "what session %r was shown cannot be read and is taken as nothing: %s", self.id, error
+            )
+            elsewhere = Shown()
+        self._shown = elsewhere if self._shown_is_stored else elsewhere.merged(self._shown)
+
+    def _read_state(self) -> SessionState:
+        """The stored state, or the one that the session would begin with; the caller has the lock."""
+        self._refresh()
+        return self._state()
+
+    def _state(self) -> SessionState:
+        """The same from the copy."""
+        if self._stored is not None:
+            return self._stored
+        return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
+
+    def _commit(self, edits: Sequence[Edit], *, reason: str = "", shown: Shown | None = None) -> None:
+        """Make the edits and store what was shown, in one transaction; the caller has the lock.
+
+        Args:
+            edits: What to change.
+            reason: Why.
+            shown: What counts as shown from now on; None for what does already.
+        """
+        ledger = self._shown if shown is None else shown
+        cursors: dict[str, str | None] = {}
+        if ledger is not self._shown or not self._shown_is_stored:
+            cursors[shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
+        rows = self._store.commit(
+            edits, actor=self._actor, reason=reason, at=self._clock(), cursors=cursors or None
+        )
+        self._shown, self._shown_is_stored = ledger, True
+        if rows:
+            self._take_in(rows)
+            self._notice(rows)
+
+    def _take_in(self, rows: Sequence[JournalRow]) -> None:
+        """Bring the copy up to date with changes made here, if nobody else made any in between."""
+        if rows[0].sequence != self._sequence + 1:
+            self._sequence = -1
+            return
+        values: list[Value] = [row.edit.value for row in rows]
+        self._stored = next((v for v in values if isinstance(v, SessionState)), self._stored)
+        added = [value for value in values if isinstance(value, Turn)]
+        start = self._stored.window_start if self._stored is not None else 0
+        inside = [turn for turn in (*self._window, *added) if turn.position >= start]
+        self._window = tuple(tool_safe_tail(inside, self._settings.retain_turns))
+        self._next += len(added)
+        self._sequence = rows[-1].sequence
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """What `attempt` gives, run again with a fresh view as often as others were faster."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with self._lock:
+                    return attempt()
+            except Conflict:
+                if not left:
+                    raise
+                with self._lock:
+                    self._sequence = -1
+            time.sleep(random.uniform(0, _LONGEST_PAUSE))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
+        def attempt() -> SessionState:
+            state = self._read_state()
+            after = checked_session(change(state))
+            if after != state or self._stored is None:
+                self._commit([Edit(before=self._stored, after=after)], reason=reason)
+            return after
+
+        return self._retried(attempt)
+
+    def _set_status(self, status: SessionStatus) -> SessionState:
+        def change(state: SessionState) -> SessionState:
+            if state.status == "terminated" and status != "terminated":
+                raise InvalidInput(f"session {self.id!r} is terminated for good: begin another one")
+            return replace(state, status=status)
+
+        return self._change_state(change, reason=status)
+
+    def _draft(self, given: Mapping[str, Any]) -> Turn:
+        """The turn that was described, checked, with a place and an id still to be given."""
+        if unknown := sorted(set(given) - _TURN_FIELDS):
+            raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_TURN_FIELDS))}")
+        if missing := sorted({"role", "content"} - set(given)):
+            raise InvalidInput(f"missing field of a turn: {missing!r}")
+        at = given.get("at")
+        return checked_turn(
+            Turn(
+                id="0" * 12,
+                session=self.id,
+                position=0,
+                role=given["role"],
+                content=given["content"],
+                at=self._clock() if at is None else clocks.utc(at, name="at"),
+                speaker=given.get("speaker") or "",
+                tool_calls=_tool_calls(given.get("tool_calls")),
+                tool_call_id=given.get("tool_call_id") or "",
+                metadata=_metadata(given.get("metadata")),
+            )
+        )
+
+    def _budget(self, soft: int | None, hard: int | None) -> Budget:
+        settings = self._settings
+        whole_hard = hard if hard is not None else max(settings.hard_tokens, soft or 0)
+        whole_soft = soft if soft is not None else min(settings.soft_tokens, whole_hard)
+        return Budget(
+            soft_tokens=whole_soft,
+            hard_tokens=whole_hard,
+            layer_limits=settings.layer_limits,
+            working=settings.working_top_k,
+        )
+
+    def _recent(self, scopes: tuple[str, ...], now: datetime) -> list[Record]:
+        limit = self._settings.fallback_limit
+        allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
+        return self._recaller.recent(allowed=allowed, limit=limit) if limit else []
+
+    def _recall(
+        self, query: str, scopes: tuple[str, ...], exclude: frozenset[str], now: datetime
+    ) -> list[Hit]:
+        """The best hits up to the limit, and untrusted ones that rank among them.
+
+        More are asked for than wanted. If untrusted hits filled even that, the trusted ones are asked for by
+        themselves, so that nobody can crowd memory out by filling it with text from the web.
+        """
+        limit = self._settings.recall_limit
+        if not limit or not query:
+            return []
+        asked = limit * _WIDER
+        allowed = Filter(scopes=scopes, alive_at=now)
+        found = self._recaller.recall(query, allowed=allowed, limit=asked, exclude=exclude)
+        if len(found) >= asked and sum(hit.is_trusted for hit in found) < limit:
+            for only in (replace(allowed, origins=_TRUSTED), replace(allowed, roles=_SPEAKING)):
+                found += self._recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
+            found = sorted({hit.id: hit for hit in found}.values(), key=lambda hit: -hit.score)
+        return _up_to_trusted(found, limit)
+
+
+def shown_cursor(session: str) -> str:
+    """The name of the store's cursor that keeps what a session was shown."""
+    return f"shown:{session}"
+
+
+def searched_for(message: str) -> str:
+    """A message as it is searched for: cleaned; of a long one, the first and the last thousand characters."""
+    half = LONGEST_QUERY // 2
+    if len(message) > LONGEST_QUERY:
+        message = f"{message[: half - 1]}\n{message[-half:]}"
+    return tokens.cleaned(message).strip()
+
+
+def _with_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
+    """The replayed turns, and before them the question being answered if calls of tools pushed it out."""
+    if asking is None or not replayed or replayed[0].position <= asking.position:
+        return replayed
+    return [asking, *replayed]
+
+
+def _scopes(scope: str) -> tuple[str, ...]:
+    """What a session may recall: everybody's memory, and its own scope's."""
+    return (scope, "") if scope else ("",)
+
+
+def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
+    kept = []
+    for hit in found:
+        if not limit:
+            break
+        limit -= hit.is_trusted
+        kept.append(hit)
+    return kept
+
+
+def _metadata(given: Any) -> Mapping[str, str]:
+    if given is None:
+        return NOTHING
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
+    return MappingProxyType(dict(given))
+
+
+def _tool_calls(given: Any) -> tuple[ToolCall, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
+    return tuple(_tool_call(call) for call in given)
+
+
+def _tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
+    if isinstance(call, ToolCall):
+        return call
+    if not isinstance(call, Mapping):
+        raise InvalidInput(f"a tool call is {type(call).__name__}: pass a ToolCall or a mapping")
+    inner = call.get("function")
+    fields = inner if isinstance(inner, Mapping) else call
+    arguments = fields.get("arguments")
+    if arguments is None:
+        arguments = "{}"
+    elif not isinstance(arguments, str):
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the arguments of a tool call are no JSON: {error}") from None
+    return ToolCall(id=call.get("id", ""), name=fields.get("name", ""), arguments=arguments)

@@ -1,0 +1,362 @@
+"""What is in a store's file, and how does an older one become today's? Forward only, a backup first.
+
+Each step is numbered from 1 and is never changed once released; `PRAGMA user_version` holds the number
+of the last one a file has been through, `PRAGMA application_id` says that it is ours at all. Reads and
+writes no memories.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.errors import NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.stores.sqlite_errors import translated
+
+APPLICATION_ID = 0x52766572
+"""`Rver` in ASCII, written into the header of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step from a version of the file to the next.
+
+    Attributes:
+        name: What it does, in words.
+        statements: The SQL, one statement each, run in one transaction with all other steps.
+    """
+
+    name: str
+    statements: tuple[str, ...]
+
+
+# Why the tables are as they are. A durable commit costs one fsync and, for every page it touched, a 4 KiB
+# frame in the write-ahead log; so the design is about touching few pages. A new record touches seven: the
+# last leaf of `journal`, of `records` and of `records_newest` (all three append, so the page is shared with
+# the commits before and after), one random leaf of each unique index, and `measures`. Rejected:
+#
+# * An index of `journal` by id: a random page for every commit of anything. A thing's first journal row is
+#   found by its key, which *is* that row's number; later rows are in `journal_changes`, which a creation
+#   does not touch; `gone` remembers the keys of ids that were deleted.
+# * AUTOINCREMENT: writes `sqlite_sequence` in every commit. Journal rows are never deleted, so keys taken
+#   from the journal are unique for ever without it.
+# * An index each for category, scope and archived: `records_newest` carries the three behind `updated_at`,
+#   so a filtered list walks the index alone (about 10 ms for all of 100,000) and stops at its limit.
+# * WITHOUT ROWID for records or turns: rows are wide, and an index b-tree spills what is over a quarter of
+#   a page to overflow pages; search reads by key, so the key should be where the row is.
+# * STRICT tables: need SQLite 3.37, and RHEL 9 has 3.34. What is read is checked instead.
+_FIRST = (
+    """
+    CREATE TABLE journal (
+        sequence INTEGER PRIMARY KEY,
+        batch INTEGER NOT NULL,
+        key INTEGER NOT NULL,
+        subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session')),
+        at INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        before TEXT,
+        after TEXT,
+        CHECK (before IS NOT NULL OR after IS NOT NULL)
+    )
+    """,
+    "CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence",
+    "CREATE TABLE gone (id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID",
+    # What search reads stands before the content, so a long content's overflow pages are not walked.
+    """
+    CREATE TABLE records (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        layer TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        category TEXT,
+        pinned INTEGER NOT NULL,
+        confidence REAL NOT NULL,
+        importance REAL NOT NULL,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        last_seen_at INTEGER NOT NULL,
+        seen_count INTEGER NOT NULL,
+        valid_from INTEGER,
+        valid_to INTEGER,
+        expires_at INTEGER,
+        archived_at INTEGER,
+        length INTEGER NOT NULL,
+        voice TEXT NOT NULL,
+        cues TEXT NOT NULL,
+        dates TEXT NOT NULL,
+        terms TEXT NOT NULL,
+        content TEXT NOT NULL,
+        tags TEXT NOT NULL,
+        refs TEXT NOT NULL,
+        source TEXT NOT NULL,
+        archive_reason TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX records_id ON records (id)",
+    "CREATE UNIQUE INDEX records_live ON records (fingerprint, scope) WHERE archived_at IS NULL",
+    "CREATE INDEX records_newest ON records (updated_at, archived_at, scope, category, kind, tags)",
+    """
+    CREATE TABLE sessions (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        created_at INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        window_start INTEGER NOT NULL,
+        summary TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE turns (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        position INTEGER NOT NULL,
+        role TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        scope TEXT NOT NULL,
+        speaker TEXT NOT NULL,
+        length INTEGER NOT NULL,
+        voice TEXT NOT NULL,
+        cues TEXT NOT NULL,
+        dates TEXT NOT NULL,
+        terms TEXT NOT NULL,
+        content TEXT NOT NULL,
+        tool_calls TEXT NOT NULL,
+        tool_call_id TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX turns_id ON turns (id)",
+    "CREATE UNIQUE INDEX turns_place ON turns (session, position)",
+    # `area` is `=` and the scope, or `*` for all scopes together, so that both are one look-up.
+    """
+    CREATE TABLE measures (
+        subject TEXT NOT NULL,
+        area TEXT NOT NULL,
+        voice TEXT NOT NULL,
+        passages INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        PRIMARY KEY (subject, area, voice)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE entries (
+        namespace TEXT NOT NULL,
+        key TEXT NOT NULL,
+        stored_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        category TEXT,
+        tags TEXT NOT NULL,
+        data TEXT NOT NULL,
+        PRIMARY KEY (namespace, key)
+    )
+    """,
+    "CREATE TABLE cursors (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(name="the first tables", statements=_FIRST),)
+"""Every step, in order; the position from 1 is its version."""
+
+
+def prepare(
+    path: Path, *, create: bool = True, patience: float = 10.0, steps: Sequence[Migration] = MIGRATIONS
+) -> Path | None:
+    """Make sure that there is a store of today's version at `path`.
+
+    A file that is not ours, or is newer than this program, is left as it is to the last byte.
+
+    Args:
+        path: The file; its folder is made when missing.
+        create: Whether to make the file when there is none.
+        patience: How many seconds to wait for another process that is writing.
+        steps: The migrations that make up today's version.
+
+    Returns:
+        The backup that was made before migrating, if it was migrated.
+
+    Raises:
+        NotFound: there is no file and `create` is false.
+        StoreForeign: the file is not a Reverie store, or is of a newer version.
+        StoreCorrupt: it begins as one and cannot be read.
+        StoreUnavailable: the file or folder cannot be read or written.
+    """
+    try:
+        if not path.exists():
+            if not create:
+                raise NotFound(f"no store at {str(path)!r}: check the path, or open it with create=True")
+            _create(path, steps)
+            return None
+        version = _version_of(path, newest=len(steps))
+        return _migrate(path, steps, patience) if version < len(steps) else None
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{str(path)!r} cannot be opened: {error.strerror or error}") from error
+
+
+def location(path: Path, options: str) -> str:
+    """The file as SQLite's URI, with options such as `mode=rw`."""
+    return f"{path.absolute().as_uri()}?{options}"
+
+
+def _version_of(path: Path, *, newest: int) -> int:
+    """The version that the file's own header states, read without a lock and without touching anything.
+
+    Through SQLite rather than by reading 100 bytes: closing a plain file handle would drop every lock
+    this process holds on the same file (POSIX). `immutable` keeps SQLite from recovering a foreign file.
+    """
+    if path.is_dir():
+        raise StoreForeign(f"{str(path)!r} is a folder, not a store: pass the path of a file in it")
+    if not os.access(path, os.R_OK):
+        raise StoreUnavailable(f"{str(path)!r} may not be read: make it readable, or run as its owner")
+    if path.stat().st_size == 0:
+        raise StoreForeign(f"{str(path)!r} is empty, not a Reverie store: remove it, or choose another path")
+    with _closing(location(path, "mode=ro&immutable=1")) as file:
+        try:
+            (application,) = file.execute("PRAGMA application_id").fetchone()
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                raise StoreForeign(
+                    f"{str(path)!r} is not a Reverie store, nor any SQLite file: choose another path"
+                ) from error
+            raise
+    if application != APPLICATION_ID:
+        raise StoreForeign(f"{str(path)!r} is a SQLite file of another program: choose another path")
+    _refuse_newer(path, version, newest)
+    return int(version)
+
+
+def _refuse_newer(path: Path, version: int, newest: int) -> None:
+    if version > newest:
+        raise StoreForeign(
+            f"{str(path)!r} was made by a newer Reverie (format {version}, this one knows up to {newest}): "
+            "upgrade Reverie"
+        )
+    if version < 1:
+        raise StoreCorrupt(f"{str(path)!r} says it is of format {version}: restore it from a backup")
+
+
+def _create(path: Path, steps: Sequence[Migration]) -> None:
+    """Make a complete store under another name, then give it its own: nobody ever sees half of one."""
+    make_folder(path.parent)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        with _private(draft), _closing(location(draft, "mode=rw")) as file:
+            file.execute("PRAGMA journal_mode = WAL")
+            file.execute("BEGIN IMMEDIATE")
+            _run(file, steps)
+            file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            file.execute("COMMIT")
+        _publish(draft, path)
+        _sync_folder(path.parent)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Name the finished file; when another process was faster, its file stays."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
+            raise
+        if not path.exists():  # a file system without hard links
+            draft.rename(path)
+
+
+def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | None:
+    with _closing(location(path, "mode=rw"), patience) as file:
+        file.execute("PRAGMA synchronous = FULL")
+        # The write lock first: nothing can be written between the backup and the first step, and a second
+        # process that opens the same old file waits here and then finds the work done.
+        file.execute("BEGIN IMMEDIATE")
+        (version,) = file.execute("PRAGMA user_version").fetchone()
+        _refuse_newer(path, version, len(steps))
+        if version == len(steps):
+            return None
+        backup = _backup(path, version)
+        _run(file, steps[version:], first=version + 1)
+        if file.execute("PRAGMA foreign_key_check").fetchone():
+            raise StoreCorrupt(f"{str(path)!r} does not fit format {len(steps)}: nothing was changed")
+        file.execute("COMMIT")
+        return backup
+
+
+def _run(file: sqlite3.Connection, steps: Sequence[Migration], first: int = 1) -> None:
+    for version, step in enumerate(steps, first):
+        for statement in step.statements:
+            file.execute(statement)
+        file.execute(f"PRAGMA user_version = {version}")
+
+
+def _backup(path: Path, version: int) -> Path:
+    """A consistent copy beside the file, `reverie.db.v1.backup`; never over an older one."""
+    target = path.with_name(f"{path.name}.v{version}.backup")
+    number = 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{path.name}.v{version}.backup-{number}")
+    with (
+        _private(target),
+        _closing(location(path, "mode=ro")) as source,
+        _closing(location(target, "mode=rw")) as copy,
+    ):
+        source.backup(copy)
+    _sync_folder(path.parent)
+    return target
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for its owner alone, whatever the umask; one that is there is left as it is."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
+
+
+@contextlib.contextmanager
+def _private(path: Path) -> Iterator[None]:
+    """An empty file for its owner alone, whatever the umask; SQLite gives `-wal` and `-shm` its mode."""
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        yield
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _closing(uri: str, patience: float = 10.0) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=patience)) as file:
+        try:
+            yield file
+        finally:
+            if file.in_transaction:
+                file.execute("ROLLBACK")
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,493 @@
+"""How is everything kept in one SQLite file? The embedded store: many readers, many processes, no server.
+
+Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
+The tables, and why they are as they are, stand in `migrations`.
+
+    sqlite.py               the store's methods: reading, and what begins and ends a transaction
+    sqlite_changes.py       making edits
+    sqlite_check.py         is what is stored sound?
+    sqlite_connections.py   connections, threads, forks
+    sqlite_rows.py          rows and values
+    sqlite_filters.py       filters in SQL
+    sqlite_errors.py        errors in our words
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from reverie.clock import from_microseconds, to_microseconds
+from reverie.edits import Edit, JournalRow
+from reverie.entries import Entry
+from reverie.errors import InvalidInput, StoreCorrupt
+from reverie.filters import Filter
+from reverie.passages import Analyse, Measure, Passage, Searchable
+from reverie.records import Record
+from reverie.stores.base import Order, Problem
+from reverie.stores.migrations import prepare
+from reverie.stores.sqlite_changes import Changes, prepared
+from reverie.stores.sqlite_check import problems
+from reverie.stores.sqlite_connections import Connections
+from reverie.stores.sqlite_errors import is_undecodable
+from reverie.stores.sqlite_filters import EACH_TAG, Where, marks, records_where, turns_where
+from reverie.stores.sqlite_rows import (
+    ENTRY_COLUMNS,
+    RECORDS,
+    SESSIONS,
+    TABLES,
+    TURNS,
+    Row,
+    Table,
+    Unreadable,
+    entry_of,
+    entry_row,
+    tolerant_rows,
+    value_from,
+)
+from reverie.turns import SessionOverview, SessionState, Turn
+
+logger = logging.getLogger("reverie")
+
+T = TypeVar("T", Record, Turn)
+V = TypeVar("V")
+
+_CHUNK = 1024
+_BATCH = 256
+_PASSAGE = {
+    "record": (
+        "SELECT key, terms, length, NULL, 0, voice, created_at / 1e6, cues, dates, importance, confidence, "
+        "kind, pinned, expires_at / 1e6 FROM records WHERE archived_at IS NULL AND key IN "
+    ),
+    "turn": (
+        "SELECT key, terms, length, session, position, voice, at / 1e6, cues, dates, 0.5, 0.8, "
+        "'turn', 0, NULL FROM turns WHERE key IN "
+    ),
+}
+_JOURNAL_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
+
+
+class SQLiteStore:
+    """A store in one SQLite file. Safe to use from several threads, from several processes, and across forks.
+
+    Args:
+        path: The file, such as `~/agent/reverie.db` with `~` expanded; its folder is made when missing.
+            File and folder are made for their owner alone, whatever the umask.
+        analyse: What turns a record or turn into its tokens.
+        create: Whether to make the file when there is none.
+        busy_timeout: How long to wait for others that write before `StoreUnavailable`.
+
+    Raises:
+        NotFound: there is no file and `create` is false.
+        StoreForeign: the file is no Reverie store, or a newer Reverie made it; it is left untouched.
+        StoreCorrupt: the file cannot be read.
+        StoreUnavailable: the file or its folder cannot be opened.
+
+    Example:
+        >>> store = SQLiteStore(Path("agent/reverie.db"), analyse=analyse)      # doctest: +SKIP
+        >>> store.commit([Edit(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        analyse: Analyse,
+        create: bool = True,
+        busy_timeout: timedelta = timedelta(seconds=10),
+    ) -> None:
+        patience = busy_timeout.total_seconds()
+        self.path = path.absolute()
+        self._analyse = analyse
+        self.backup = prepare(self.path, create=create, patience=patience)
+        self._connections = Connections(self.path, patience=patience)
+
+    # -- changing ------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        reason: str = "",
+        at: datetime,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+    ) -> list[JournalRow]:
+        """Make all edits, or none, durably, with a journal row for each in the same transaction."""
+        ready = [prepared(edit, self._analyse) for edit in edits]
+        with self._connections.writing() as file:
+            changes = Changes(file)
+            if since is not None:
+                changes.refuse_if_changed(since)
+            for edit in ready:
+                changes.make(edit)
+            changes.set_cursors(cursors or {})
+            return changes.finish(actor=actor, reason=reason, at=at)
+
+    # -- the account ---------------------------------------------------------------------------------
+
+    def sequence(self) -> int:
+        """The number of the newest journal row; 0 when nothing was ever changed."""
+        return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
+
+    def journal(
+        self, *, after: int = 0, until: int | None = None, id: str | None = None, limit: int = 1000
+    ) -> list[JournalRow]:
+        """Journal rows in ascending order."""
+        where = Where()
+        where.must("sequence > ?", after)
+        if until is not None:
+            where.must("sequence <= ?", until)
+        if id is not None:
+            keys = (
+                "SELECT key FROM records WHERE id = ? UNION ALL SELECT key FROM turns WHERE id = ? "
+                "UNION ALL SELECT key FROM sessions WHERE id = ? UNION ALL SELECT key FROM gone WHERE id = ?"
+            )
+            where.must(
+                f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({keys}) UNION ALL "
+                f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({keys}))",
+                *(id,) * 8,
+            )
+        sql = f"SELECT {_JOURNAL_COLUMNS} FROM journal WHERE {where} ORDER BY sequence LIMIT ?"
+        return [_journal_row(row) for row in self._connections.rows(sql, (*where.values, limit))]
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def records(self, wanted: Sequence[str | int]) -> list[Record]:
+        """Records by id (text) or key (number), archived ones too, in the order asked for."""
+        return self._things(RECORDS, wanted)
+
+    def record_like(self, scope: str, fingerprint: str) -> Record | None:
+        """The live record of that scope and fingerprint, if there is one."""
+        rows = self._connections.rows(
+            f"SELECT {RECORDS.selected} FROM records AS it "
+            "WHERE it.fingerprint = ? AND it.scope = ? AND it.archived_at IS NULL",
+            (fingerprint, scope),
+        )
+        return _read(RECORDS, rows[0]) if rows else None
+
+    def find(
+        self,
+        wanted: Filter,
+        *,
+        order: Order = "updated",
+        containing: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Record]:
+        """Records that the filter lets through, newest first, all of one moment however long it takes."""
+        where = records_where(wanted, containing)
+        sql = f"SELECT key FROM records WHERE {where} ORDER BY {order}_at DESC, key DESC LIMIT ? OFFSET ?"
+        return self._scan(RECORDS, sql, (*where.values, -1 if limit is None else limit, offset))
+
+    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
+        """How many records that the filter lets through there are of each category, tag, kind or scope."""
+        where = records_where(wanted)
+        column, source = {
+            "category": ("coalesce(category, '')", "records"),
+            "tag": ("value", f"records, {EACH_TAG}"),
+            "kind": ("kind", "records"),
+            "scope": ("scope", "records"),
+        }[what]
+        # Counted here: GROUP BY would sort them all first, and takes three times as long.
+        with self._connections.reading() as file:
+            found = file.execute(f"SELECT {column} FROM {source} WHERE {where}", where.values)
+            return dict(sorted(Counter(name for (name,) in found).items()))
+
+    # -- conversations -------------------------------------------------------------------------------
+
+    def turns(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        session: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Turn]:
+        """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
+        if wanted is not None:
+            return self._things(TURNS, wanted)
+        if session is None:
+            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+        with self._connections.reading() as file:
+            (last,) = file.execute(
+                "SELECT max(position) FROM turns WHERE session = (SELECT key FROM sessions WHERE id = ?)",
+                (session,),
+            ).fetchone()
+            first, end, _ = slice(start, stop).indices(0 if last is None else last + 1)
+            rows = file.execute(
+                f"SELECT {TURNS.selected} FROM {TURNS.source} "
+                "WHERE sessions.id = ? AND it.position >= ? AND it.position < ? ORDER BY it.position",
+                (session, first, end),
+            ).fetchall()
+        return [_read(TURNS, row) for row in rows]
+
+    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
+        """Every turn that the filter lets through, newest first, all of one moment however long it takes."""
+        where = turns_where(wanted, containing)
+        return self._scan(
+            TURNS, f"SELECT key FROM turns WHERE {where} ORDER BY at DESC, key DESC", where.values
+        )
+
+    def session(self, id: str) -> SessionState | None:
+        """What is kept of a session; None if there is no such session."""
+        rows = self._connections.rows(
+            f"SELECT {SESSIONS.selected} FROM {SESSIONS.source} WHERE it.id = ?", (id,)
+        )
+        return _read(SESSIONS, rows[0]) if rows else None
+
+    def sessions(
+        self, *, scopes: Sequence[str] | None = None, limit: int | None = None
+    ) -> list[SessionOverview]:
+        """Sessions with their number of turns, the latest active first."""
+        where = Where()
+        if scopes is not None:
+            where.among("it.scope", scopes)
+        rows = self._connections.rows(
+            f"SELECT {SESSIONS.selected}, last.position, coalesce(last.at, it.created_at) AS last_at "
+            f"FROM {SESSIONS.source} LEFT JOIN turns AS last ON last.session = it.key AND last.position = "
+            "(SELECT max(position) FROM turns WHERE session = it.key) "
+            f"WHERE {where} ORDER BY last_at DESC, it.key DESC LIMIT ?",
+            (*where.values, -1 if limit is None else limit),
+        )
+        return [
+            SessionOverview(
+                state=_read(SESSIONS, row),
+                turns=0 if last is None else last + 1,
+                last_at=from_microseconds(last_at),
+            )
+            for *row, last, last_at in rows
+        ]
+
+    # -- what search needs -----------------------------------------------------------------------------
+
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Live passages by key, in any order; unknown and archived ones are left out."""
+        if around and subject == "turn":
+            keys = self._neighbours(keys, around)
+        found: list[Passage] = []
+        for start in range(0, len(keys), _CHUNK):
+            some = _padded(keys[start : start + _CHUNK])
+            rows = self._connections.rows(f"{_PASSAGE[subject]}({marks(len(some))})", some)
+            found += map(Passage._make, rows)
+        return found
+
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn]]:
+        """Live passages with the values they were made from, by ascending key, for building an index."""
+        alive = "archived_at IS NULL AND " if subject == "record" else ""
+        sql = f"SELECT key FROM {TABLES[subject].name} WHERE {alive}key > ? ORDER BY key LIMIT ?"
+        table: Table[Any] = TABLES[subject]
+        values = dict(self._keyed(table, sql, (after, limit)))
+        return [(passage, values[passage.key]) for passage in self.passages(subject, list(values))]
+
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+        rows = self._connections.rows(
+            "SELECT voice, passages, tokens FROM measures "
+            f"WHERE subject = ? AND area IN ({marks(len(areas))})",
+            (subject, *areas),
+        )
+        return Measure(
+            passages=sum(row[1] for row in rows),
+            tokens=sum(row[2] for row in rows),
+            speakers=frozenset(row[0] for row in rows if row[0]),
+        )
+
+    # -- working memory --------------------------------------------------------------------------------
+
+    def entries(self, namespace: str, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace, by key."""
+        rows = self._connections.rows(
+            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries "
+            "WHERE namespace = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY key",
+            (namespace, to_microseconds(now)),
+        )
+        try:
+            return [entry_of(row) for row in rows]
+        except Unreadable as error:
+            raise StoreCorrupt(
+                f"an entry of namespace {namespace!r} cannot be read, {error}: drop it with drop_entries"
+            ) from error
+
+    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
+        """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
+        moment = to_microseconds(now)
+        with self._connections.writing() as file:
+            if capacity is not None:
+                (others,) = file.execute(
+                    "SELECT count(*) FROM entries WHERE namespace = ? AND key <> ? "
+                    "AND (expires_at IS NULL OR expires_at > ?)",
+                    (entry.namespace, entry.key, moment),
+                ).fetchone()
+                if others >= capacity and not _is_live(file, entry, moment):
+                    return False
+            file.execute(
+                "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
+            )
+            file.execute(
+                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRY_COLUMNS)}) "
+                f"VALUES ({marks(len(ENTRY_COLUMNS))})",
+                entry_row(entry),
+            )
+            return True
+
+    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
+        """Remove entries (None: all of the namespace); returns how many were there."""
+        with self._connections.writing() as file:
+            if keys is None:
+                return file.execute("DELETE FROM entries WHERE namespace = ?", (namespace,)).rowcount
+            return sum(
+                file.execute("DELETE FROM entries WHERE namespace = ? AND key = ?", (namespace, key)).rowcount
+                for key in keys
+            )
+
+    # -- housekeeping ----------------------------------------------------------------------------------
+
+    def cursor(self, name: str) -> str | None:
+        """The value of a cursor set by `commit`; None if there is none."""
+        rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with what is stored; an empty list when it is sound."""
+        with self._connections.reading() as file:
+            return problems(file)
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
+        self._connections.close()
+
+    # -- below -----------------------------------------------------------------------------------------
+
+    def _things(self, table: Table[T], wanted: Sequence[str | int]) -> list[T]:
+        """Things by id or key, in the order asked for."""
+        found: dict[str | int, Row] = {}
+        for column, names in (
+            ("id", [name for name in wanted if isinstance(name, str)]),
+            ("key", [name for name in wanted if not isinstance(name, str)]),
+        ):
+            for start in range(0, len(names), _CHUNK):
+                some = names[start : start + _CHUNK]
+                for key, *row in self._connections.rows(_by(table, column, some), _padded(some)):
+                    found[row[0] if column == "id" else key] = tuple(row)
+        return [_read(table, found[name]) for name in wanted if name in found]
+
+    def _neighbours(self, keys: Sequence[int], around: int) -> list[int]:
+        """The turns up to so many positions before and after each, and these turns themselves, none twice."""
+        found: set[int] = set()
+        for start in range(0, len(keys), _CHUNK):
+            some = _padded(keys[start : start + _CHUNK])
+            rows = self._connections.rows(
+                "SELECT near.key FROM turns AS hit CROSS JOIN turns AS near ON near.session = hit.session "
+                f"AND near.position BETWEEN hit.position - ? AND hit.position + ? "
+                f"WHERE hit.key IN ({marks(len(some))})",
+                (around, around, *some),
+            )
+            found.update(row[0] for row in rows)
+        return sorted(found)
+
+    def _scan(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
+        """The things whose keys the query gives, in its order, leaving out what cannot be read.
+
+        Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
+        text that is not UTF-8 spoils only its own batch, which is then read again with more patience.
+        """
+        for _, thing in self._keyed(table, sql, values):
+            yield thing
+
+    def _keyed(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[tuple[int, T]]:
+        with self._connections.reading() as file:
+            cursor = file.execute(sql, values)
+            while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
+                rows = _batch(file, table, keys)
+                for key in keys:
+                    if (thing := _read_or_none(table, key, rows[key])) is not None:
+                        yield key, thing
+
+
+def _by(table: Table[Any], column: str, wanted: Sequence[object]) -> str:
+    return (
+        f"SELECT it.key, {table.selected} FROM {table.source} "
+        f"WHERE it.{column} IN ({marks(_padded_length(len(wanted)))})"
+    )
+
+
+def _padded_length(count: int) -> int:
+    """The next power of two, so that SQLite sees a dozen statements rather than a thousand."""
+    return 1 << (count - 1).bit_length() if count else 0
+
+
+def _padded(values: Sequence[V]) -> list[V]:
+    """The values, the last repeated up to the next power of two."""
+    missing = _padded_length(len(values)) - len(values)
+    return [*values, *(values[-1] for _ in range(missing))]
+
+
+def _batch(file: sqlite3.Connection, table: Table[Any], keys: Sequence[int]) -> dict[int, Row]:
+    sql, values = _by(table, "key", keys), _padded(keys)
+    try:
+        rows = file.execute(sql, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if not is_undecodable(error):
+            raise
+        rows = tolerant_rows(file, sql, values)
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def _read(table: Table[Any], row: Sequence[Any]) -> Any:
+    try:
+        return table.decode(row)
+    except Unreadable as error:
+        raise StoreCorrupt(
+            f"{table.subject} {row[0]!r} cannot be read, {error}: journal(id=...) has its earlier versions"
+        ) from error
+
+
+def _read_or_none(table: Table[T], key: int, row: Row) -> T | None:
+    try:
+        return table.decode(row)
+    except Unreadable as error:
+        logger.warning(
+            "%s %r (key %d) cannot be read and is left out, %s: run check()",
+            table.subject,
+            row[0],
+            key,
+            error,
+        )
+        return None
+
+
+def _journal_row(row: Row) -> JournalRow:
+    sequence, batch, at, actor, reason, key, subject, before, after = row
+    try:
+        edit = Edit(before=value_from(subject, before), after=value_from(subject, after))
+    except Unreadable as error:
+        raise StoreCorrupt(
+            f"change {sequence} in the journal cannot be read, {error}: run check()"
+        ) from error
+    return JournalRow(
+        sequence=sequence,
+        batch=batch,
+        at=from_microseconds(at),
+        actor=actor,
+        reason=reason,
+        key=key,
+        edit=edit,
+    )
+
+
+def _is_live(file: sqlite3.Connection, entry: Entry, moment: int) -> bool:
+    found = file.execute(
+        "SELECT 1 FROM entries WHERE namespace = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
+        (entry.namespace, entry.key, moment),
+    ).fetchone()
+    return found is not None

@@ -1,0 +1,52 @@
+"""What does an error of SQLite mean to the caller? Ours, with what to do about it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from reverie.errors import Conflict, StoreCorrupt, StoreError, StoreUnavailable
+
+_UNAVAILABLE = {
+    sqlite3.SQLITE_FULL: "the disk is full: free some space and retry",
+    sqlite3.SQLITE_READONLY: "it is read-only: make the file and its folder writable",
+    sqlite3.SQLITE_PERM: "access is denied: make the file and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: see that the file is there and its folder is writable",
+    sqlite3.SQLITE_BUSY: "another process has kept it locked for too long: retry when that has finished",
+    sqlite3.SQLITE_LOCKED: "it is locked: retry",
+    sqlite3.SQLITE_IOERR: "the disk reports an error: look at the disk and the system's log, then retry",
+    sqlite3.SQLITE_PROTOCOL: "locking failed too often: retry; a network drive may not support it",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory: free some and retry",
+    sqlite3.SQLITE_INTERRUPT: "it was interrupted: retry",
+}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+
+
+def translated(error: sqlite3.Error, path: Path) -> Conflict | StoreError:
+    """The error to raise instead; never quotes what is stored."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return _without_code(error, path)
+    code = extended & 0xFF
+    if code in _CORRUPT:
+        return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): restore a backup of it")
+    if code in _UNAVAILABLE:
+        return StoreUnavailable(
+            f"{str(path)!r} cannot be used ({error.sqlite_errorname}): {_UNAVAILABLE[code]}"
+        )
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return Conflict(f"{str(path)!r} refused the change ({error.sqlite_errorname}): read again and retry")
+    return StoreError(f"{str(path)!r}: SQLite failed with {error.sqlite_errorname}")
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """Whether it says that a stored text is not UTF-8. Python raises this one, so it carries no code."""
+    return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
+
+
+def _without_code(error: sqlite3.Error, path: Path) -> StoreError:
+    if is_undecodable(error):
+        return StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: run check() to see where")
+    if "closed" in str(error):
+        return StoreUnavailable(f"{str(path)!r} has been closed: open it again")
+    return StoreError(f"{str(path)!r}: {type(error).__name__}")

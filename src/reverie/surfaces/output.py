@@ -1,0 +1,115 @@
+"""How is an answer written down: as JSON, as plain lines, or as text that is safe to show?
+
+Answers go to standard output, everything said about them to standard error. What is drawn on a terminal is
+in `drawing`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from reverie import clock
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters (escape sequences begin with one), marks that reorder or hide text, lone surrogates."""
+
+_SPACES = re.compile(r"\s+")
+_SEVERAL_DAYS = 14
+
+
+def safe(text: str) -> str:
+    r"""`text` with every character that could command a terminal written out, such as `\x1b`.
+
+    Tabs and line breaks stay.
+    """
+    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, *, longest: int | None = None) -> str:
+    """`text` made safe and put on one line, cut with `…` where it has more than `longest` characters."""
+    line = safe(_SPACES.sub(" ", text).strip())
+    return line if longest is None or len(line) <= longest else line[: max(longest - 1, 0)].rstrip() + "…"
+
+
+def document(value: Any) -> None:
+    """Write one JSON document to standard output, with what could command a terminal as `\\u001b`."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)
+    # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
+    click.echo(_UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text))
+
+
+def row(*cells: object) -> None:
+    """Write one line of cells with a tab between them, for `cut`, `sort` and `awk`."""
+    click.echo("\t".join(one_line(str(cell)) for cell in cells))
+
+
+def rows(lines: Iterable[Iterable[object]]) -> None:
+    """Write several lines of cells."""
+    for line in lines:
+        row(*line)
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """Tell the person at the terminal something, on standard error; nothing when they asked for quiet."""
+    if not quiet:
+        click.echo(safe(text), err=True)
+
+
+def complain(text: str) -> None:
+    """Write what went wrong as one line to standard error."""
+    click.echo(f"reverie: {one_line(text)}", err=True)
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal, and so is drawn on."""
+    return sys.stdout.isatty()
+
+
+def count(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`, `6,097 turns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago that was, in words; the date when it is more than two weeks."""
+    passed = now - moment
+    if passed < timedelta(0) or passed >= timedelta(days=_SEVERAL_DAYS):
+        return f"{moment.day} {moment:%b %Y}"
+    if passed >= timedelta(days=1):
+        return f"{count(passed.days, 'day')} ago"
+    if passed >= timedelta(hours=1):
+        return f"{count(passed.seconds // 3600, 'hour')} ago"
+    if passed >= timedelta(minutes=1):
+        return f"{count(passed.seconds // 60, 'minute')} ago"
+    return "just now"
+
+
+def size(number: int) -> str:
+    """Bytes in the unit that reads best, such as `1.4 MB`."""
+    amount = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return clock.format_time(value)
+    return str(value)

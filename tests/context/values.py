@@ -1,0 +1,100 @@
+"""Records, turns, entries and hits to put into packs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from reverie.entries import Entry
+from reverie.recall.hits import Hit, Why
+from reverie.records import LAYERS, ORIGINS, Record
+from reverie.turns import ToolCall, Turn
+
+NOW = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
+SESSION = "telegram:12345"
+
+
+def identifier(number: int) -> str:
+    return f"{number:012x}"
+
+
+def record(number: int = 1, content: str = "User is in Chicago", **fields: Any) -> Record:
+    times = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
+    return Record(id=identifier(number), content=content, **{**times, **fields})
+
+
+def turn(position: int, role: Any = "user", content: str = "Hello", **fields: Any) -> Turn:
+    fields = {"id": identifier(0xA00000 + position), "session": SESSION, "at": NOW, **fields}
+    return Turn(position=position, role=role, content=content, **fields)
+
+
+def call(position: int, *ids: str, content: str = "") -> Turn:
+    return turn(position, "assistant", content, tool_calls=tuple(ToolCall(id=i, name="look_up") for i in ids))
+
+
+def result(position: int, id: str, content: str = "42") -> Turn:
+    return turn(position, "tool", content, tool_call_id=id)
+
+
+def entry(key: str, *, seconds: int | None = 272, **fields: Any) -> Entry:
+    expires = None if seconds is None else NOW + timedelta(seconds=seconds)
+    return Entry(namespace="session/x", key=key, data="secret", stored_at=NOW, expires_at=expires, **fields)
+
+
+def hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
+    why = Why(matched=matched, parts={"relevance": score})
+    if isinstance(value, Record):
+        return Hit(score=score, why=why, record=value)
+    return Hit(score=score, why=why, turn=value)
+
+
+def conversation(shape: list[int]) -> list[Turn]:
+    """Turns after a shape: -1 a result without a call, 0 plain, n > 0 a call of n tools with all its results,
+    n > 9 a call of n - 9 tools of which the last has no result."""
+    turns: list[Turn] = []
+    for number, kind in enumerate(shape):
+        if kind == 0:
+            turns.append(turn(len(turns), "user" if number % 2 else "assistant"))
+        elif kind < 0:
+            turns.append(result(len(turns), f"lost-{number}"))
+        else:
+            count, missing = (kind - 9, 1) if kind > 9 else (kind, 0)
+            ids = [f"c{n}" for n in range(count)]  # the same ids again and again, as some providers do
+            turns.append(call(len(turns), *ids))
+            for name in ids[: count - missing]:
+                turns.append(result(len(turns), name))
+    return turns
+
+
+shapes = st.lists(st.sampled_from([-1, 0, 0, 0, 1, 1, 2, 3, 5, 10, 12]), max_size=30)
+texts = st.text(min_size=1, max_size=400) | st.text(
+    alphabet="ab\n\r\t-#[]():`\u2028\x85\u200b\u202e<|>", min_size=1, max_size=60
+)
+
+
+@st.composite
+def hits(draw: st.DrawFn) -> list[Hit]:
+    found = []
+    for number in range(draw(st.integers(0, 14))):
+        score = draw(st.floats(0, 1))
+        content = draw(texts) * draw(st.sampled_from([1, 1, 1, 30]))
+        if draw(st.booleans()):
+            layer, origin = draw(st.sampled_from(LAYERS)), draw(st.sampled_from(ORIGINS))
+            found.append(hit(record(number, content, layer=layer, origin=origin), score, "ab"))
+        else:
+            role = draw(st.sampled_from(["user", "assistant", "tool"]))
+            found.append(hit(turn(number, role, content, id=identifier(number)), score))
+    return sorted(found, key=lambda h: -h.score)
+
+
+entries = st.lists(
+    st.builds(
+        entry,
+        texts.map(lambda text: text[:200]),
+        seconds=st.none() | st.integers(-10, 10**7),
+        tags=st.lists(st.text(min_size=1, max_size=30), max_size=4).map(tuple),
+    ),
+    max_size=60,
+)

@@ -1,0 +1,254 @@
+"""An evaluation of small collections, worked out by hand: every figure is the one it has to be."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from reverie.conversations import SOURCE_ID, Conversation
+from reverie.errors import InvalidInput
+from reverie.evals.command import eval_command
+from reverie.evals.datasets import Dialogue, Dialogues, Document, Documents, Question
+from reverie.evals.report import main_eval, numbers, render
+from reverie.evals.run import evaluate
+
+GARDEN = {
+    "g1": "The zucchini seedlings froze overnight.",
+    "g2": "Our neighbour Ottoline repaired the greenhouse thermostat.",
+    "g3": "Raspberries ripened beside the compost heap.",
+    "g4": "Slugs devoured every lettuce.",
+}
+MUSIC = {
+    "m1": "The accordion lesson moved to Thursday.",
+    "m2": "Bartholomew tuned the harpsichord.",
+    "m3": "A cello string snapped during rehearsal.",
+    "m4": "The orchestra cancelled its matinee.",
+}
+
+
+def talk(name: str, said: dict[str, str], *questions: Question) -> Dialogue:
+    """Two sessions of two turns each."""
+    turns = [
+        {"role": "user", "content": text, "metadata": {SOURCE_ID: source}} for source, text in said.items()
+    ]
+    sessions = tuple(
+        Conversation(session=f"{name}-{n}", turns=turns[2 * n : 2 * n + 2]) for n in range(len(turns) // 2)
+    )
+    return Dialogue(name=name, sessions=sessions, questions=questions)
+
+
+def ask(text: str, *evidence: str, category: str = "plain") -> Question:
+    return Question(id=text, text=text, evidence=dict.fromkeys(evidence, 1.0), category=category)
+
+
+NOBODY_KNOWS = Question(id="u", text="xylophone quixotic?", answerable=False, category="abstention")
+
+
+def collection() -> Dialogues:
+    return Dialogues(
+        name="small",
+        dialogues=(
+            talk(
+                "garden",
+                GARDEN,
+                ask("zucchini froze?", "g1", category="easy"),
+                ask("greenhouse thermostat?", "g2", category="easy"),
+                # The second piece of evidence has no word of the question.
+                ask("lettuce devoured?", "g4", "g1", category="hard"),
+                ask("unmeasured?"),
+                NOBODY_KNOWS,
+            ),
+            talk("music", MUSIC, ask("harpsichord tuned?", "m2", category="easy")),
+        ),
+        dropped={"evidence naming an unknown turn": 3},
+    )
+
+
+def test_every_figure_of_a_small_collection() -> None:
+    report = evaluate(collection(), ks=(1, 5))
+    figures = report.metrics
+    assert figures["questions"] == 4
+    # The unanswerable one; and asked elsewhere: one about music, three about the garden.
+    assert figures["unanswerable"] == 5
+    assert figures["recall@1"] == pytest.approx((1 + 1 + 0.5 + 1) / 4)
+    assert figures["any@1"] == 1.0
+    assert figures["all@1"] == pytest.approx(3 / 4)
+    assert figures["mrr"] == 1.0
+    assert figures["recall@1/category/easy"] == 1.0
+    assert figures["recall@1/category/hard"] == 0.5
+    assert figures["recall@1/category-mean"] == 0.75
+    assert figures["questions/category/easy"] == 3
+    assert figures["abstain_recall"] == 1.0
+    assert figures["abstain_recall/own"] == 1.0
+    assert figures["abstain_recall/elsewhere"] == 1.0
+    assert figures["abstain_precision"] == 1.0
+    assert figures["answerable_empty"] == 0.0
+    assert figures["top_score_auc"] == 1.0
+    assert report.sizes == {"conversations": 2, "turns": 8, "unmeasured": 1}
+    low, high = report.intervals["recall@1"]
+    assert low <= 0.875 <= high
+
+
+def test_sessions_can_be_looked_for() -> None:
+    report = evaluate(collection(), unit="session", ks=(1,))
+    # Evidence in two sessions: the first session found is half of it.
+    assert report.metrics["recall@1"] == pytest.approx((1 + 1 + 0.5 + 1) / 4)
+    found = next(row for row in report.questions if row["id"] == "zucchini froze?" and row["answerable"])
+    assert (found["found"][0], list(found["evidence"])) == ("garden-0", ["garden-0"])
+
+
+def test_only_the_conversations_named_are_used_and_the_next_one_is_the_stranger() -> None:
+    report = evaluate(collection(), conversations=[1])
+    assert report.sizes["conversations"] == 1
+    assert {row["id"]: row["answerable"] for row in report.questions} == {
+        "harpsichord tuned?": True,
+        "zucchini froze?": False,
+        "greenhouse thermostat?": False,
+        "lettuce devoured?": False,
+    }
+
+
+def test_a_hit_that_must_score_more_than_it_can_is_no_hit() -> None:
+    report = evaluate(collection(), min_score=1.0)
+    assert report.metrics["recall@20"] == 0.0
+    assert report.metrics["answerable_empty"] == 1.0
+    assert report.metrics["abstain_precision"] == pytest.approx(5 / 9)
+
+
+def test_two_runs_find_the_same() -> None:
+    first, second = (evaluate(collection()) for _ in range(2))
+    timeless = [
+        [{name: value for name, value in row.items() if name != "ms"} for row in report.questions]
+        for report in (first, second)
+    ]
+    assert timeless[0] == timeless[1]
+    assert first.intervals == second.intervals
+
+
+def documents() -> Documents:
+    return Documents(
+        name="plain",
+        documents=(
+            *(Document(id=name, text=text) for name, text in {**GARDEN, **MUSIC}.items()),
+            Document(id="m2-again", text=MUSIC["m2"]),
+        ),
+        questions=(
+            Question(id="1", text="zucchini froze?", evidence={"g1": 4.0}),
+            Question(id="2", text="harpsichord tuned?", evidence={"m2-again": 2.0}),
+            Question(id="3", text="unjudged"),
+        ),
+    )
+
+
+def test_documents_share_a_memory_and_keep_their_names_when_two_say_the_same() -> None:
+    report = evaluate(documents(), ks=(1, 2))
+    assert report.metrics["questions"] == 2
+    assert report.metrics["recall@1"] == 0.5  # the first of the two that say the same comes first
+    assert report.metrics["recall@2"] == 1.0
+    # Both are found, one of them in the second place, which counts 1/log2(3) whatever its grade.
+    assert report.metrics["ndcg@10/binary"] == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    assert report.sizes == {"documents": 9, "folded": 1, "unmeasured": 1}
+    assert report.metrics["abstain_recall"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"ks": []}, "ks is"),
+        ({"ks": [0]}, "ks is"),
+        ({"conversations": [2]}, "there is no conversation 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, list[int]], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        evaluate(collection(), **arguments)  # type: ignore[arg-type]
+
+
+def test_documents_know_neither_sessions_nor_conversations() -> None:
+    for arguments in ({"unit": "session"}, {"conversations": [0]}):
+        with pytest.raises(InvalidInput, match="neither sessions nor conversations"):
+            evaluate(documents(), **arguments)  # type: ignore[arg-type]
+
+
+# -- the report --------------------------------------------------------------------------------------
+
+
+def test_the_report_is_plain_lines_with_tabs_where_it_is_piped(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w+", encoding="utf-8") as file:
+        render(evaluate(collection(), ks=(1, 5)), Console(file=file))
+        file.seek(0)
+        lines = file.read().splitlines()
+    assert lines[0] == "small: 2 conversations, 8 turns, 1 unmeasured; unit turn"
+    assert lines[1].split("\t") == [
+        "",
+        "questions",
+        "recall@1",
+        "recall@5",
+        "any@1",
+        "all@5",
+        "ndcg@10",
+        "mrr",
+    ]
+    assert lines[2].split("\t")[:3] == ["all", "4", "0.875"]
+    assert lines[4].split("\t")[:3] == ["easy", "3", "1.000"]
+    assert "not used: 3 evidence naming an unknown turn" in lines
+
+
+def locomo(path: Path) -> Path:
+    turns = [
+        {"speaker": "Ana", "dia_id": f"D1:{n}", "text": text}
+        for n, text in enumerate(GARDEN.values(), start=1)
+    ]
+    sample = {
+        "conversation": {"speaker_a": "Ana", "speaker_b": "Ben", "session_1": turns},
+        "qa": [{"question": "zucchini froze?", "evidence": ["D1:1"], "category": 4}],
+    }
+    file = path / "talk.json"
+    file.write_text(json.dumps([sample]))
+    return file
+
+
+def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    console = Console(file=(tmp_path / "screen").open("w"))
+    with console.file:
+        assert main_eval(locomo(tmp_path), out=out, ks="1,10", console=console) == 0
+    data = json.loads(out.read_text())
+    assert data["metrics"]["recall@10"] == 1.0
+    assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0
+    assert data["metrics"]["abstain_precision"] is None
+    assert data["settings"] == {"unit": "turn", "ks": [1, 10], "conversations": None, "min_score": 0.0}
+    assert data["intervals"]["recall@10"] == [1.0, 1.0]
+    assert data["questions"][0]["found"][0] == "D1:1"
+    assert {"reverie", "tantivy", "python", "sqlite"} <= set(data["versions"])
+
+
+def test_the_command_prints_the_report(tmp_path: Path) -> None:
+    done = CliRunner().invoke(eval_command, [str(locomo(tmp_path)), "--k", "1"])
+    assert done.exit_code == 0
+    assert done.output.splitlines()[2].split("\t")[:3] == ["all", "1", "1.000"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--conversations", "one"], "conversations is 'one'"),
+        (["--conversations", "3-1"], "ends before it begins"),
+        (["--k", "0"], "ks is [0]"),
+        (["--json", "no/such/folder/out.json"], "no such folder"),
+        (["--format", "beam"], "neither 'chat.json' nor"),
+    ],
+)
+def test_the_command_says_what_is_wrong(tmp_path: Path, arguments: list[str], why: str) -> None:
+    done = CliRunner().invoke(eval_command, [str(locomo(tmp_path)), *arguments])
+    assert done.exit_code == 1
+    assert why in done.output
+
+
+def test_numbers_are_lists_and_ranges() -> None:
+    assert numbers("0,2,5-7", name="k") == [0, 2, 5, 6, 7]

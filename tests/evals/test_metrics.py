@@ -1,0 +1,126 @@
+"""The measures against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.evals import metrics
+
+RANKING = ["x", "a", "y", "b", "c"]
+EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}
+
+
+def test_recall_any_and_all() -> None:
+    assert [metrics.recall(RANKING, EVIDENCE, k) for k in (1, 2, 4, 10)] == [0.0, 1 / 3, 2 / 3, 2 / 3]
+    assert [metrics.any_of(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
+    assert metrics.all_of(RANKING, EVIDENCE, 10) == 0.0
+    assert [metrics.all_of(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
+
+
+def test_reciprocal_rank_is_that_of_the_first_evidence() -> None:
+    assert metrics.reciprocal_rank(RANKING, EVIDENCE) == 0.5
+    assert metrics.reciprocal_rank([], EVIDENCE) == 0.0
+
+
+def test_ndcg_without_grades() -> None:
+    found = 1 / math.log2(3) + 1 / math.log2(5)
+    best = 1 + 1 / math.log2(3) + 1 / math.log2(4)
+    assert metrics.ndcg(RANKING, EVIDENCE, 10) == pytest.approx(found / best)
+    assert metrics.ndcg(RANKING, EVIDENCE, 2) == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
+
+
+def test_ndcg_with_grades_takes_the_grade_as_gain() -> None:
+    grades = {"a": 4.0, "b": 2.0, "c": 1.0}
+    found = 4 / math.log2(3) + 2 / math.log2(5) + 1 / math.log2(6)
+    best = 4 + 2 / math.log2(3) + 1 / math.log2(4)
+    assert metrics.ndcg(RANKING, grades, 10) == pytest.approx(found / best)
+
+
+def test_an_id_found_twice_gains_once() -> None:
+    assert metrics.ndcg(["a", "a"], {"a": 1.0, "b": 1.0}, 10) == pytest.approx(1 / (1 + 1 / math.log2(3)))
+
+
+def test_all_measures_of_a_question_have_their_names() -> None:
+    found = metrics.measures(RANKING, EVIDENCE, [1, 5])
+    assert found == {
+        "recall@1": 0.0,
+        "recall@5": pytest.approx(2 / 3),
+        "any@1": 0.0,
+        "any@5": 1.0,
+        "all@1": 0.0,
+        "all@5": 0.0,
+        "ndcg@10": pytest.approx(metrics.ndcg(RANKING, EVIDENCE, 10)),
+        "mrr": 0.5,
+    }
+
+
+def test_every_question_counts_the_same() -> None:
+    assert metrics.means([{"m": 1.0}, {"m": 0.0}, {"m": 0.5}, {"m": 0.5}]) == {"m": 0.5}
+    assert metrics.means([]) == {}
+
+
+def test_intervals_are_the_same_each_time_and_narrow_with_more_questions() -> None:
+    few = [{"m": float(n % 2)} for n in range(20)]
+    many = few * 20
+    assert metrics.intervals(few) == metrics.intervals(few)
+    (low, high), (lower, higher) = metrics.intervals(few)["m"], metrics.intervals(many)["m"]
+    assert low < lower < 0.5 < higher < high
+    # A share of one half over 400 questions: 1.96 standard errors are 0.049.
+    assert higher - lower == pytest.approx(2 * 0.049, rel=0.15)
+
+
+def test_questions_that_all_do_the_same_leave_no_doubt() -> None:
+    assert metrics.intervals([{"m": 0.25}] * 7) == {"m": (0.25, 0.25)}
+
+
+def test_percentiles_lie_between_neighbours() -> None:
+    assert metrics.percentile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
+    assert metrics.percentile([1.0, 2.0], 0.95) == pytest.approx(1.95)
+    assert metrics.percentile([7.0], 0.95) == 7.0
+    assert metrics.percentile([], 0.5) == 0.0
+
+
+def test_abstention() -> None:
+    answerable = [True, True, True, True, False, False, False]
+    empty = [True, False, False, False, True, True, False]
+    assert metrics.abstention(answerable, empty) == {
+        "abstain_precision": 2 / 3,
+        "abstain_recall": 2 / 3,
+        "answerable_empty": 1 / 4,
+    }
+
+
+def test_where_there_is_nothing_to_take_a_share_of_there_is_no_figure() -> None:
+    assert metrics.abstention([True], [False]) == {
+        "abstain_precision": None,
+        "abstain_recall": None,
+        "answerable_empty": 0.0,
+    }
+    assert metrics.separation([0.5], []) is None
+
+
+def test_separation_counts_pairs_and_halves_ties() -> None:
+    assert metrics.separation([0.9, 0.5], [0.5, 0.1]) == (1 + 1 + 0.5 + 1) / 4
+
+
+rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)
+grades = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0, 4.0]), min_size=1)
+
+
+@given(rankings, grades, st.integers(1, 10))
+def test_measures_are_shares_and_grow_with_k(ranking: list[str], evidence: dict[str, float], k: int) -> None:
+    for measure in (metrics.recall, metrics.any_of, metrics.all_of):
+        assert 0 <= measure(ranking, evidence, k) <= measure(ranking, evidence, k + 1) <= 1
+    assert metrics.all_of(ranking, evidence, k) <= metrics.recall(ranking, evidence, k)
+    assert metrics.recall(ranking, evidence, k) <= metrics.any_of(ranking, evidence, k)
+
+
+@given(rankings, grades)
+def test_only_the_best_order_has_an_ndcg_of_1(ranking: list[str], evidence: dict[str, float]) -> None:
+    best = sorted(evidence, key=lambda name: -evidence[name])
+    assert metrics.ndcg(best, evidence, 10) == pytest.approx(1)
+    assert metrics.ndcg(ranking, evidence, 10) <= 1 + 1e-12

@@ -1,0 +1,333 @@
+"""The index follows the journal: the same answers whatever has been committed where."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reverie.edits import Edit
+from reverie.filters import Filter
+from reverie.index.committed import Committed, IndexBroken, WriterBusy
+from reverie.index.follower import SearchIndex
+from reverie.passages import Wanted
+from reverie.recall.analyser import analyse
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.turns import SessionState, Turn
+
+NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
+WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
+LIVE = Filter()
+
+
+def record(number: int, content: str, **fields: object) -> Record:
+    made = Record(
+        id=f"{number:012x}", content=content, created_at=NOON, updated_at=NOON, last_seen_at=NOON
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def put(store: Store, before: Record | None, after: Record | None) -> None:
+    store.commit([Edit(before=before, after=after)], actor="test", at=NOON)
+
+
+def wanted(*words: str) -> Wanted:
+    return Wanted(words=[(analysed, 1.0) for word in words for analysed in analyse_word(word)])
+
+
+def analyse_word(word: str) -> list[str]:
+    return analyse(record(1, word)).terms.split()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteStore]:
+    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield opened
+    opened.close()
+
+
+def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    put(store, None, record(1, "tea in the garden"))
+    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert index.status().committed == 0
+    put(store, None, record(2, "green tea"))
+    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 2
+    index.close()
+
+
+def test_another_index_on_the_same_folder_sees_writes_and_commits(store: SQLiteStore, tmp_path: Path) -> None:
+    here, there = (SearchIndex(store, tmp_path / "index", analyse=analyse) for _ in range(2))
+    put(store, None, record(1, "tea in the garden"))
+    assert there.any_of("record", wanted("tea"), LIVE, 10) == here.any_of("record", wanted("tea"), LIVE, 10)
+    assert here.fold()
+    assert there.status().waiting == 0
+    assert there.status().committed == 1
+    put(store, record(1, "tea in the garden"), record(1, "coffee in the garden"))
+    assert there.any_of("record", wanted("tea"), LIVE, 10) == []
+    assert there.frequencies("record", ["tea", "coffe", "garden"], None) == {"tea": 0, "coffe": 1, "garden": 1}
+    here.close()
+    there.close()
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "change", "archive", "remove", "fold"]),
+        st.integers(0, 9),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+        st.sampled_from(["", "user:ann", "user:bob"]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(operations=OPERATIONS)
+def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
+    operations: list[tuple[str, int, list[str], str]],
+) -> None:
+    store = InMemoryStore(analyse=analyse)
+    followed = SearchIndex(store, None, analyse=analyse)
+    now: dict[int, Record] = {}
+    for number, (what, target, words, scope) in enumerate(operations, start=1):
+        if what == "fold":
+            followed.fold()
+        elif what == "add":
+            new = record(number, f"{' '.join(words)} note{number}", scope=scope)
+            put(store, None, new)
+            now[number] = new
+        elif now:
+            key = sorted(now)[target % len(now)]
+            old = now[key]
+            if what == "change":
+                now[key] = replace(old, content=f"{' '.join(words)} note{key}")
+                put(store, old, now[key]) if now[key] != old else None
+            elif what == "archive" and not old.archived:
+                now[key] = replace(old, archived_at=NOON)
+                put(store, old, now[key])
+            elif what == "remove":
+                put(store, old, None)
+                del now[key]
+        if number % 3 == 0:
+            followed.frequencies("record", ["tea"], None)  # follow in steps, not only at the end
+    fresh = SearchIndex(store, None, analyse=analyse)
+    tokens = [token for word in WORDS for token in analyse_word(word)]
+    live = [value for value in now.values() if not value.archived]
+    for scopes in (None, ("",), ("user:ann", "user:bob")):
+        seen = [value for value in live if scopes is None or value.scope in scopes]
+        counted = {token: sum(token in analyse(value).terms.split() for value in seen) for token in tokens}
+        assert followed.frequencies("record", tokens, scopes) == counted
+        assert fresh.frequencies("record", tokens, scopes) == counted
+        allowed = Filter(scopes=scopes)
+        for token in tokens:
+            one = Wanted(words=[(token, 1.0)])
+            found = followed.any_of("record", one, allowed, 50)
+            assert len(found) == len(set(found)) == counted[token]
+            assert set(found) == set(fresh.any_of("record", one, allowed, 50))
+            assert set(found) == set(followed.all_of("record", [token], allowed, 50))
+
+
+def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
+    store = InMemoryStore(analyse=analyse)
+    choose = random.Random(5)
+    records = [
+        record(
+            number,
+            f"tea note{number}",
+            scope=choose.choice(["", "user:ann"]),
+            category=choose.choice([None, "project", "project/reverie", "project-context"]),
+            tags=tuple(choose.sample(["a", "b", "c"], 2)),
+            kind=choose.choice(["fact", "decision", "lesson"]),
+            layer=choose.choice(["semantic", "procedural"]),
+            origin=choose.choice(["owner", "web"]),
+            pinned=choose.random() < 0.3,
+            created_at=NOON + timedelta(days=choose.randint(-5, 5)),
+            valid_from=choose.choice([None, NOON - timedelta(days=1), NOON + timedelta(days=1)]),
+            valid_to=choose.choice([None, NOON + timedelta(days=2)]),
+        )
+        for number in range(1, 120)
+    ]
+    for new in records:
+        put(store, None, new)
+    filters = [
+        Filter(),
+        Filter(scopes=("user:ann",)),
+        Filter(scopes=("", "user:ann"), category="project"),
+        Filter(category="project-context"),
+        Filter(tags=("a", "b")),
+        Filter(kinds=("decision", "lesson"), layers=("semantic",)),
+        Filter(origins=("web",), pinned=True),
+        Filter(pinned=False),
+        Filter(created_after=NOON - timedelta(days=2), created_before=NOON + timedelta(days=2)),
+        Filter(valid_at=NOON),
+        Filter(valid_at=NOON + timedelta(days=2)),
+    ]
+    waiting = SearchIndex(store, None, analyse=analyse)
+    folded = SearchIndex(store, None, analyse=analyse)
+    assert folded.fold()
+    for allowed in filters:
+        expected = {r.id for r in store.find(allowed)}
+        assert expected
+        for index in (waiting, folded):
+            keys = index.any_of("record", wanted("tea"), allowed, 200)
+            assert {r.id for r in store.records(keys)} == expected, allowed
+
+
+def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    state = SessionState(id="chat:1", created_at=NOON)
+    turns = [
+        Turn(id=f"{n:012x}", session="chat:1", position=n, role="user", speaker=name, content=text, at=NOON)
+        for n, (name, text) in enumerate([("Ann", "I planted roses"), ("Bob", "Lovely roses"), ("Ann", "Thanks")])
+    ]
+    store.commit(
+        [Edit(before=None, after=value) for value in (state, *turns)], actor="test", at=NOON
+    )
+    for _ in range(2):
+        roses = index.any_of("turn", wanted("roses"), Filter(sessions=("chat:1",)), 10)
+        assert [t.position for t in sorted(store.turns(roses), key=lambda t: t.position)] == [0, 1]
+        by_ann = index.any_of("turn", Wanted(words=[], speakers=[("ann", 1.0)]), Filter(), 10)
+        assert sorted(t.position for t in store.turns(by_ann)) == [0, 2]
+        in_march = index.any_of("turn", Wanted(words=[], dates=[("@2025-03", 1.0)]), Filter(), 10)
+        assert len(in_march) == 3
+        assert index.any_of("turn", wanted("roses"), Filter(sessions=("chat:2",)), 10) == []
+        index.fold()
+    assert index.status().waiting == 0
+    index.close()
+
+
+def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteStore, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    index = SearchIndex(store, folder, analyse=analyse)
+    for number in range(1, 30):
+        put(store, None, record(number, f"tea note{number}"))
+    assert index.fold()
+    assert index.status().committed == 29
+    shutil.rmtree(folder)
+    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 29
+    put(store, None, record(99, "tea and cake"))
+    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    _until(lambda: index.status().state == "current")
+    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    index.fold()
+    index.close()
+    assert (folder / "meta.json").exists()
+    again = SearchIndex(store, folder, analyse=analyse)
+    assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    assert again.status().committed == 30
+    again.close()
+
+
+@pytest.mark.parametrize("broken", ["meta.json", "segment"])
+def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broken: str) -> None:
+    folder = tmp_path / "index"
+    index = SearchIndex(store, folder, analyse=analyse)
+    for number in range(1, 30):
+        put(store, None, record(number, f"tea note{number}"))
+    assert index.fold()
+    index.close()
+    if broken == "meta.json":
+        (folder / "meta.json").write_text("{")
+    else:
+        for file in folder.glob("*.store"):
+            file.unlink()
+        for file in folder.glob("*.term"):
+            file.write_bytes(b"")
+    again = SearchIndex(store, folder, analyse=analyse)
+    assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 29
+    again.close()
+
+
+def test_an_index_of_another_store_is_not_believed(store: SQLiteStore, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    index = SearchIndex(store, folder, analyse=analyse)
+    for number in range(1, 30):
+        put(store, None, record(number, f"tea note{number}"))
+    assert index.fold()
+    index.close()
+    with_less = SQLiteStore(tmp_path / "other.db", analyse=analyse)
+    put(with_less, None, record(1, "coffee"))
+    other = SearchIndex(with_less, folder, analyse=analyse)
+    assert other.any_of("record", wanted("tea"), LIVE, 10) == []
+    assert len(other.any_of("record", wanted("coffee"), LIVE, 10)) == 1
+    other.close()
+    with_less.close()
+
+
+def test_where_the_disk_refuses_the_index_is_held_in_memory(
+    store: SQLiteStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    index = SearchIndex(store, tmp_path / "file" / "index", analyse=analyse)
+    put(store, None, record(1, "tea in the garden"))
+    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert index.fold()
+    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    status = index.status()
+    assert (status.state, status.committed) == ("in memory", 1)
+    assert status.problem
+    assert "held in memory" in caplog.text
+    index.close()
+
+
+def test_only_one_writes_the_index_and_the_other_answers_all_the_same(store: SQLiteStore, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    index = SearchIndex(store, folder, analyse=analyse)
+    put(store, None, record(1, "tea in the garden"))
+    index.status()
+    holder = Committed(folder)
+    writer = holder._writer()
+    with pytest.raises(WriterBusy):
+        Committed(folder).write((), (), 1, merge=False)
+    assert index.fold() is False
+    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    del writer
+    assert index.fold() is True
+    index.close()
+
+
+def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse, fold_at=50)
+    for start in range(0, 200, 20):
+        new = [record(n, f"tea note{n}") for n in range(start + 1, start + 21)]
+        store.commit([Edit(before=None, after=value) for value in new], actor="test", at=NOON)
+        assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == start + 20
+    _until(lambda: index.status().waiting < 50)
+    assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == 200
+    index.close()
+    assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
+
+
+def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:
+    new = [record(n, f"tea note{n}") for n in range(1, 2_101)]
+    store.commit([Edit(before=None, after=value) for value in new], actor="test", at=NOON)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    status = index.status()
+    assert (status.committed, status.waiting) == (2_100, 0)
+    index.close()
+
+
+def test_garbage_is_reported_as_broken(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_bytes(b"\x00\x01")
+    with pytest.raises(IndexBroken):
+        Committed(tmp_path)
+
+
+def _until(true: object, seconds: float = 10.0) -> None:
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.02)

@@ -1,0 +1,77 @@
+"""The asynchronous API is the synchronous one, name for name."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import pytest
+
+from reverie import AsyncMemory, AsyncSession, Memory, Session
+from reverie.aio import AsyncWorkingMemory
+from reverie.working import WorkingMemory
+
+PAIRS = [(Memory, AsyncMemory), (Session, AsyncSession), (WorkingMemory, AsyncWorkingMemory)]
+ATTRIBUTES = {"path", "settings", "id"}
+"""Plain attributes on the synchronous side."""
+
+INTERNAL = {"forget", "last_used", "flush", "close", "namespace"}
+"""What the synchronous parts need of each other, and properties that touch no disk."""
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in vars(cls) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("sync", "asynchronous"), PAIRS, ids=lambda cls: cls.__name__)
+def test_both_have_the_same_names(sync: type, asynchronous: type) -> None:
+    assert public(sync) - public(asynchronous) <= INTERNAL
+    assert public(asynchronous) - public(sync) <= ATTRIBUTES
+
+
+@pytest.mark.parametrize(("sync", "asynchronous"), PAIRS, ids=lambda cls: cls.__name__)
+def test_both_have_the_same_signatures_and_docstrings(sync: type, asynchronous: type) -> None:
+    compared = 0
+    for name in sorted(public(sync) & public(asynchronous)):
+        mine, theirs = inspect.getattr_static(sync, name), inspect.getattr_static(asynchronous, name)
+        if isinstance(mine, property):
+            continue
+        if isinstance(mine, classmethod):
+            mine, theirs = mine.__func__, theirs.__func__
+        assert inspect.iscoroutinefunction(inspect.unwrap(theirs)) or hasattr(theirs, "__wrapped__")
+        parameters = [str(p) for p in inspect.signature(mine).parameters.values()]
+        assert [str(p) for p in inspect.signature(theirs).parameters.values()] == parameters
+        assert mine.__doc__ == theirs.__doc__
+        compared += 1
+    assert compared > 5
+
+
+def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            await memory.save("The staging database listens on port 5433")
+            session = await memory.session("cli:1")
+            await session.add("user", "Which port does staging use?")
+            await session.working.set("draft", "port 5433")
+            assert await session.working.get("draft") == "port 5433"
+
+    async def second() -> list[str]:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            session = await memory.session("cli:1")
+            pack = await session.context()
+            assert "5433" in pack.text
+            return [hit.content for hit in await memory.search("staging database port")]
+
+    asyncio.run(first())
+    assert asyncio.run(second()) == ["The staging database listens on port 5433"]
+
+
+def test_many_tasks_save_the_same_fact_once(tmp_path: Path) -> None:
+    async def run() -> int:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            await asyncio.gather(*(memory.save("Deploys happen on Tuesdays") for _ in range(20)))
+            (record,) = await memory.records()
+            return record.seen_count
+
+    assert asyncio.run(run()) == 20

@@ -1,0 +1,88 @@
+"""The benchmark runs from beginning to end on few texts, without the engines that must be installed first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.report import Results, targets
+from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "--sizes",
+        "300",
+        "--questions",
+        "10",
+        "--out",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        [*command, "--engines", "reverie,fts5,bare"], cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads((tmp_path / "results.json").read_text())["sizes"]["300"]
+    assert set(figures) == {"reverie", "fts5", "bare"}
+    times = {"load_s", "search_p50_ms", "scope_p50_ms", "area_p50_ms", "save_p50_ms", "found_ms", "open_ms"}
+    assert times <= set(figures["reverie"])
+    assert times <= set(figures["fts5"])
+    assert "search_p50_ms" not in figures["bare"]
+    assert all(value > 0 for name, value in figures["reverie"].items() if name != "load_s")
+    document = (tmp_path / "RESULTS.md").read_text()
+    assert "## 300 texts" in document
+    assert "| import reverie |" in document
+    assert document in done.stdout + document
+
+
+def test_texts_and_questions_are_what_is_promised() -> None:
+    texts = Texts()
+    made = list(texts.first(2_000))
+    lengths = [len(text.content.split()) for text in made]
+    assert 10 <= min(lengths) <= max(lengths) <= LONGEST
+    assert len({text.content for text in made}) == 2_000
+    assert len({text.scope for text in made}) == SCOPES
+    assert len({text.area for text in made}) == AREAS
+    for number in range(500):
+        question = texts.question(number)
+        words = question.rstrip("?").split()
+        assert 8 <= len(words) <= 15
+        assert question.endswith("?")
+        known = set(made[number].content.lower().rstrip(".").split())
+        assert len(known & set(words)) >= 4
+
+
+def test_a_larger_collection_begins_with_the_smaller_one() -> None:
+    assert list(Texts(3).first(50)) == list(Texts(3).first(100))[:50]
+    assert list(Texts(3).first(50)) != list(Texts(4).first(50))
+
+
+def test_targets_are_met_missed_or_not_run() -> None:
+    figures = {
+        "reverie": {
+            "search_p50_ms": 1.0, "save_p50_ms": 3.0, "open_ms": 10.0,
+            "context_p50_ms": 8.0, "beside_context_p50_ms": 2.0, "turns": 10.0,
+        },
+        "fts5": {"search_p50_ms": 30.0},
+        "tantivy": {"search_p50_ms": 0.1},
+        "bare": {"save_p50_ms": 1.0},
+    }  # fmt: skip
+    results = Results(sizes={100_000: figures}, imports={"import_ms": 99.0}, absent={}, settings={})
+    found = [(target.measured, target.verdict) for target in targets(results)]
+    assert found == [
+        (pytest.approx(1 / 30), "met"),
+        (10.0, "missed"),
+        (None, "not run"),
+        (3.0, "missed"),
+        (4.0, "met"),
+        (10.0, "met"),
+        (99.0, "met"),
+    ]

@@ -1,0 +1,272 @@
+"""Conversation files become turns, and whatever is wrong with one is named with its place."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import conversations
+from reverie.conversations import Conversation, format_of, read_conversations
+from reverie.errors import InvalidInput
+from reverie.turns import ToolCall
+
+
+def lines(path: Path, *messages: Any, name: str = "chat.jsonl") -> Path:
+    file = path / name
+    file.write_text("\n".join(json.dumps(message) for message in messages) + "\n", encoding="utf-8")
+    return file
+
+
+def turns(file: Path) -> list[dict[str, Any]]:
+    return [turn for piece in read_conversations(file) for turn in piece.turns]
+
+
+LOCOMO: dict[str, Any] = {
+    "sample_id": "conv-a",
+    "conversation": {
+        "speaker_a": "Ana",
+        "speaker_b": "Ben",
+        "session_1_date_time": "12:05 am on 3 March, 2022",
+        "session_1": [
+            {"speaker": "Ana", "dia_id": "D1:1", "text": "I planted a fig tree."},
+            {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely!", "blip_caption": "a photo of a shed"},
+        ],
+        "session_2_date_time": "1:56 pm on 8 May, 2022",
+        "session_2": [{"speaker": "Ben", "dia_id": "D2:1", "text": "How is the fig tree?"}],
+        "session_3_date_time": "2:00 pm on 9 May, 2022",
+    },
+    "qa": [],
+}
+
+
+def locomo(path: Path, *samples: Any) -> Path:
+    file = path / "talk.json"
+    file.write_text(json.dumps(list(samples)), encoding="utf-8")
+    return file
+
+
+class TestJsonLines:
+    def test_a_message_is_a_turn_of_the_session_named_after_the_file(self, tmp_path: Path) -> None:
+        file = lines(tmp_path, {"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"})
+        assert list(read_conversations(file)) == [
+            Conversation(
+                session="import:chat",
+                turns=[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}],
+            )
+        ]
+
+    @pytest.mark.parametrize("key", ["timestamp", "at", "created_at", "time"])
+    @pytest.mark.parametrize(
+        "value",
+        ["2024-05-01T10:00:00Z", "2024-05-01T12:00:00+02:00", 1714557600, 1714557600000, 1714557600.0],
+    )
+    def test_times_are_iso_text_or_seconds_or_milliseconds(
+        self, tmp_path: Path, key: str, value: Any
+    ) -> None:
+        file = lines(tmp_path, {"role": "user", "content": "hello", key: value})
+        assert turns(file)[0]["at"] == datetime(2024, 5, 1, 10, tzinfo=UTC)
+
+    @pytest.mark.parametrize("key", ["session", "session_id", "conversation"])
+    def test_sessions_that_alternate_come_in_pieces_in_order(self, tmp_path: Path, key: str) -> None:
+        file = lines(
+            tmp_path,
+            {"role": "user", "content": "a1", key: "a"},
+            {"role": "user", "content": "a2", key: "a"},
+            {"role": "user", "content": "b1", key: "b"},
+            {"role": "user", "content": "a3", key: "a"},
+        )
+        pieces = [
+            (piece.session, [turn["content"] for turn in piece.turns]) for piece in read_conversations(file)
+        ]
+        assert pieces == [("a", ["a1", "a2"]), ("b", ["b1"]), ("a", ["a3"])]
+
+    def test_a_long_session_comes_in_pieces_without_reading_ahead(self, tmp_path: Path) -> None:
+        many = [{"role": "user", "content": str(n)} for n in range(conversations.BATCH + 1)]
+        file = lines(tmp_path, *many, {"role": "nobody", "content": "x"})
+        pieces = read_conversations(file)
+        assert len(next(pieces).turns) == conversations.BATCH
+        with pytest.raises(InvalidInput, match=f"line {conversations.BATCH + 2}: role is 'nobody'"):
+            next(pieces)
+
+    def test_a_byte_order_mark_crlf_and_blank_lines_are_fine(self, tmp_path: Path) -> None:
+        file = tmp_path / "chat.jsonl"
+        file.write_bytes(
+            b'\xef\xbb\xbf{"role": "user", "content": "one"}\r\n\r\n{"role": "user", "content": "two"}\r\n'
+        )
+        assert [turn["content"] for turn in turns(file)] == ["one", "two"]
+
+    @pytest.mark.parametrize(
+        ("given", "role"),
+        [("human", "user"), ("AI", "assistant"), ("developer", "system"), ("function", "tool")],
+    )
+    def test_other_names_of_the_roles_are_understood(self, tmp_path: Path, given: str, role: str) -> None:
+        assert turns(lines(tmp_path, {"role": given, "content": "x"}))[0]["role"] == role
+
+    @pytest.mark.parametrize("key", ["speaker", "name"])
+    def test_the_speaker_and_the_message_id_are_kept(self, tmp_path: Path, key: str) -> None:
+        turn = turns(lines(tmp_path, {"role": "user", "content": "x", key: "Ana", "id": 7}))[0]
+        assert turn["speaker"] == "Ana"
+        assert turn["metadata"] == {conversations.SOURCE_ID: "7"}
+
+    def test_openai_tool_calls_and_their_results(self, tmp_path: Path) -> None:
+        call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+        file = lines(
+            tmp_path,
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "text of a", "tool_call_id": "c1"},
+        )
+        assert turns(file) == [
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": (ToolCall(id="c1", name="read", arguments='{"path": "a"}'),),
+            },
+            {"role": "tool", "content": "text of a", "tool_call_id": "c1"},
+        ]
+
+    def test_anthropic_parts_become_calls_and_turns_of_tools(self, tmp_path: Path) -> None:
+        file = lines(
+            tmp_path,
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "text", "text": "Let me look."},
+                    {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t1",
+                        "content": [{"type": "text", "text": "found"}],
+                    },
+                    {"type": "text", "text": "Go on."},
+                    {"type": "image", "source": {}},
+                ],
+            },
+        )
+        assert turns(file) == [
+            {
+                "role": "assistant",
+                "content": "Let me look.",
+                "tool_calls": (ToolCall(id="t1", name="read", arguments='{"path": "a"}'),),
+            },
+            {"role": "tool", "content": "found", "tool_call_id": "t1"},
+            {"role": "user", "content": "Go on.\n[image]"},
+        ]
+
+    def test_a_message_that_says_nothing_is_left_out(self, tmp_path: Path) -> None:
+        file = lines(tmp_path, {"role": "user", "content": "  "}, {"role": "user", "content": "x"})
+        assert [turn["content"] for turn in turns(file)] == ["x"]
+
+    @pytest.mark.parametrize(
+        ("line", "why"),
+        [
+            ("{", "not JSON"),
+            ("[1]", "list instead of an object"),
+            ('{"content": "x"}', "role is None"),
+            ('{"role": "boss", "content": "x"}', "role is 'boss'"),
+            ('{"role": "user", "content": 7}', "content is int"),
+            ('{"role": "user", "content": [7]}', "a part of content is int"),
+            ('{"role": "user", "content": "x", "at": "yesterday"}', "at is 'yesterday'"),
+            ('{"role": "user", "content": "x", "at": true}', "at is True"),
+            ('{"role": "user", "content": "x", "time": 1e300}', "time is 1e"),
+            ('{"role": "user", "content": "x", "session": {}}', "session is dict"),
+            (
+                '{"role": "user", "content": "x", "tool_calls": [{"id": "a", "name": "b"}]}',
+                "only an assistant",
+            ),
+            ('{"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}', "no function name"),
+            ('{"role": "assistant", "content": "", "tool_calls": "read"}', "no list of objects"),
+            ('{"role": "user", "content": "x", "tool_call_id": "a"}', "only a tool's message"),
+            ('{"role": "user", "content": "a\\u0000b"}', "NUL"),
+            ('{"role": "user", "content": "a\\ud800b"}', "surrogate"),
+        ],
+    )
+    def test_a_fault_is_named_with_its_line(self, tmp_path: Path, line: str, why: str) -> None:
+        file = tmp_path / "chat.jsonl"
+        file.write_text('{"role": "user", "content": "fine"}\n' + line + "\n", encoding="utf-8")
+        with pytest.raises(InvalidInput) as raised:
+            list(read_conversations(file, format="jsonl"))
+        assert f"{file}, line 2" in str(raised.value)
+        assert why in str(raised.value)
+
+    def test_a_file_that_is_not_utf8_says_so(self, tmp_path: Path) -> None:
+        file = tmp_path / "chat.jsonl"
+        file.write_bytes('{"role": "user", "content": "é"}'.encode("latin-1"))
+        with pytest.raises(InvalidInput, match="not UTF-8"):
+            list(read_conversations(file, format="jsonl"))
+
+
+class TestLocomo:
+    def test_every_session_with_turns_is_a_conversation(self, tmp_path: Path) -> None:
+        first, second = read_conversations(locomo(tmp_path, LOCOMO))
+        assert (first.session, second.session) == ("locomo:0:session_1", "locomo:0:session_2")
+        assert first.turns == [
+            {
+                "role": "user",
+                "content": "I planted a fig tree.",
+                "speaker": "Ana",
+                "metadata": {"source_id": "D1:1"},
+                "at": datetime(2022, 3, 3, 0, 5, tzinfo=UTC),
+            },
+            {
+                "role": "assistant",
+                "content": "Lovely! [shares a picture: a photo of a shed]",
+                "speaker": "Ben",
+                "metadata": {"source_id": "D1:2"},
+                "at": datetime(2022, 3, 3, 0, 5, 10, tzinfo=UTC),
+            },
+        ]
+        assert second.turns[0]["at"] == datetime(2022, 5, 8, 13, 56, tzinfo=UTC)
+
+    def test_samples_are_counted_from_0_and_sessions_come_in_numeric_order(self, tmp_path: Path) -> None:
+        turn = [{"speaker": "A", "dia_id": "D1:1", "text": "x"}]
+        sample = {"conversation": {"speaker_a": "A", "speaker_b": "B", "session_10": turn, "session_2": turn}}
+        names = [piece.session for piece in read_conversations(locomo(tmp_path, LOCOMO, sample))]
+        assert names[2:] == ["locomo:1:session_2", "locomo:1:session_10"]
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ({"session_1": {}}, "session_1: dict instead of a list"),
+            ({"session_1_date_time": "yesterday"}, "session_1: the date is 'yesterday'"),
+            ({"session_1_date_time": "1:00 pm on 31 February, 2022"}, "session_1: the date is"),
+            ({"session_2": [{"speaker": "Ana", "text": "x"}]}, "session_2, turn 0: it needs"),
+            ({"session_2": [{"speaker": "Cy", "dia_id": "D2:1", "text": "x"}]}, "'Cy' is neither"),
+        ],
+    )
+    def test_a_fault_is_named_with_its_place(self, tmp_path: Path, change: dict[str, Any], why: str) -> None:
+        broken = LOCOMO | {"conversation": LOCOMO["conversation"] | change}
+        file = locomo(tmp_path, LOCOMO, broken)
+        with pytest.raises(InvalidInput) as raised:
+            list(read_conversations(file))
+        assert f"{file}, sample 1" in str(raised.value)
+        assert why in str(raised.value)
+
+
+class TestFormat:
+    def test_it_is_told_by_the_beginning_of_the_file(self, tmp_path: Path) -> None:
+        assert format_of(lines(tmp_path, {"role": "user", "content": "x"})) == "jsonl"
+        assert format_of(locomo(tmp_path, LOCOMO)) == "locomo"
+        assert format_of(lines(tmp_path, LOCOMO, name="one.json")) == "locomo"
+
+    @pytest.mark.parametrize("text", ["", "hello", '{"a": 1}', "7"])
+    def test_what_is_neither_is_refused(self, tmp_path: Path, text: str) -> None:
+        file = tmp_path / "what.txt"
+        file.write_text(text)
+        with pytest.raises(InvalidInput, match="cannot tell what it is"):
+            list(read_conversations(file))
+
+    def test_a_missing_file_and_a_folder_are_named(self, tmp_path: Path) -> None:
+        for place in (tmp_path / "none.jsonl", tmp_path):
+            with pytest.raises(InvalidInput) as raised:
+                list(read_conversations(place))
+            assert str(place) in str(raised.value)

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.config import Settings
+from reverie.entries import AGENT, session_namespace
+from reverie.errors import InvalidInput, WorkingMemoryFull
+from reverie.recall.analyser import analyse
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.working import SCRATCHPAD_CAPACITY, WorkingMemory, lies_under
+
+START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
+
+
+class Watch:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, **time: float) -> None:
+        self.now += timedelta(**time)
+
+
+@pytest.fixture
+def watch():
+    return Watch()
+
+
+@pytest.fixture(params=["in memory", "sqlite"])
+def store(request, tmp_path):
+    if request.param == "in memory":
+        opened = InMemoryStore(analyse=analyse)
+    else:
+        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def working(store, watch):
+    return WorkingMemory(store, session_namespace("s1"), settings=Settings(), clock=watch)
+
+
+def keys(found):
+    return [each.key for each in found]
+
+
+def test_what_is_set_is_got_until_it_expires(working, watch):
+    working.set("draft", "Dear Alice", ttl="2m")
+    watch.forward(seconds=119)
+    assert working.get("draft") == "Dear Alice"
+    watch.forward(seconds=1)
+    assert working.get("draft") is None
+    assert working.list() == []
+
+
+def test_an_entry_lives_five_minutes_when_nothing_is_said(working):
+    assert working.set("draft", "x").expires_at == START + timedelta(minutes=5)
+
+
+def test_how_long_an_entry_lives_is_a_setting(store, watch):
+    kept = WorkingMemory(store, "session/s", settings=Settings(default_ttl_minutes=None), clock=watch)
+    brief = WorkingMemory(store, "session/s", settings=Settings(default_ttl_minutes=0.5), clock=watch)
+    assert kept.set("a", "x").expires_at is None
+    assert brief.set("b", "x").expires_at == START + timedelta(seconds=30)
+
+
+def test_without_a_ttl_an_entry_is_kept(working, watch):
+    working.set("plan", "1. rest", ttl=None)
+    watch.forward(days=10_000)
+    assert working.get("plan") == "1. rest"
+
+
+def test_the_scratchpad_keeps_what_it_is_given_and_outlives_sessions(store, watch):
+    WorkingMemory(store, AGENT, settings=Settings(), clock=watch).set(
+        "api.endpoint", "https://api.example.com"
+    )
+    watch.forward(days=1)
+    later = WorkingMemory(store, AGENT, settings=Settings(), clock=watch)
+    assert later.get("api.endpoint") == "https://api.example.com"
+    assert SCRATCHPAD_CAPACITY > Settings().max_entries
+
+
+def test_sessions_do_not_see_one_another(store, watch):
+    one = WorkingMemory(store, session_namespace("s1"), settings=Settings(), clock=watch)
+    ten = WorkingMemory(store, session_namespace("s10"), settings=Settings(), clock=watch)
+    one.set("key", "one")
+    assert ten.get("key") is None
+    assert ten.clear() == 0
+    assert one.get("key") == "one"
+
+
+def test_setting_a_key_again_replaces_all_of_it(working):
+    working.set("draft", "old", ttl=None, category="mail", tags=["alice"])
+    entry = working.set("draft", "new")
+    assert working.entry("draft") == entry
+    assert (entry.data, entry.category, entry.tags) == ("new", None, ())
+    assert entry.expires_at is not None
+
+
+def test_the_fifty_first_entry_is_refused_and_the_caller_told_what_expires_next(working, watch):
+    for number in range(50):
+        working.set(f"page-{number:02}", "text", ttl=60 + number)
+    with pytest.raises(WorkingMemoryFull) as refusal:
+        working.set("one-more", "secret text")
+    message = str(refusal.value)
+    assert message.startswith("nothing was stored: 'session/s1' already has 50 entries")
+    assert "next to expire: 'page-00' in 1m00s, 'page-01' in 1m01s, 'page-02' in 1m02s" in message
+    assert "secret" not in message
+    assert len(working.list()) == 50
+    assert working.get("one-more") is None
+
+
+def test_overwriting_is_allowed_when_it_is_full_and_an_expired_entry_makes_room(working, watch):
+    for number in range(50):
+        working.set(f"page-{number:02}", "text", ttl=60 + number)
+    working.set("page-07", "other")
+    assert working.get("page-07") == "other"
+    watch.forward(seconds=60)
+    working.set("one-more", "text")
+    assert working.get("one-more") == "text"
+
+
+def test_a_full_memory_in_which_nothing_expires_says_so(store, watch):
+    working = WorkingMemory(store, "session/s", settings=Settings(max_entries=1), clock=watch)
+    working.set("a", "x", ttl=None)
+    with pytest.raises(WorkingMemoryFull, match="none of them expires; delete or overwrite one"):
+        working.set("b", "x")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": ""},
+        {"key": "k" * 201},
+        {"key": "a\0b"},
+        {"data": 3},
+        {"data": "x" * 2_000_001},
+        {"ttl": 0},
+        {"ttl": -5},
+        {"ttl": "soon"},
+        {"category": "../etc"},
+        {"tags": "mail"},
+    ],
+)
+def test_what_is_not_of_its_form_is_refused_and_not_stored(working, wrong):
+    given = {"key": "draft", "data": "x", **wrong}
+    with pytest.raises(InvalidInput):
+        working.set(given.pop("key"), given.pop("data"), **given)
+    assert working.list() == []
+
+
+def test_data_is_kept_to_the_last_byte(working):
+    data = "tab\t esc\x1b[0m crlf\r\n \u2028 end \U0001f600 " * 1_000
+    working.set("raw", data)
+    assert working.get("raw") == data
+
+
+@pytest.mark.parametrize(
+    ("prefix", "listed"),
+    [
+        ("", ["api", "api.endpoint", "api/v1", "api:x", "apikey", "session/s1", "session/s10"]),
+        ("api", ["api", "api.endpoint", "api/v1", "api:x"]),
+        ("api.", ["api.endpoint"]),
+        ("session/s1", ["session/s1"]),
+        ("session", ["session/s1", "session/s10"]),
+        ("session/", ["session/s1", "session/s10"]),
+        ("nothing", []),
+    ],
+)
+def test_a_prefix_matches_whole_segments(working, prefix, listed):
+    for key in ("apikey", "api.endpoint", "api", "api/v1", "api:x", "session/s10", "session/s1"):
+        working.set(key, "x")
+    assert keys(working.list(prefix)) == listed
+
+
+@given(st.text(alphabet="ab/.:", max_size=6), st.text(alphabet="ab/.:", max_size=6))
+def test_a_key_lies_under_each_of_its_own_beginnings_that_end_with_a_segment(key, rest):
+    assert lies_under(key, key)
+    assert lies_under(f"{key}/{rest}", key)
+    assert lies_under(f"{key}/{rest}", f"{key}/")
+    if key and key[-1] not in "/.:" and rest[:1] not in ("", "/", ".", ":"):
+        assert not lies_under(f"{key}{rest}", key)
+
+
+def test_search_looks_at_key_text_tags_and_category(working):
+    working.set("deploy-log", "finished without errors")
+    working.set("note", "the vault opens at noon")
+    working.set("page", "some text", tags=["github"])
+    working.set("draft", "some text", category="mail/urgent")
+    for query, key in [
+        ("deploy", "deploy-log"),
+        ("vault noon", "note"),
+        ("github", "page"),
+        ("urgent", "draft"),
+    ]:
+        found = working.search(query)
+        assert [hit.entry.key for hit in found] == [key]
+        assert 0 < found[0].score <= 1
+        assert found[0].matched
+
+
+def test_the_entry_that_has_more_of_the_question_comes_first(working):
+    working.set("a", "the vault")
+    working.set("b", "the vault opens at noon")
+    working.set("c", "noon")
+    working.set("d", "nothing of it")
+    found = working.search("when does the vault open, at noon?")
+    assert [hit.entry.key for hit in found][0] == "b"
+    assert {hit.entry.key for hit in found} == {"a", "b", "c"}
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
+def test_search_is_restricted_to_category_and_tags_and_their_statistics_stay_the_same(working):
+    working.set("a", "vault", category="web", tags=["x", "y"])
+    working.set("b", "vault", category="web/page", tags=["x"])
+    working.set("c", "vault", category="website")
+    everything = {hit.entry.key: hit.score for hit in working.search("vault")}
+    assert set(everything) == {"a", "b", "c"}
+    found = working.search("vault", category="web")
+    assert {hit.entry.key: hit.score for hit in found} == {key: everything[key] for key in "ab"}
+    assert [hit.entry.key for hit in working.search("vault", tags=["x", "y"])] == ["a"]
+
+
+def test_without_a_question_the_newest_come_first(working, watch):
+    for key in ("first", "second", "third"):
+        working.set(key, "x")
+        watch.forward(seconds=1)
+    found = working.search(limit=2)
+    assert [(hit.entry.key, hit.score) for hit in found] == [("third", 0.0), ("second", 0.0)]
+
+
+def test_a_question_without_a_usable_word_finds_nothing(working):
+    working.set("a", "x y z")
+    assert working.search("?!") == []
+    assert working.search("") == []
+
+
+def test_an_entry_that_was_changed_is_found_by_its_new_text_only(working):
+    working.set("a", "vault")
+    assert working.search("vault")
+    working.set("a", "garden")
+    assert working.search("vault") == []
+    assert working.search("garden")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "3", 1_001])
+def test_a_limit_is_a_whole_number_from_one(working, limit):
+    with pytest.raises(InvalidInput, match="limit"):
+        working.search("x", limit=limit)
+
+
+def test_deleting_says_whether_there_was_something(working, watch):
+    working.set("a", "x")
+    working.set("b", "x")
+    assert (working.delete("a"), working.delete("a")) == (True, False)
+    watch.forward(minutes=5)
+    assert working.delete("b") is False
+
+
+def test_clearing_removes_every_entry(working):
+    working.set("a", "x")
+    working.set("b", "x")
+    assert working.clear() == 2
+    assert working.list() == []
+
+
+def test_the_inventory_counts_down_and_never_shows_data(working, watch):
+    working.set("chunked-page-1", "secret", ttl="5m", category="web-content", tags=["github", "rockbot"])
+    working.set("draft-email", "secret", ttl=149)
+    working.set("plan", "secret", ttl=None)
+    watch.forward(seconds=28)
+    assert working.inventory() == (
+        "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):\n"
+        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
+        "- draft-email: expires in 2m01s\n"
+        "- plan: kept"
+    )
+
+
+def test_the_remaining_time_survives_a_restart(tmp_path, watch):
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    WorkingMemory(store, "session/s", settings=Settings(), clock=watch).set("a", "x", ttl="5m")
+    store.close()
+    watch.forward(minutes=4)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    entry = WorkingMemory(store, "session/s", settings=Settings(), clock=watch).entry("a")
+    assert entry.remaining(watch.now) == timedelta(minutes=1)
+    store.close()
