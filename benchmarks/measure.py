@@ -93,7 +93,8 @@ def searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) ->
     times: dict[tuple[str, str], list[float]] = {}
     # Another order each time: whoever comes after the slowest finds the processor's caches empty.
     order = random.Random(plan.seed)
-    for turn, number in enumerate(numbers[:WARM_UP] + numbers):
+    warming = numbers[:WARM_UP]
+    for turn, number in enumerate(warming + numbers):
         text, question = texts.text(number), texts.question(number)
         filters: dict[str, dict[str, str]] = {
             "search": {},
@@ -103,7 +104,7 @@ def searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) ->
         for what, restriction in filters.items():
             for name in order.sample(list(engines), len(engines)):
                 took = _timed(lambda e=engines[name], q=question, r=restriction: e.search(q, **r))  # type: ignore[misc]
-                if took is not None and turn >= WARM_UP:
+                if took is not None and turn >= len(warming):
                     times.setdefault((name, what), []).append(took)
     figures: dict[str, Figures] = {}
     for (name, what), taken in times.items():

@@ -87,7 +87,7 @@ def test_the_scratchpad_keeps_what_it_is_given_and_outlives_sessions(store, watc
     watch.forward(days=1)
     later = WorkingMemory(store, AGENT, settings=Settings(), clock=watch)
     assert later.get("api.endpoint") == "https://api.example.com"
-    assert SCRATCHPAD_CAPACITY > Settings().max_entries
+    assert Settings().max_entries < SCRATCHPAD_CAPACITY
 
 
 def test_sessions_do_not_see_one_another(store, watch):
@@ -215,7 +215,7 @@ def test_the_entry_that_has_more_of_the_question_comes_first(working):
     working.set("c", "noon")
     working.set("d", "nothing of it")
     found = working.search("when does the vault open, at noon?")
-    assert [hit.entry.key for hit in found][0] == "b"
+    assert found[0].entry.key == "b"
     assert {hit.entry.key for hit in found} == {"a", "b", "c"}
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 

@@ -168,7 +168,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in _FORMS:
-            value = _checked(name, getattr(self, name), where="Settings", called=name)
+            value = _checked(name, getattr(self, name), where="in Settings", called=name)
             object.__setattr__(self, name, value)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(

@@ -78,8 +78,12 @@ def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator
         place.
 
     Example:
-        >>> for piece in read_conversations("chat.jsonl"):
-        ...     memory.session(piece.session).add_many(piece.turns)
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "chat.jsonl")
+        >>> _ = file.write_text('{"role": "user", "content": "hello", "session": "cli:1"}')
+        >>> for piece in read_conversations(file):
+        ...     piece.session, piece.turns
+        ('cli:1', [{'role': 'user', 'content': 'hello'}])
     """
     file = Path(path).expanduser()
     if format not in FORMATS:

@@ -23,6 +23,7 @@ from reverie import tokens
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
+from reverie.context.budget import checked_tokens
 from reverie.edits import Edit, JournalRow, Value
 from reverie.entries import session_namespace
 from reverie.errors import Conflict, InvalidInput
@@ -307,9 +308,7 @@ class Session:
         with self._lock:
             state = self._read_state()
             window, following, shown = self._window, self._next, self._shown
-        asking = next((turn for turn in reversed(window) if turn.role == "user"), None)
-        if message is not None and (asking is None or asking.content != message):
-            asking = None
+        asking = _asking(message, window)
         now_at = following if asking is None else asking.position
         query = searched_for(message or "" if asking is None else asking.content)
         replayed = _with_question(tool_safe_tail(window, self._settings.replay_turns), asking)
@@ -538,11 +537,13 @@ class Session:
 
     def _budget(self, soft: int | None, hard: int | None) -> Budget:
         settings = self._settings
-        whole_hard = hard if hard is not None else max(settings.hard_tokens, soft or 0)
-        whole_soft = soft if soft is not None else min(settings.soft_tokens, whole_hard)
+        if hard is None:
+            hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, checked_tokens(soft))
+        if soft is None:
+            soft = min(settings.soft_tokens, checked_tokens(hard, name="hard_tokens"))
         return Budget(
-            soft_tokens=whole_soft,
-            hard_tokens=whole_hard,
+            soft_tokens=soft,
+            hard_tokens=hard,
             layer_limits=settings.layer_limits,
             working=settings.working_top_k,
         )
@@ -584,6 +585,12 @@ def searched_for(message: str) -> str:
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"
     return tokens.cleaned(message).strip()
+
+
+def _asking(message: str | None, window: Sequence[Turn]) -> Turn | None:
+    """The user's turn being answered; None where there is none, or the message has not been added yet."""
+    last = next((turn for turn in reversed(window) if turn.role == "user"), None)
+    return last if last is not None and message in {None, last.content} else None
 
 
 def _with_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:

@@ -195,7 +195,7 @@ def test_the_report_is_plain_lines_with_tabs_where_it_is_piped(tmp_path: Path) -
         "mrr",
     ]
     assert lines[2].split("\t")[:3] == ["all", "4", "0.875"]
-    assert lines[4].split("\t")[:3] == ["easy", "3", "1.000"]
+    assert lines[3].split("\t")[:3] == ["easy", "3", "1.000"]
     assert "not used: 3 evidence naming an unknown turn" in lines
 
 

@@ -318,6 +318,13 @@ def test_trec_folders_are_read(tmp_path: Path) -> None:
     ]
 
 
+def test_older_collections_are_in_latin_1(tmp_path: Path) -> None:
+    put(tmp_path, **TREC)
+    text = "<DOC><DOCNO>a</DOCNO><TEXT>café</TEXT></DOC>"
+    (tmp_path / "documents.trec").write_bytes(text.encode("latin-1"))
+    assert trec.read(tmp_path).documents == (Document(id="a", text="café"),)
+
+
 def test_documents_may_lie_in_a_folder_in_both_forms(tmp_path: Path) -> None:
     files = {
         "docs___a__jsonl": '{"docno": "a", "text": "one"}\n\n{"id": 7, "text": ""}',

@@ -16,7 +16,8 @@ from click.testing import CliRunner, Result
 from reverie import clock
 from reverie.conversations import read_conversations
 from reverie.memory import Memory
-from reverie.surfaces.cli import COMMANDS, EXITS, cli
+from reverie.surfaces.cli import COMMANDS, cli
+from reverie.surfaces.invocation import EXITS
 
 from .conftest import environment, on_terminal, process, widest
 
@@ -52,6 +53,11 @@ def test_the_help_is_as_written_down(name: str) -> None:
     assert result.exit_code == 0
     golden = GOLDEN / f"{name}.txt"
     assert result.output == golden.read_text(encoding="utf-8"), f"if it should read so, write it to {golden}"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = CliRunner().invoke(cli, [], prog_name="reverie")
+    assert (result.exit_code, result.output) == (0, (GOLDEN / "reverie.txt").read_text(encoding="utf-8"))
 
 
 def test_the_help_names_every_exit_code() -> None:

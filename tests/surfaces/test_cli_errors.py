@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from reverie.errors import NotFound
 from reverie.memory import Memory
@@ -88,7 +88,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
     "a very long question": (["recall", "port " * 20_000], "characters"),
-    "a command there is not": (["forget-me"], "No such command 'forget-me'"),
+    "a command there is not": (["forget-me"], "No such command 'forget-me'; see"),
+    "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
     "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),
     "a file that is not there": (["ingest", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl: cannot be read"),
@@ -140,6 +141,11 @@ def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
         ('{"role": "king", "content": "hm"}', "role is 'king'"),
         ('{"role": "user", "content": "hello"}\n{"role": "user"', "line 2"),
         ("", "cannot tell what it is"),
+        (
+            '{"role": "user", "content": "a"}\n{"role": "user", "content": "\\ud800"}',
+            "line 2: content has a lone",
+        ),
+        ('{"role": "user", "content": "hi", "session": "a\\u0000b"}', "line 1: session has"),
     ],
 )
 def test_a_file_with_a_fault_is_refused_whole(
@@ -282,18 +288,30 @@ def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(store: Pa
 # -- the program's own ends ------------------------------------------------------------------------------
 
 
-def test_a_bug_is_called_one_without_repeating_what_was_remembered(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_folder_is_not_the_usual_one(tmp_path: Path) -> None:
+    env = environment(HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
+    done = process("remember", SECRET, "--folder", "", env=env)
+    assert "path is ''" in one_line(done)
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closed_streams_are_no_bug(store: Path) -> None:
+    program = shlex.join([*PROGRAM, "recall", "staging port", "--folder", str(store)])
+    done = subprocess.run(["sh", "-c", f"{program} >&- <&-"], capture_output=True, env=environment())
+    assert (done.returncode, done.stderr) == (0, b"")
+    program = shlex.join([*PROGRAM, "remember", "-", "--folder", str(store)])
+    done = subprocess.run(["sh", "-c", f"{program} <&-"], capture_output=True, env=environment())
+    assert done.returncode == 2
+    assert b"there is no standard input" in done.stderr
+
+
+def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def broken() -> None:
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr(program.Reverie, "get_command", lambda self, ctx, name: broken)
-    result = call("version", "--folder", "x")
-    assert result.exit_code in (2, 70)
-    from click.testing import CliRunner
-
     result = CliRunner().invoke(cli, ["version"])
     line = one_line(result)
     assert result.exit_code == 70
@@ -377,7 +395,7 @@ def until_some_are_stored(folder: Path) -> int:
 
 
 def test_recall_in_one_process_while_another_ingests(folder: Path, tmp_path: Path) -> None:
-    turns = 20_000
+    turns = 40_000
     running = started("ingest", talk(tmp_path / "talk.jsonl", turns), "--to", folder, "--json")
     seen = until_some_are_stored(folder)
     found = process("recall", "gauge g7", "--json", "--folder", folder)

@@ -45,9 +45,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("soft_tokens", "hard_tokens", "working"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
+            checked_tokens(getattr(self, name), name=name)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(
                 f"soft_tokens is {self.soft_tokens} and hard_tokens {self.hard_tokens}: "
@@ -70,6 +68,13 @@ class Item:
     score: float
     layer: str
     header: str
+
+
+def checked_tokens(value: int, *, name: str = "soft_tokens") -> int:
+    """The number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
+    return value
 
 
 def choose(items: Sequence[Item], budget: Budget, *, room: int) -> tuple[list[Verdict], int]:

@@ -231,7 +231,7 @@ class Pack:
             f"Asked: {_excerpt(self.query) or '(nothing)'}",
             f"Memory: {self.tokens:,} of {self.hard_tokens:,} tokens (soft budget {self.soft_tokens:,})"
             + (f": {parts}" if parts else ""),
-            f"Replayed: {len(self.replay.messages):,} messages, about {self.replay.tokens:,} tokens, "
+            f"Replayed messages: {len(self.replay.messages):,}, about {self.replay.tokens:,} tokens "
             "outside that budget",
             *self._remarks(),
         ]

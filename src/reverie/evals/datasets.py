@@ -150,15 +150,21 @@ def turn_sessions(dialogue: Dialogue) -> dict[str, str]:
     }
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, otherwise: str | None = None) -> str:
     """A file's text, a byte-order mark left out.
 
+    Args:
+        path: The file.
+        otherwise: The encoding of one that is not UTF-8; None to refuse it.
+
     Raises:
-        InvalidInput: it cannot be read or is not UTF-8.
+        InvalidInput: it cannot be read, or is not in these encodings.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
+        if otherwise is not None:
+            return path.read_text(encoding=otherwise)
         raise InvalidInput(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from None

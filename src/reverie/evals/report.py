@@ -22,6 +22,7 @@ from reverie.evals.datasets import Dataset, Format, Question, read_dataset
 from reverie.recall.hits import Unit
 
 CATEGORY_MEAN = "category-mean"
+_SHORT = {"questions": "n"}
 _PACKAGES = ("reverie", "tantivy", "PyStemmer")
 
 
@@ -232,10 +233,10 @@ def render(report: Report, console: Console) -> None:
         cells = ["\t".join(row) for row in [("", *columns), *rows]]
         console.file.write("\n".join([_title(report), *cells, *remarks]) + "\n")
         return
-    table = Table(title=_title(report), title_justify="left")
-    table.add_column("")
+    table = Table(title=_title(report), title_justify="left", box=None, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True)
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(_SHORT.get(name, name.replace("@", "\n@")), justify="right", no_wrap=True)
     for label, *figures in rows:
         table.add_row(label, *figures)
     console.print(table)
@@ -257,7 +258,6 @@ def _columns(setup: Setup) -> list[str]:
 
 def _rows(report: Report, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     yield ("all", *(_cell(report.metrics.get(name)) for name in columns))
-    yield ("95 %", *(_interval(report.intervals.get(name)) for name in columns))
     suffixes = [name.removeprefix("questions") for name in report.metrics if name.startswith("questions/")]
     for suffix in suffixes:
         yield (
@@ -276,6 +276,8 @@ def _title(report: Report) -> str:
 
 def _remarks(report: Report) -> Iterator[str]:
     figures = report.metrics
+    means = [name for name in _columns(report.setup) if name in report.intervals]
+    yield "95 %: " + ", ".join(f"{name} {_interval(report.intervals[name])}" for name in means)
     yield (
         f"nothing relevant: {figures['unanswerable']:.0f} questions nobody can answer; "
         f"precision {_cell(figures['abstain_precision'])}, recall {_cell(figures['abstain_recall'])}; "
@@ -296,8 +298,8 @@ def _cell(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"{ends[0]:.3f}–{ends[1]:.3f}"
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3f}–{ends[1]:.3f}"
 
 
 # -- the command -------------------------------------------------------------------------------------

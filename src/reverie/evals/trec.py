@@ -12,7 +12,8 @@ Which files are looked for, the first that exist:
   `qrels.trec`, `qrels.txt`, `qrels`, `qrels.*` (TREC: question, anything, document, grade). A grade of 0
   or less is not relevant.
 
-A question without a judgement is counted, not asked.
+A file of tags that is not UTF-8 is read as Latin-1, which older collections are in. A question without a
+judgement is counted, not asked.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ DOCUMENTS = (
 TOPICS = ("queries.jsonl", "topics.jsonl", "topics.trec", "topics.txt", "topics")
 JUDGEMENTS = ("qrels/test.tsv", "qrels.tsv", "qrels.trec", "qrels.txt", "qrels")
 
+_OLD = "latin-1"
 _DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>\s*(\S+)\s*</DOCNO>", re.IGNORECASE)
 _TITLE = re.compile(r"<(TITLE|HEADLINE|HEAD|TI|HL)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
@@ -105,7 +107,7 @@ def _json_documents(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _sgml_documents(file: Path) -> Iterator[tuple[str, str]]:
-    for number, found in enumerate(_DOC.finditer(read_text(file)), start=1):
+    for number, found in enumerate(_DOC.finditer(read_text(file, otherwise=_OLD)), start=1):
         inner = found[1]
         name = _DOCNO.search(inner)
         if name is None:
@@ -138,7 +140,7 @@ def _json_topics(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _sgml_topics(file: Path) -> Iterator[tuple[str, str]]:
-    for position, found in enumerate(_TOPIC.finditer(read_text(file)), start=1):
+    for position, found in enumerate(_TOPIC.finditer(read_text(file, otherwise=_OLD)), start=1):
         inner = found[1]
         number = _NUMBER.search(inner)
         asked = next(

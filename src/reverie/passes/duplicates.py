@@ -31,12 +31,8 @@ from reverie.passes.specifics import (
 Relation = Literal["repeats", "extends", "differs"]
 
 _DROPPED = word_set("the an please also basically indeed um uh")
-_INTENSIFIERS = word_set(
-    """
-    very really truly absolutely totally definitely certainly genuinely deeply greatly extremely incredibly
-    super strongly already
-    """
-)
+_INTENSIFIERS = word_set("very really definitely certainly genuinely extremely incredibly")
+"""Words that only stress; `strongly`, `super` and their like make other things: a strongly typed language."""
 _SPELLINGS = {
     "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
     "grey": "gray", "behaviour": "behavior", "centre": "center", "theatre": "theater",
@@ -53,7 +49,8 @@ _CONTRACTIONS = {
 _ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
 _IS = word_set("it he she that there what who where how here")
 
-_TAKES_BACK = NEGATIONS | word_set(
+_DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
+_TAKES_BACK = _DENIALS | word_set(
     """
     but however except although though yet instead rather than only actually formerly previously used was
     were had been changed changes moved switched left quit became becomes until till later now longer
@@ -64,28 +61,30 @@ _TAKES_BACK = NEGATIONS | word_set(
     whether either neither between both or joke joking kidding lie lies lied fake hypothetically suppose
     imagine dislike dislikes hate hates barely hardly rarely seldom scarcely almost nearly stopped stops
     ended ends over gone unlike despite myth quote said says told asked wrote thinks thought believes
-    believed hopes hoped wishes
+    believed hopes hoped wishes nope nah wait sorry scratch oops disregard strike cancel cancels resigned
+    fired died divorced sold lost closed renamed migrated replaces expires expired temporarily temporary
+    former ex once turned turns update updated currently new newer
     """
 )
 """Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
 
 _ENGLISH = word_set(
     """
-    is are was were be been am has have had do does did will would can could should must may the of to in on
-    at for with from by and or not that this it its he she they we you i my his her their our your user
-    always never every when what who how prefers likes loves hates wants needs uses lives works owns speaks
-    drinks eats plays knows runs deploys enjoys dislikes prefer like love hate want need use live work own
-    speak drink eat play know run deploy avoid ensure keep called named starts ends meets
+    is are were been have has had go out does did would can could should of to at for with from and or
+    not that this it its she they you i my his their our your user always never every when what who how
+    the prefers likes loves hates wants needs uses lives works owns speaks drinks eats plays knows runs
+    deploys enjoys dislikes prefer like love hate want need use live work own speak drink eat play know
+    run deploy avoid ensure keep called named starts ends meets
     """
 )
+"""A text with none of these is not taken for English. Words that its neighbours have too are left out."""
 _NOT_ENGLISH = word_set(
     """
-    der das und ist nicht ein eine mag für mit auf von zu im den dem kein nie aber el los las que por para
-    una un con es en su le la les des du et est je il elle ne pas dans pour mon ma che di non mi piace sono
-    per och att det som inte jag er ikke og jeg het een niet ik van de não gosto um uma com em eu w nie jest
-    się na do
+    der das und ist nicht ein eine mag für auf von zu im dem kein nie aber el los las que por para una es su
+    les du est je il elle ne pas dans pour di non piace sono och att som inte jag ikke og jeg het een niet
+    não gosto um uma eu w jest się na
     """
-) - word_set("do er ma per we de la en un")
+)
 
 _SAID_OF_USER = word_set(
     """
@@ -130,10 +129,20 @@ _PLACED = re.compile(
     r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
 )
 _PLACE = re.compile(r"[^,]*,\s+[A-Z][^\W\d_]+(?:\s[A-Z][^\W\d_]+)?\W*")
+_EVENTS = word_set(
+    """
+    meeting appointment call standup stand-up dentist doctor flight train deploys deploy deployment release
+    deadline due party birthday interview demo lunch dinner exam class concert delivery arrives leaves
+    starts begins departs lands booked scheduled
+    """
+)
+"""What has one time on its day, so that the time only makes the day exact."""
 _TIME = re.compile(r"\d\d?:\d\d")
 _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
+_UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
+"""A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _PREAMBLE = re.compile(
     r"\s*(?:(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
     r"|(?:fyi|btw|by the way|reminder)\s*[:,])\s+",
@@ -142,7 +151,10 @@ _PREAMBLE = re.compile(
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
 _ABBREVIATIONS = word_set(
-    "dr mr mrs ms prof st vs etc e.g i.e no approx ca inc ltd jr sr u.s u.k a.m p.m fig dept"
+    """
+    dr mr mrs ms prof st vs etc e.g i.e no approx ca inc ltd jr sr u.s u.k a.m p.m fig dept lt col gen rev
+    hon mt ave blvd rd co corp cf al
+    """
 )
 _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
@@ -160,7 +172,7 @@ _MONTHS = word_set(
     september october november december
     """
 )
-_MOST_SENTENCES = 200
+_MOST_STARTS = 200
 _LONGEST_KEPT = 64
 _BREAK = "¶"
 
@@ -187,12 +199,14 @@ class Reading:
 
     Attributes:
         text: The text as it came.
+        letters: The text in lower case with single spaces, which is what a record's fingerprint sees.
         words: Its words in order, each in one spelling.
         breaks: After how many words a sentence ends inside the text.
         english: Whether the rules of English were used.
     """
 
     text: str
+    letters: str
     words: tuple[str, ...]
     breaks: tuple[int, ...]
     english: bool
@@ -221,19 +235,22 @@ def relation(new: str, old: str) -> Relation:
 
 def compare(new: Reading, old: Reading) -> Relation:
     """`relation` of two texts that were read before."""
+    if new.letters == old.letters:
+        return "repeats" if new.letters else "differs"
     if new.words == old.words:
-        return "repeats" if _same_breaks(new, old) else _to_the_letter(new, old)
-    if new.english and old.english:
-        longer, shorter = (new, old) if len(new.words) >= len(old.words) else (old, new)
-        if len(longer.words) == len(shorter.words):
-            return "repeats" if _same_but_one_ending(new.words, old.words) else "differs"
-        if _stands_in(shorter, longer):
-            return "repeats" if longer is old else "extends"
-    return _to_the_letter(new, old)
+        return "repeats" if _same_breaks(new, old) else "differs"
+    if not (new.english and old.english):
+        return "differs"
+    if len(new.words) == len(old.words):
+        return "repeats" if _same_but_one_ending(new.words, old.words) else "differs"
+    if len(new.words) < len(old.words):
+        return "repeats" if _stands_in(new, old) else "differs"
+    return "extends" if _stands_in(old, new) else "differs"
 
 
 def read(text: str) -> Reading:
     """The words that a text says, for `compare`. Any string; time is linear in its length."""
+    letters = " ".join(text.lower().split())
     plain = plain_characters(text)
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
@@ -251,12 +268,12 @@ def read(text: str) -> Reading:
         if ends and words:
             breaks.append(len(words))
     if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
-        return Reading(text=text, words=_letters(plain), breaks=(), english=False)
+        return Reading(text=text, letters=letters, words=_letters(plain), breaks=(), english=False)
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
     inner = dict.fromkeys(place for place in breaks if place < len(words))
-    return Reading(text=text, words=tuple(words), breaks=tuple(inner), english=True)
+    return Reading(text=text, letters=letters, words=tuple(words), breaks=tuple(inner), english=True)
 
 
 class _Chunks(dict[str, _Chunk]):
@@ -283,7 +300,9 @@ def _read_chunk(chunk: str) -> _Chunk:
     if chunk == _BREAK:
         return _Chunk((), ends=True)
     core = chunk.lstrip(_LEFT).rstrip(_RIGHT)
-    if not core:
+    if core[:1] in (".", "/") and chunk[0] == "*":
+        core = chunk.rstrip(_RIGHT)  # a pattern such as *.py
+    if not core:  # a mark by itself
         return _Chunk((chunk,) if chunk.strip("\"'“”‘’«»()[]{}.,;:!…*`") else (), ends=chunk[-1] in ".;!?")
     tail = chunk[chunk.rindex(core) + len(core) :]
     lower = core.casefold()
@@ -354,7 +373,7 @@ def _number(core: str) -> tuple[str, ...]:
         return (core.casefold(),)
     sign, money, digits, unit = found.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
-    if "." in digits and (money or unit):
+    if "." in digits and (money or unit.lower() in UNITS):
         digits = digits.rstrip("0").rstrip(".")
     value = f"{sign}{digits}"
     if unit.lower() in ("st", "nd", "rd", "th"):
@@ -417,11 +436,6 @@ def _same_breaks(new: Reading, old: Reading) -> bool:
     return bool(new.words) and (new.breaks == old.breaks or _TAKES_BACK.isdisjoint(new.words))
 
 
-def _to_the_letter(new: Reading, old: Reading) -> Relation:
-    same = new.text.lower().split() == old.text.lower().split()
-    return "repeats" if same and bool(new.text.strip()) else "differs"
-
-
 def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
     """Whether one verb of preference has its ending in one text only: `prefer` and `prefers` at the
     beginning."""
@@ -455,7 +469,7 @@ def _only_stressed(shorter: Reading, longer: Reading) -> bool:
 def _plain_addition(shorter: Reading, longer: Reading) -> bool:
     """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
 
-    Four ways are known to be safe: a reason; the year it began; the time of a day; the country of the one
+    Four ways are known to be safe: a reason; the year it began; the time of an event; the country of the one
     town that somebody lives in. A purpose, a place, a person is not: they narrow a general statement to a
     case.
     """
@@ -469,25 +483,27 @@ def _plain_addition(shorter: Reading, longer: Reading) -> bool:
     if tail[0] == "and":
         return len(tail) > 2 and tail[1] in _VERBS and shorter.words[0] in _VERBS
     if _TIME.fullmatch(tail[-1]) and tail[:-1] in ((), ("at",)):
-        return bool(_DAY.fullmatch(shorter.words[-1]))
+        return bool(_DAY.fullmatch(shorter.words[-1])) and not _EVENTS.isdisjoint(shorter.words)
     return len(tail) <= 2 and bool(_PLACED.search(shorter.text) and _PLACE.fullmatch(longer.text))
 
 
 def _among_sentences(shorter: Reading, longer: Reading) -> bool:
     """Whether the shorter text is a run of the longer one's sentences, and the others leave it alone."""
     starts = (0, *longer.breaks)
-    if len(starts) == 1 or len(starts) > _MOST_SENTENCES or _FRAMED.search(longer.text):
+    if len(starts) == 1 or _FRAMED.search(longer.text):
+        return False
+    if _UNSURE.search(longer.text) and not longer.text.islower():
         return False
     size = len(shorter.words)
     ends = {*longer.breaks, len(longer.words)}
-    for start in starts:
+    for start in starts[:_MOST_STARTS]:
         if start + size in ends and longer.words[start : start + size] == shorter.words:
             break
     else:
         return False
     if tuple(place - start for place in longer.breaks if start < place < start + size) != shorter.breaks:
         return False
-    if shorter.words[0] in _PRONOUNS or (start and not _speaks_for_itself(shorter)):
+    if shorter.words[0] in _PRONOUNS or (start and not _speaks_for_itself(shorter, longer)):
         return False
     others = [
         longer.words[a:b]
@@ -497,8 +513,13 @@ def _among_sentences(shorter: Reading, longer: Reading) -> bool:
     return all(_leaves_alone(other, shorter.words) for other in others)
 
 
-def _speaks_for_itself(shorter: Reading) -> bool:
-    """Whether a text means the same after other sentences: it names its subject and points at nothing."""
+def _speaks_for_itself(shorter: Reading, longer: Reading) -> bool:
+    """Whether a text means the same after other sentences: it names its subject and points at nothing.
+
+    In a text of several lines it may stand under a heading, which could say anything about it.
+    """
+    if "\n" in longer.text:
+        return False
     first = shorter.words[0]
     if first in _UNBOUND or not _PRONOUNS.isdisjoint(shorter.words):
         return False

@@ -119,30 +119,35 @@ _UNSPACED = (
 )
 _PIECE = re.compile(
     rf"""
-      (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++ |
-      (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++) | (?P<quoted>`[^`\n]{{1,200}}`) |
-      (?P<path>(?:~|\.{{1,2}})?/[\w.@%+~-]++(?:/[\w.@%+~-]*+)*+ | [A-Za-z]:\\[^\s"'<>|]++ |
-      (?<![\w.@~-])[\w.@~-]++(?:/[\w.@%+~-]++)++) | (?P<flag>(?<![\w-])--?[A-Za-z][\w-]*+) |
-      (?P<date>(?<![\w-])-?-?(?:\d{{4}}-)?\d\d-\d\d(?![\w-]) | (?<![\w-])\d{{4}}-\d\d(?![\w-])) |
-      (?P<time>(?<![\w:])\d{{1,2}}:\d\d(?::\d\d)?(?![\w:])) |
-      (?P<number>(?<![\w.])[-+]?\d++(?:[.,]\d++)*+)(?P<glued>[A-Za-zµ°]{{0,7}}+(?![\w])) |
-      (?P<unspaced>[{_UNSPACED}]++) |
-      (?P<word>[^\W_{_UNSPACED}]++(?:['_.+:-]{{1,2}}[^\W{_UNSPACED}]++)*+(?:\+\+|\#)?+) |
-      (?P<symbol>[$€£¥%]) | (?P<end>[.!?;:\n。！？；]++)
+      (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++
+                | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++)
+    | (?P<quoted>`[^`\n]{{1,200}}`)
+    | (?P<path>(?:~|\.{{1,2}})?/[\w.@%+~-]++(?:/[\w.@%+~-]*+)*+
+             | [A-Za-z]:\\[^\s"'<>|]++
+             | (?<![\w.@~-])[\w.@~-]++(?:/[\w.@%+~-]++)++)
+    | (?P<flag>(?<![\w-])--?[A-Za-z][\w-]*+)
+    | (?P<date>(?<![\w-])-?-?(?:\d{{4}}-)?\d\d-\d\d(?![\w-]) | (?<![\w-])\d{{4}}-\d\d(?![\w-]))
+    | (?P<time>(?<![\w:])\d{{1,2}}:\d\d(?::\d\d)?(?![\w:]))
+    | (?P<number>(?<![\w.])[-+]?\d++(?:[.,]\d++)*+)(?P<glued>[A-Za-zµ°]{{0,7}}+(?!\w))
+    | (?P<unspaced>[{_UNSPACED}]++)
+    | (?P<word>[^\W_{_UNSPACED}]++(?:['_.+:-]{{1,2}}[^\W{_UNSPACED}]++)*+(?:\+\+|\#)?+)
+    | (?P<symbol>[$€£¥%])
+    | (?P<end>[.!?;:\n。！？；]++)
     """,
     re.VERBOSE,
 )
+"""The pieces a text is cut into. Possessive quantifiers and what may stand before keep the time linear."""
 _CODE_WORD = re.compile(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
 _MONTH_NAME = (
     r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
     r"|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)"
 )
 _DATE = re.compile(
-    rf"(?<![\w-])(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<m1>{_MONTH_NAME})\b\.?(?:,?\s(?P<y1>(?:19|20)\d\d)\b)?"
-    rf"|(?P<m2>{_MONTH_NAME})\b\.?\s(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?!\s?[ap]\.?m)(?:,?\s(?P<y2>(?:19|20)\d\d)\b)?"
-    rf"|(?P<m3>{_MONTH_NAME})\b\.?,?\s(?P<y3>(?:19|20)\d\d)\b)"
+    rf"(?<![\w-])(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[ \t](?:of[ \t])?(?P<m1>{_MONTH_NAME})\b\.?(?:,?[ \t](?P<y1>(?:19|20)\d\d)\b)?"
+    rf"|(?P<m2>{_MONTH_NAME})\b\.?[ \t](?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?![ \t]?[ap]\.?m)(?:,?[ \t](?P<y2>(?:19|20)\d\d)\b)?"
+    rf"|(?P<m3>{_MONTH_NAME})\b\.?,?[ \t](?P<y3>(?:19|20)\d\d)\b)"
 )
-_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?\s?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
+_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"[-+]?\d+\.\d+")
 
@@ -199,11 +204,9 @@ class Specifics:
             | (self.negations - other.negations)
             | (self.units - other.units)
         )
-        worded = {
-            value
-            for value in (self.names | self.quantities | self.comparisons)
-            if f" {value} " not in other.wording
-        }
+        words = frozenset(other.wording.split())
+        unseen = (self.names | self.quantities | self.comparisons) - words
+        worded = {value for value in unseen if " " not in value or f" {value} " not in other.wording}
         code = {v for v in self.code - other.code if f" {v.casefold()} " not in other.wording}
         scripts = {v for v in self.scripts if v not in other.wording}
         denied = {value.removeprefix("not ") for value in other.negations}
@@ -289,6 +292,7 @@ class _Reader:
         self.words: list[str] = []
         self.run: list[str] = []  # the capitalised words just read
         self.initial = True  # whether a sentence begins here
+        self.began = 0  # after how many words this sentence began
         self.denying = False  # whether a negation waits for the word that it denies
         self.number = ""  # the number just read
         self.currency = ""  # the sign just read
@@ -300,7 +304,7 @@ class _Reader:
         if kind not in ("word", "symbol"):
             self._end_run()
         if kind == "end":
-            self.initial, self.number = True, ""
+            self._end_sentence()
             return
         if kind == "glued":
             self._number(piece.group("number"), piece.group("glued"))
@@ -319,13 +323,17 @@ class _Reader:
     def result(self) -> Specifics:
         """Everything found."""
         self._end_run()
-        if self.denying:
-            self._add("negations", "not")
+        self._end_sentence()
         wording = f" {' '.join(self.words)} "
         return Specifics(**{k: frozenset(v) for k, v in self.found.items()}, wording=wording)
 
     def _add(self, where: str, value: str) -> None:
         self.found[where].add(value)
+
+    def _end_sentence(self) -> None:
+        if self.denying:
+            self._add("negations", "not")
+        self.initial, self.denying, self.number, self.began = True, False, "", len(self.words)
 
     def _end_run(self) -> None:
         if len(self.run) > 1:
@@ -348,7 +356,7 @@ class _Reader:
         self.words.append(text.casefold())
 
     def _number(self, digits: str, unit: str) -> None:
-        version = unit == "" and self.words and self._names_a_version(self.words[-1])
+        version = unit == "" and self._names_a_version(self.words[max(self.began, len(self.words) - 3) :])
         value = digits if version else plain_number(digits)
         if unit.lower() in ("st", "nd", "rd", "th"):
             value, unit = f"{value}{unit.lower()}", ""
@@ -411,9 +419,15 @@ class _Reader:
             return lower not in ("a", "the") or bool(self.run)
         return lower not in _ORDINARY and not lower.endswith(_ORDINARY_ENDINGS)
 
-    def _names_a_version(self, before: str) -> bool:
-        """Whether a number after this word is a version, where 3.10 is not 3.1."""
-        return before in _VERSIONED or (before in self.found["names"] and before not in COSTS)
+    def _names_a_version(self, before: list[str]) -> bool:
+        """Whether a number after these words is a version, where 3.10 is not 3.1."""
+        if not before or before[-1] in COSTS:
+            return False
+        return (
+            before[-1] in self.found["names"]
+            or before[-1] in ("to", "from")
+            or not _VERSIONED.isdisjoint(before)
+        )
 
     def _polarity(self, word: str) -> None:
         if word in _ORDINARY and word not in _STATEMENTS:
@@ -428,7 +442,7 @@ class _Reader:
 
 COSTS = word_set("cost costs paid pay pays price priced worth weighs measures rate scored")
 """Words before a number that is no version."""
-_VERSIONED = word_set("version v release python node ubuntu java go to from")
+_VERSIONED = word_set("version v release python node ubuntu java go")
 _STATEMENTS = word_set(
     """
     add allow ask avoid begin bring build buy call change check clear close create delete deploy enable

@@ -1,17 +1,18 @@
 """Which tokens does a text consist of? One analyser for documents, questions and every index.
 
-Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, English). The answer is the same on every
-machine and for every engine, because the *packed* string made here is what tantivy indexes (whitespace tokenizer), what
-SQLite keeps beside the row, and what the ranker counts in. Stop words are not dropped here: a document keeps all its
-words, a question loses its own (see :mod:`reverie.recall.query`).
+Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, English). The answer is the same
+on every machine and for every engine, because the *packed* string made here is what tantivy indexes
+(whitespace tokenizer), what SQLite keeps beside the row, and what the ranker counts in. Stop words are not
+dropped here: a document keeps all its words, a question loses its own (see :mod:`reverie.recall.query`).
 
 Rules, in the order they apply to a *chunk* (a run of word characters, joined by at most one separator each):
 
 * ASCII words of one or two letters are dropped, numbers are kept: ``"of"`` goes, ``"7"`` stays.
-* A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its parts, in
-  their place, and the whole. Wholes stand after the last word, so that words adjacent in the text are adjacent in the
-  tokens.
-* Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of characters.
+* A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its
+  parts, in their place, and the whole. Wholes stand after the last word, so that words adjacent in the text
+  are adjacent in the tokens.
+* Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
+  characters.
 * Latin letters lose their accents: ``"Café"`` and ``"cafe"`` are one word.
 """
 
@@ -34,24 +35,26 @@ MONTHS = (
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 
-#: Words that ask, point or glue. Read off English grammar (question words, auxiliaries, pronouns, determiners,
-#: prepositions, conjunctions, and the verbs of saying, giving and doing that only carry a question).
-STOP_WORDS = frozenset(
-    """
-    a about above after again against all also am an and any are aren as at be because been before being below between
-    both but by can cannot could couldn did didn do does doesn doing don down during each else ever few for from
-    further get gets getting give given go goes going got had hadn has hasn have haven having he her here hers herself
-    him himself his how i if in into is isn it its itself just let like ll made make makes many may me might more most
-    much must mustn my mine myself no nor not of off on once one only or other our ours ourselves out over own per
-    please same say says said shall shan she should shouldn so some such tell than that the their theirs them
-    themselves then there these they this those through to too under until up upon us use used using ve very via was
-    wasn we were weren what whatever when where whether which while who whom whose why will with without won would
-    wouldn you your yours yourself yourselves
-    """.split()
-)
+_STOP_WORDS = """
+    a about above after again against all also am an and any are aren as at be because been before being
+    below between both but by can cannot could couldn did didn do does doesn doing don down during each
+    else ever few for from further get gets getting give given go goes going got had hadn has hasn have
+    haven having he her here hers herself him himself his how i if in into is isn it its itself just let
+    like ll made make makes many may me mention mentioned mentions might more most much must mustn my
+    mine myself no nor not of off on once one only or other our ours ourselves out over own per please
+    same say says said shall shan she should shouldn so some such tell than that the their theirs them
+    themselves then there these they this those through to too under until up upon us use used using ve
+    very via was wasn we were weren what whatever when where whether which while who whom whose why will
+    with without won would wouldn you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that ask, point or glue. Read off English grammar: question words, auxiliaries, pronouns,
+determiners, prepositions, conjunctions, and the verbs of saying, giving and doing that only carry a
+question."""
 
-# Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points, Indic vowel
-# signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into single letters.
+# Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points,
+# Indic vowel signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into
+# single letters.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3"
@@ -74,10 +77,12 @@ _UNSPACED = re.compile(
 )
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")  # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
+# Latin, CJK, Arabic, Greek, Armenian, Ethiopic
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
 _TRAILING = " \t\r\n\"'`)]}*_\u201d\u2019\u00bb!."
 _NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|once|twice|couple|few)\b",
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|dozen|hundred|thousand|once|twice|couple|few)\b",
     re.IGNORECASE,
 )
 _TIME = re.compile(
@@ -116,8 +121,8 @@ _chunks = _Chunks()
 def tokens(text: str) -> list[str]:
     """The tokens of ``text`` in reading order, then the wholes of its compounds.
 
-    Takes any string (control characters, lone surrogates, any length; time is linear). No token contains white space
-    or is longer than 64 characters. An empty list means that nothing in it can be searched for.
+    Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
+    white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
 
     >>> tokens("Running to the café at 7")
     ['run', 'the', 'cafe', '7']
@@ -131,15 +136,16 @@ def tokens(text: str) -> list[str]:
 
 
 def words(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the tokens."""
+    """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
+    tokens."""
     return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
 
 
 def pack(tokens: Iterable[str]) -> str:
     """One string in which every token stands between two spaces of its own.
 
-    Then ``packed.count(" rock ")`` is an exact count and ``" rock  music " in packed`` is adjacency, both at the speed
-    of C. No tokens give the empty string.
+    Then ``packed.count(" rock ")`` is an exact count and ``" rock  music " in packed`` is adjacency, both
+    at the speed of C. No tokens give the empty string.
 
     >>> pack(["rock", "music"])
     ' rock  music '
@@ -156,8 +162,9 @@ def unpack(packed: str) -> list[str]:
 def date_tokens(at: datetime) -> list[str]:
     """The names a day goes by, as tokens for a field of their own (never mixed with a text's words).
 
-    Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8 May 2023"
-    is turned into the same tokens by :func:`reverie.recall.query.parse`. The day is the one in ``at``'s own time zone.
+    Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
+    May 2023" is turned into the same tokens by :func:`reverie.recall.query.parse`. The day is the one in
+    ``at``'s own time zone.
 
     >>> date_tokens(datetime(2023, 5, 8))
     ['@2023', '@may', '@2023-05', '@2023-05-08', '@05-08']
@@ -183,9 +190,9 @@ def asks(text: str) -> bool:
 def cues(text: str) -> str:
     """What a message is good for besides its words, in a few letters to be kept beside it.
 
-    Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then ``a`` if it
-    ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English number word), ``t`` if it
-    says when (an English time word or a year).
+    Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then
+    ``a`` if it ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English
+    number word), ``t`` if it says when (an English time word or a year).
 
     >>> cues("I went there two weeks ago."), cues("How was it?"), cues("Fine.")
     ('04nt', '00aq', '01')
@@ -225,7 +232,8 @@ def _analyse(chunk: str) -> _Analysed:
         return tuple(parts), ()
     if _PART.fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
         return tuple(parts), tuple(_word(plain))
-    return tuple(parts), (plain[:LONGEST_TOKEN],)
+    whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
+    return tuple(parts), (whole,) if whole else ()
 
 
 def _fold(text: str) -> str:

@@ -1,7 +1,7 @@
 """What does a question ask for? Its words with weights, and what else in it tells where the answer stands.
 
-A question loses its own stop words ("what", "when", "did", "would"); documents keep theirs. A word is never added and
-never exchanged for another: what the user said is what is looked for.
+A question loses its own stop words ("what", "when", "did", "would"); documents keep theirs. A word is never
+added and never exchanged for another: what the user said is what is looked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Kind = Literal["word", "whole", "joined", "name", "common"]
 ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b(?!\.)", re.IGNORECASE)
-_WANTS_TIME = re.compile(r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE)
+_WANTS_TIME = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE
+)
 _WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
 
 _MONTH = "|".join(MONTHS)
@@ -32,10 +34,12 @@ _DATE = re.compile(
     rf"|\b(?P<alone>(?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
-#: Months that are English words too: a month only with a number beside it, a preposition before it, or a capital inside
-#: a sentence.
+#: Months that are English words too: a month only with a number beside it, a preposition before it, or a
+#: capital inside a sentence.
 _AMBIGUOUS = frozenset({"march", "may"})
-_PREPOSITION = re.compile(r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this) $", re.IGNORECASE)
+_PREPOSITION = re.compile(
+    r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this) $", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +49,10 @@ class Term:
     Attributes:
         token: In the analyser's form.
         weight: 0 and up; multiplies the weight that its rareness gives it.
-        kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for two
-            neighbours written as one ("icecream" for "ice cream"), which where it stands counts as both; `name` for
-            somebody who speaks in the conversation: a word in records, in turns whose turn it is; `common` for a
-            stop word of a question that has nothing else.
+        kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
+            two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
+            both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
+            it is; `common` for a stop word of a question that has nothing else.
         of: For `joined`, the tokens of the two.
     """
 
@@ -82,7 +86,8 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is found."""
+    """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is
+    found."""
 
     text: str
     terms: tuple[Term, ...] = ()
@@ -101,8 +106,9 @@ class Query:
     def wanted(self, *, turns: bool) -> tuple[Term, ...]:
         """The terms to ask an index of turns, or of records, for.
 
-        In turns a speaker's name is left out: people call each other by name all the time, so it would fill the pool
-        with greetings. Only a question that has nothing else ("what did Ann say?") looks for it there.
+        In turns a speaker's name is left out: people call each other by name all the time, so it would fill
+        the pool with greetings. Only a question that has nothing else ("what did Ann say?") looks for it
+        there.
         """
         if not turns or all(term.kind == "name" for term in self.terms):
             return self.terms
@@ -115,9 +121,9 @@ class Query:
 def parse(text: str, *, speakers: Collection[str] = ()) -> Query:
     """Take a question apart.
 
-    ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is the same
-    for every engine. A question made only of stop words keeps them (kind ``common``); one without any usable word
-    (punctuation, single letters) is empty and finds nothing.
+    ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
+    the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
+    any usable word (punctuation, single letters) is empty and finds nothing.
 
     >>> parse("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
@@ -158,7 +164,8 @@ def _sorted_out(text: str, names: Mapping[str, str], months: Collection[str]) ->
     lower = text == text.lower()
     for chunk, parts, _ in words(text):
         folded = chunk.casefold()
-        # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb too.
+        # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb
+        # too.
         if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
             yield "name", names[folded], parts
         elif folded in STOP_WORDS and folded not in months:
@@ -174,7 +181,8 @@ def _together(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], di
     previous, before = "", ""
     for sort, folded, parts in chunks:
         if sort != "word":
-            # A stop word that the analyser drops from documents too ("of") does not part its neighbours there.
+            # A stop word that the analyser drops from documents too ("of") does not part its neighbours
+            # there.
             previous, before = "" if parts else previous, ""
             continue
         plain = len(parts) == 1 and folded.isascii() and folded.isalpha()
@@ -209,7 +217,9 @@ def _dates(text: str) -> tuple[tuple[Day, ...], list[tuple[int, int]]]:
             day = Day(year=int(match["alone"]))
         else:
             number = match["before"] or match["after"]
-            if match["month"].casefold() in _AMBIGUOUS and not (number or match["year"] or _is_month(text, match)):
+            if match["month"].casefold() in _AMBIGUOUS and not (
+                number or match["year"] or _is_month(text, match)
+            ):
                 continue
             month = MONTHS.index(match["month"].casefold()) + 1
             day = _day(int(match["year"]) if match["year"] else None, month, int(number) if number else None)

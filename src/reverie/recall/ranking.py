@@ -1,22 +1,23 @@
 """Which candidate answers the question best? The one exact ranker: every engine's candidates are scored here.
 
-The base is BM25 (Robertson and Zaragoza 2009, idf as Lucene has it). On it stand, each with an argument that holds for
-any text, and each measured (see `RankingSettings`):
+The base is BM25 (Robertson and Zaragoza 2009, idf as Lucene has it). On it stand, each with an argument
+that holds for any text, and each measured (see `RankingSettings`):
 
 * words standing together: a pair counts extra, and two words written as one count as both;
-* for turns, what was said just before and just after. Turns of a chat are fragments: the words of the question often
-  stand in the turn that the answer replies to. A turn that says enough by itself takes in nothing;
+* for turns, what was said just before and just after. Turns of a chat are fragments: the words of the
+  question often stand in the turn that the answer replies to. A turn that says enough by itself takes in
+  nothing;
 * the rest of the session, a little;
 * the date that a question names, against the turn's;
 * who speaks: the person named in the question, and the user himself when he says "my";
 * a time or a number where the question wants one; less for turns that only ask, and for very short ones.
 
-Not here: finding candidates (the index), saying that nothing is relevant (`calibration`), recency and importance
-(`scoring`).
+Not here: finding candidates (the index), saying that nothing is relevant (`calibration`), recency and
+importance (`scoring`).
 
-Rejected after measuring, as they changed nothing or only one collection: feedback from the first hits, coverage of the
-question, words near each other, prefixes of words, log instead of saturation, weights by place in the question, names
-for "who", a malus for the neighbours of a hit.
+Rejected after measuring, as they changed nothing or only one collection: feedback from the first hits,
+coverage of the question, words near each other, prefixes of words, log instead of saturation, weights by
+place in the question, names for "who", a malus for the neighbours of a hit.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import NamedTuple
 
 from reverie.passages import Passage
 from reverie.recall.query import Day, Query, Term
@@ -44,33 +46,34 @@ _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's p
 class RankingSettings:
     """Every constant of the ranker: one set for every kind of text.
 
-    The defaults are round numbers on the flat top of what was measured together on LoCoMo's development half, ten BEAM
-    chats and Cranfield; a third more or less of any one of them moves no collection by more than .006, except where
-    it says so.
+    The defaults are round numbers on the flat top of what was measured together on LoCoMo's development
+    half, ten BEAM chats and Cranfield; a third more or less of any one of them moves no collection by more
+    than .006, except where it says so.
 
     Attributes:
-        k1: How slowly repeats of a word stop counting; 0 and up. 1.2 to 2.5 are equal on conversations; long texts
-            gain .005 at 2.5.
+        k1: How slowly repeats of a word stop counting; 0 and up. 1.2 to 2.5 are equal on conversations;
+            long texts gain .005 at 2.5.
         b: How much a longer text must repeat a word; 0 to 1. Below .7 long messages lose .02.
-        background: Passages without any of the words, added to the collection; 0 and up. In a memory of five records
-            the one common word would else weigh nothing beside an unknown one. 0 to 200 are equal on large ones.
+        background: Passages without any of the words, added to the collection; 0 and up. In a memory of
+            five records the one common word would else weigh nothing beside an unknown one. 0 to 200 are
+            equal on large ones.
         pair: Weight of two words of the question standing together, as a share of the rarer one's; 0 and up.
-        before: Weights of the words of the turns before, nearest first; each 0 to 1. Without any context conversations
-            lose .15; with six turns instead of three .017.
+        before: Weights of the words of the turns before, nearest first; each 0 to 1. Without any context
+            conversations lose .15; with six turns instead of three .017.
         after: Weights of the words of the turns after, nearest first; each 0 to 1.
-        enough: A turn of so many tokens stands by itself and takes in nothing; over 0. Without this brake short
-            messages drown in long neighbours.
+        enough: A turn of so many tokens stands by itself and takes in nothing; over 0. Without this brake
+            short messages drown in long neighbours.
         taken_most: How many mentions of a word all that is taken in can count for; 0 and up.
-        taken_length: How much of the length of what is taken in counts as the turn's own; 0 to 1. At 0 conversations
-            lose .02.
-        session: Share of the best score in a session that each of its turns gets; 0 to 1.
-        date: Bonus for the date named in the question, as a share of all its words' weight; 0 and up. Without it
+        taken_length: How much of the length of what is taken in counts as the turn's own; 0 to 1. At 0
             conversations lose .02.
+        session: Share of the best score in a session that each of its turns gets; 0 to 1.
+        date: Bonus for the date named in the question, as a share of all its words' weight; 0 and up.
+            Without it conversations lose .02.
         date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
         date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1.
-        not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0 to 1. At 1
-            assistant chats lose .08.
+        not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0
+            to 1. At 1 assistant chats lose .08.
         asking: Factor for a turn that asks somewhere; 0 to 1.
         only_asking: Factor, besides, for a turn under `only_asking_length` that ends by asking; 0 to 1.
         only_asking_length: Tokens.
@@ -122,24 +125,41 @@ class Statistics:
     frequencies: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """One candidate with its place's reason.
+class Ranked(NamedTuple):
+    """One candidate with its place's reason, which is worked out only when asked for: most hits are never
+    shown.
 
     Attributes:
         key: The passage's.
         relevance: 0 to 1, comparable between questions; see `relevance`.
         share: The score as a share of the attainable; 1 is a mean text with every word of the question once.
-        matched: Tokens of the question found in it or, for a turn, in what it takes in.
-        parts: What the share is made of, by name; they add up to it. `words`, `pairs`, `neighbours`, `session`, `date`,
-            and, below 0, what was taken off for `speaker`, `form` (asking, no time, no number) and `length`.
+        reason: What it was scored from.
     """
 
     key: int
     relevance: float
     share: float
-    matched: tuple[str, ...]
-    parts: Mapping[str, float]
+    reason: _Candidate
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """Tokens of the question found in it or, for a turn, in what it takes in."""
+        return tuple(self.reason.scale.terms[i].token for i in self.reason.found())
+
+    @property
+    def coverage(self) -> float:
+        """How much of the question's weight `matched` has; 0 to 1."""
+        scale = self.reason.scale
+        return min(1.0, sum(scale.weights[i] for i in self.reason.found()) / scale.attainable)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the share is made of, by name; they add up to it.
+
+        `words`, `pairs`, `neighbours`, `session`, `date` and, below 0, what was taken off for `speaker`,
+        `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
+        """
+        return self.reason.parts()
 
 
 def idf(frequency: int, passages: int) -> float:
@@ -148,14 +168,16 @@ def idf(frequency: int, passages: int) -> float:
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
 
 
-def relevance(share: float) -> float:
-    """A share of the attainable score (0 and up) on a scale of 0 to 1, strictly growing.
+def relevance(evidence: float) -> float:
+    """Evidence (0 and up) on a scale of 0 to 1, strictly growing: about how likely the memory has an answer.
 
-    share**3 / (share**3 + .4**3), a logistic curve of the share's logarithm. Fitted to questions asked of the memory that
-    has the answer and of another one, equally many: about the probability that it was asked of the right one.
+    evidence**3 / (evidence**3 + .8**3), a logistic curve of the evidence's logarithm. Evidence is the share
+    of the attainable score times the question's weight in unknown words, to the power of .3: of two
+    questions matched by half, the longer one is matched by more. Fitted to LoCoMo's and BEAM's questions,
+    asked of the conversation that has the answer and of another one, equally many (see `calibration`).
     """
-    cube = share * share * share
-    return cube / (cube + 0.064)
+    cube = evidence * evidence * evidence
+    return cube / (cube + 0.512)
 
 
 def rank(
@@ -169,13 +191,14 @@ def rank(
 ) -> list[Ranked]:
     """Order candidates, best first; those with nothing of the question in or around them are left out.
 
-    Equals stand newest first, then by key, largest first. The answer depends on the set of passages, not on their order
-    or how often one is given.
+    Equals stand newest first, then by key, largest first. The answer depends on the set of passages, not on
+    their order or how often one is given.
 
     Args:
         query: The question.
         matches: Records or turns that an index found.
-        neighbours: The turns around those, `len(settings.after)` to each side; they may as well stand in `matches`.
+        neighbours: The turns around those, `len(settings.after)` to each side; they may as well stand in
+            `matches`.
         statistics: Counts over the caller's scope.
         settings: The constants.
         limit: At most so many; None for all.
@@ -192,16 +215,25 @@ def rank(
         turns = [passage for passage in passages.values() if passage.thread is not None]
         scored += _score_turns(_Scale(query, statistics, settings, turns=True), turns)
     scored.sort(key=_order)
-    return [_explain(candidate) for candidate in scored[:limit]]
+    return [_ranked(candidate) for candidate in scored[:limit]]
+
+
+def _ranked(candidate: _Candidate) -> Ranked:
+    share = candidate.score / candidate.scale.attainable
+    return Ranked(candidate.passage.key, relevance(share * candidate.scale.evidence), share, candidate)
 
 
 class _Scale:
     """What is the same for all candidates of one kind: what to count, what it weighs, how long is long."""
 
-    __slots__ = ("attainable", "flat", "joined", "needles", "pairs", "query", "saturated", "settings", "slope", "terms")
-    __slots__ += ("weights",)
+    __slots__ = (
+        "attainable", "evidence", "flat", "joined", "needles", "pairs",
+        "query", "saturated", "settings", "slope", "terms", "weights",
+    )  # fmt: skip
 
-    def __init__(self, query: Query, statistics: Statistics, settings: RankingSettings, *, turns: bool) -> None:
+    def __init__(
+        self, query: Query, statistics: Statistics, settings: RankingSettings, *, turns: bool
+    ) -> None:
         wanted = query.wanted(turns=turns)
         passages = max(1, statistics.passages) + settings.background
         frequency = statistics.frequencies.get
@@ -211,9 +243,10 @@ class _Scale:
         self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.attainable = sum(self.weights) or 1.0
+        self.evidence = (self.attainable / idf(0, passages)) ** 0.3
         places = {term.token: i for i, term in enumerate(self.terms)}
         self.pairs = [
-            (places[left], places[right], f" {left}  {right} ", min(self.weights[places[left]], self.weights[places[right]]))
+            (places[left], places[right], f" {left}  {right} ", self._rarer(places[left], places[right]))
             for left, right in query.pairs
             if left in places and right in places
         ]
@@ -230,11 +263,17 @@ class _Scale:
         self.flat = settings.k1 * (1.0 - settings.b)
         self.slope = settings.k1 * settings.b / mean
 
+    def _rarer(self, left: int, right: int) -> float:
+        return min(self.weights[left], self.weights[right])
+
     def hits(self, terms: str) -> list[tuple[int, float]]:
         """Which of the words stand in a packed text, and how often."""
-        found: list[tuple[int, float]] = [(i, terms.count(needle)) for i, needle in self.needles if needle in terms]
+        count_of = terms.count
+        found: list[tuple[int, float]] = [
+            (i, count) for i, needle in self.needles if (count := count_of(needle))
+        ]
         for needle, places in self.joined:
-            if count := terms.count(needle):
+            if count := count_of(needle):
                 counts = dict(found)
                 for i in places:
                     counts[i] = counts.get(i, 0) + count
@@ -254,8 +293,7 @@ class _Scale:
         found = {i for i, _ in hits}
         total = 0.0
         for left, right, needle, weight in self.pairs:
-            if left in found and right in found and needle in terms:
-                count = terms.count(needle)
+            if left in found and right in found and (count := terms.count(needle)):
                 total += weight * count / (count + norm)
         return total * self.saturated * self.settings.pair
 
@@ -263,16 +301,40 @@ class _Scale:
 class _Candidate:
     """A passage while it is scored, with what explains it afterwards."""
 
-    __slots__ = ("base", "date", "form", "hits", "norm", "pairs", "passage", "scale", "score", "session", "short")
-    __slots__ += ("speaker", "taken")
+    __slots__ = (
+        "base", "date", "form", "hits", "norm", "pairs", "passage",
+        "scale", "score", "session", "short", "speaker", "taken",
+    )  # fmt: skip
 
     def __init__(self, passage: Passage, scale: _Scale) -> None:
         self.passage = passage
         self.scale = scale
-        self.hits = scale.hits(passage.terms)  # (number of the word, how often) of its own text
-        self.taken: dict[int, float] = {}  # the same of its own text and what it takes in; empty for its own alone
+        # (number of the word, how often) of its own text; the same together with what it takes in, if
+        # anything
+        self.hits = scale.hits(passage.terms)
+        self.taken: dict[int, float] = {}
         self.norm = self.base = self.pairs = self.session = self.date = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
+
+    def found(self) -> list[int]:
+        """The numbers of the words found in it or in what it takes in."""
+        return sorted(dict(self.hits) | self.taken)
+
+    def parts(self) -> dict[str, float]:
+        """The score in shares of the attainable, by name."""
+        own = self.scale.words(self.hits, self.norm) if self.hits else 0.0
+        values = {
+            "words": own,
+            "pairs": self.pairs,
+            "neighbours": self.base - own,
+            "session": self.session,
+            "date": self.date,
+        }
+        total = sum(values.values())
+        for name, factor in (("speaker", self.speaker), ("form", self.form), ("length", self.short)):
+            values[name] = total * (factor - 1.0)
+            total *= factor
+        return {name: value / self.scale.attainable for name, value in values.items() if value}
 
 
 def _order(candidate: _Candidate) -> tuple[float, float, int]:
@@ -314,43 +376,24 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     return scored
 
 
-def _score_with_neighbours(scale: _Scale, candidates: Iterable[_Candidate]) -> dict[int | None, float]:
-    """Give every turn the words of its neighbours and its base score; returned is the best of each session.
+_Hits = Sequence[tuple[int, float]]
+_Spots = Mapping[int, tuple[_Hits, int]]
+"""A turn's place to its hits and its length."""
 
-    A turn takes in only what it has room for: of a neighbour longer than the room, the fraction that fits. So a short
-    message between two long ones does not drown in them, and a long one stands by itself.
-    """
+
+def _score_with_neighbours(scale: _Scale, candidates: Sequence[_Candidate]) -> dict[int | None, float]:
+    """Give every turn the words of its neighbours and its base score; returns the best of each session."""
     settings = scale.settings
     offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
-    most = settings.taken_most
-    places = {(c.passage.thread or 0) * _SPREAD + c.passage.position: c for c in candidates}
+    places = [(c.passage.thread or 0) * _SPREAD + c.passage.position for c in candidates]
+    spots = {place: (c.hits, c.passage.length) for place, c in zip(places, candidates, strict=True)}
     best: dict[int | None, float] = {}
-    for place, candidate in places.items():
+    for place, candidate in zip(places, candidates, strict=True):
         passage = candidate.passage
         length: float = passage.length
-        room = settings.enough - length
-        if room > 0:
-            taken: dict[int, float] = {}
-            extra = 0.0
-            for offset, weight in offsets:
-                other = places.get(place + offset)
-                if other is None:
-                    continue
-                size = other.passage.length
-                if size > room:
-                    weight *= room / size
-                extra += weight * size
-                for i, count in other.hits:
-                    taken[i] = taken.get(i, 0.0) + weight * count
-            length += settings.taken_length * extra
-            if taken:
-                for i, count in taken.items():
-                    if count > most:
-                        taken[i] = most
-                for i, count in candidate.hits:
-                    taken[i] = taken.get(i, 0.0) + count
-                candidate.taken = taken
+        if length < settings.enough:
+            length += settings.taken_length * _take_in(candidate, place, spots, offsets, settings)
         if candidate.hits or candidate.taken:
             candidate.norm = norm = scale.flat + scale.slope * length
             candidate.base = scale.words(candidate.taken.items() or candidate.hits, norm)
@@ -360,6 +403,41 @@ def _score_with_neighbours(scale: _Scale, candidates: Iterable[_Candidate]) -> d
             if score > best.get(passage.thread, 0.0):
                 best[passage.thread] = score
     return best
+
+
+def _take_in(
+    candidate: _Candidate,
+    place: int,
+    spots: _Spots,
+    offsets: Sequence[tuple[int, float]],
+    settings: RankingSettings,
+) -> float:
+    """Add the words of the neighbours, as far as there is room; returns their length, weighted as they are.
+
+    Of a neighbour longer than the room, the fraction that fits is taken. So a short message between two long
+    ones does not drown in them, and a long one stands by itself.
+    """
+    room = settings.enough - candidate.passage.length
+    taken: dict[int, float] = {}
+    extra = 0.0
+    for offset, weight in offsets:
+        spot = spots.get(place + offset)
+        if spot is None:
+            continue
+        hits, size = spot
+        if size > room:
+            weight *= room / size
+        extra += weight * size
+        for i, count in hits:
+            taken[i] = taken.get(i, 0.0) + weight * count
+    if taken:
+        for i, count in taken.items():
+            if count > settings.taken_most:
+                taken[i] = settings.taken_most
+        for i, count in candidate.hits:
+            taken[i] = taken.get(i, 0.0) + count
+        candidate.taken = taken
+    return extra
 
 
 class _Form:
@@ -438,30 +516,3 @@ def _span(day: Day, year: int) -> tuple[int, int]:
         return date(year, day.month, 1).toordinal(), date(year, day.month, last).toordinal()
     only = date(year, day.month, min(day.day, last)).toordinal()
     return only, only
-
-
-def _explain(candidate: _Candidate) -> Ranked:
-    """The candidate with its reasons: parts that add up to its share of the attainable score."""
-    scale = candidate.scale
-    attainable = scale.attainable
-    own = scale.words(candidate.hits, candidate.norm) if candidate.hits else 0.0
-    values = {
-        "words": own,
-        "pairs": candidate.pairs,
-        "neighbours": candidate.base - own,
-        "session": candidate.session,
-        "date": candidate.date,
-    }
-    total = sum(values.values())
-    for name, factor in (("speaker", candidate.speaker), ("form", candidate.form), ("length", candidate.short)):
-        values[name] = total * (factor - 1.0)
-        total *= factor
-    found = dict(candidate.hits) | candidate.taken
-    share = candidate.score / attainable
-    return Ranked(
-        key=candidate.passage.key,
-        relevance=relevance(share),
-        share=share,
-        matched=tuple(term.token for i, term in enumerate(scale.terms) if i in found),
-        parts={name: value / attainable for name, value in values.items() if value},
-    )

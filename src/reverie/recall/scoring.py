@@ -1,8 +1,10 @@
-"""How good is a hit altogether? Relevance first; freshness, importance and confidence decide among the relevant.
+"""How good is a hit altogether? Relevance first; freshness, importance and confidence decide among the
+relevant.
 
-The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind), multiplied
-by relevance once more: a sum alone lets whatever was written a minute ago stand above what was asked for. So a record
-without relevance scores 0, however fresh, and every part raises the score and never lowers it.
+The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind),
+multiplied by relevance once more: a sum alone lets whatever was written a minute ago stand above what was
+asked for. So a record without relevance scores 0, however fresh, and every part raises the score and never
+lowers it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ KIND_BONUS: Mapping[str, float] = MappingProxyType(
         "insight": 0.02,
     }
 )
-"""What a kind adds: rules to be kept and choices made, before what merely happened. Other kinds add nothing."""
+"""What a kind adds: rules to be kept and choices made, before what merely happened. Other kinds add
+nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,8 @@ class Score:
 
     Attributes:
         total: 0 to 1, comparable between searches.
-        parts: `relevance`, `recency`, `importance`, `confidence`, each 0 to 1 as it went in, and `kind`, the bonus.
+        parts: `relevance`, `recency`, `importance`, `confidence`, each 0 to 1 as it went in, and `kind`,
+            the bonus.
     """
 
     total: float
@@ -80,9 +84,9 @@ def score(
 ) -> Score:
     """Combine what is known about a hit.
 
-    Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its recency is 1.
-    Turns have none: when something was said does not tell whether it answers (measured: no gain on conversations), so
-    their recency stands at one half and their order is the order of relevance.
+    Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its
+    recency is 1. Turns have none: when something was said does not tell whether it answers (measured: no
+    gain on conversations), so their recency stands at one half and their order is the order of relevance.
 
     Args:
         relevance: 0 to 1, as the ranker gives it.
@@ -99,10 +103,7 @@ def score(
         >>> fresh.total, round(apt.total, 2)
         (0.0, 0.44)
     """
-    if kind == TURN:
-        recency = 0.5
-    else:
-        recency = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
+    recency = _recency(age_days, kind=kind, pinned=pinned, half_life=settings.half_life)
     bonus = settings.kinds.get(kind, 0.0)
     most = max(settings.kinds.values(), default=0.0)
     weights = settings.relevance + settings.recency + settings.importance + settings.confidence + most
@@ -123,3 +124,9 @@ def score(
             "kind": bonus,
         },
     )
+
+
+def _recency(age_days: float, *, kind: str, pinned: bool, half_life: float) -> float:
+    if kind == TURN:
+        return 0.5
+    return 1.0 if pinned else 0.5 ** (max(0.0, age_days) / half_life)

@@ -28,9 +28,9 @@ class RankedSession:
 def rank_sessions(ranked: Iterable[Ranked], threads: Mapping[int, int]) -> list[RankedSession]:
     """Order the sessions of ranked turns, best first: a session is as relevant as its best turn.
 
-    Measured on LoCoMo's development half (recall@10 / any@5): the best turn .94 / .95; sums over its best turns,
-    the share of the question's words found anywhere in the session and BM25 over whole sessions, alone or added,
-    change neither by more than .002; BM25 over whole sessions alone has .93 / .89.
+    Measured on LoCoMo's development half (recall@10 / any@5): the best turn .94 / .95; sums over its best
+    turns, the share of the question's words found anywhere in the session and BM25 over whole sessions,
+    alone or added, change neither by more than .002; BM25 over whole sessions alone has .93 / .89.
 
     Args:
         ranked: Turns, best first, as `ranking.rank` gives them; all of the pool, not only the first ten.
@@ -42,5 +42,6 @@ def rank_sessions(ranked: Iterable[Ranked], threads: Mapping[int, int]) -> list[
         if thread is not None:
             found.setdefault(thread, []).append(turn)
     return [
-        RankedSession(thread=thread, relevance=turns[0].relevance, turns=tuple(turns)) for thread, turns in found.items()
+        RankedSession(thread=thread, relevance=turns[0].relevance, turns=tuple(turns))
+        for thread, turns in found.items()
     ]

@@ -5,6 +5,8 @@ Commands are imported when they are called, and what they need when they need it
 
 from __future__ import annotations
 
+import difflib
+import io
 import os
 import sys
 import traceback
@@ -75,6 +77,17 @@ class Reverie(click.Group):
                 return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called and its arguments; for one that there is not, the likeliest is named."""
+        name = args[0]
+        names = self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            close = difflib.get_close_matches(name, names, n=1)
+            ctx.fail(f"No such command {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, without importing one, and the exit codes."""
         for title, section in COMMANDS.items():
@@ -116,6 +129,8 @@ def _report(error: Exception, *, debug: bool) -> int:
         _write_nowhere()
         return Exit.UNREAD
     if isinstance(error, click.Abort):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # the terminal shows ^C on this line
         output.complain("interrupted")
         return Exit.INTERRUPTED
     if debug and not isinstance(error, click.ClickException):
@@ -155,14 +170,22 @@ def _of_click(error: click.ClickException) -> str:
     """What click says, without its full stop, and where to read how it should be."""
     said = error.format_message().rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        return f"{said}; see `{error.ctx.command_path} --help`"
+        stop = "" if said.endswith("?") else ";"
+        return f"{said}{stop} see `{error.ctx.command_path} --help`"
     return said
+
+
+@click.pass_context
+def _help_without_a_command(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 cli = Reverie(
     name="reverie",
     params=everywhere(),
-    callback=lambda: None,
+    callback=_help_without_a_command,
+    invoke_without_command=True,
     help="""Memory for AI agents: one folder, no key, no server, nothing lost.
 
     \b
@@ -178,7 +201,9 @@ click.version_option(package_name="reverie", message="%(version)s")(cli)
 
 def main() -> NoReturn:
     """The `reverie` command."""
+    if sys.stdout is None:  # closed by whoever called
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     cli.main()

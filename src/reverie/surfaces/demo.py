@@ -37,7 +37,7 @@ QUESTIONS = (
     "Why did the gauge-sync job fail, and what fixed it?",
     "How does Ines like her answers?",
 )
-UNANSWERABLE = "Where do we keep the passports?"
+UNANSWERABLE = "Whose passport expires in July?"
 """Something that was never spoken of."""
 
 MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
@@ -46,6 +46,7 @@ MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
 SOURCE = "demo"
 _PREFIX = "demo:"
 _SHOWN = 3
+_CORRECTION = ("demo:kickoff", 9)
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ class Showing:
         replayed: How many turns were said and records saved now; 0 when they were there already.
         sessions: The sessions by name, with the number of turns.
         records: How many records there are.
+        correction: What Ines said when she corrected herself.
         repeated: The record that was saved twice.
         problems: What `check` found after reopening.
         answers: The questions and what came of them.
@@ -86,6 +88,7 @@ class Showing:
     replayed: int = 0
     sessions: dict[str, int] = field(default_factory=dict)
     records: int = 0
+    correction: str = ""
     repeated: Record | None = None
     problems: list[Problem] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -116,7 +119,7 @@ def demo(asked: Invocation, yes: bool, as_json: bool) -> None:
     "answers": [{"question", "hits", "pack"}], "nothing": {"question", "hits"}, "try": [commands]}.
     """
     # Only a folder that was named for this: the environment's is somebody's real memory.
-    folder = Path(asked.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser()
+    folder = Path(asked.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
     showing = Showing(folder=folder)
     at = _Clock()
     with asked.memory(create=True, folder=str(folder), clock=at) as memory:
@@ -201,6 +204,7 @@ def _ask(memory: Memory, showing: Showing) -> None:
         for each in sorted(memory.sessions(), key=lambda each: each.last_at)
         if each.state.id.startswith(_PREFIX)
     }
+    showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
     saved = _saved(memory)
     showing.records = len(saved)
     showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
@@ -242,13 +246,14 @@ def _story(showing: Showing) -> Iterable[str]:
     said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
     again = "" if showing.replayed else ", there already from the last time"
     yield f"Ines writes a tide service with her agent Rook: {said}{again}."
+    yield f"On the first day she names a wrong port, and then: “{showing.correction}”"
     if showing.repeated is not None:
         times = {1: "once", 2: "twice"}.get(
             showing.repeated.seen_count, f"{showing.repeated.seen_count} times"
         )
         yield (
             f"Rook saved {output.count(showing.records, 'record')}. One was saved again and became no second "
-            f"record; it is seen {times}: {showing.repeated.content!r}"
+            f"record; it is seen {times}: “{showing.repeated.content}”"
         )
     sound = "is sound" if not showing.problems else f"has {output.count(len(showing.problems), 'problem')}"
     yield f"The memory was closed and opened again, and {sound}. The next morning it is asked:"
@@ -266,7 +271,7 @@ def _write(showing: Showing) -> None:
         click.echo(f"\n? {answer.question}")
         for hit in answer.hits:
             click.echo(f"  {hit.score:.2f}  {output.one_line(hit.content)}")
-            click.echo(f"        {output.one_line(str(hit.why))}")
+            click.echo(f"        {output.one_line(output.why(hit, answer.question))}")
         pack = answer.pack
         click.echo(f"  The prompt gets {pack.tokens:,} tokens of {pack.hard_tokens:,}:")
         for line in output.safe(pack.text).splitlines():
@@ -288,15 +293,17 @@ def _draw(showing: Showing) -> None:
     out = drawing.console()
     out.print(Rule(Text("Reverie"), style="dim"))
     for sentence in _story(showing):
-        out.print(Text(output.one_line(sentence)))
+        out.print(Padding(Text(output.one_line(sentence)), (1, 0, 0, 0)))
     for answer in showing.answers:
         out.print()
         out.print(Text(answer.question, style="bold"))
         out.print()
-        drawing.hits(answer.hits, explain=True, out=out, now=MORNING_AFTER)
+        drawing.hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
+        drawing.hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
         pack = answer.pack
         title = f"what the prompt gets: {pack.tokens:,} of {pack.hard_tokens:,} tokens"
-        out.print(drawing.panel(Text(output.safe(pack.text)), title=title))
+        text = Text(output.safe(pack.text), no_wrap=True, overflow="ellipsis")
+        out.print(drawing.panel(text, title=title))
     out.print()
     out.print(Text(UNANSWERABLE, style="bold"))
     out.print()

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reverie import clock
-from reverie.surfaces.output import ago, count, one_line, safe, size
+from reverie.surfaces.output import ago, matched, one_line, safe, size, written
 
 if TYPE_CHECKING:
     from reverie.recall.hits import Hit
@@ -29,6 +29,9 @@ WIDEST = 120
 """Columns used at most: longer lines are hard to read, however wide the terminal."""
 
 _BAR = 10
+_BONUSES = ("kind",)
+"""Parts of a score that are added to it and are no shares of a whole, so that a bar would say nothing."""
+
 _LONGEST = 400
 _ACCENT = "cyan"
 _QUIET = "dim"
@@ -43,7 +46,12 @@ def console() -> Console:
 
 
 def hits(
-    found: Sequence[Hit], *, explain: bool = False, out: Console | None = None, now: datetime | None = None
+    found: Sequence[Hit],
+    question: str | None,
+    *,
+    explain: bool = False,
+    out: Console | None = None,
+    now: datetime | None = None,
 ) -> None:
     """What a search found: score, words, where they stand and when they were said; with `explain`, why."""
     out, now = out or console(), now or clock.utc_now()
@@ -53,25 +61,29 @@ def hits(
     for hit in found:
         lines: list[RenderableType] = [Text(_cut(hit.content)), Text(_about(hit, now), style=_QUIET)]
         if explain:
-            lines.append(reasons(hit, width=out.width - 8))
+            lines.append(reasons(hit, question, width=out.width - 8))
         score = Text(f"{hit.score:.2f}", style=f"bold {_ACCENT}")
         grid.add_row(score, Padding(Group(*lines), (0, 0, 1, 0)))
     out.print(grid)
 
 
-def reasons(hit: Hit, *, width: int) -> RenderableType:
+def reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
     """The words a hit matched, every part of its score as a bar, and what relevance was made of."""
     why = hit.why
     lines: list[RenderableType] = []
     if why.matched:
-        lines.append(Text.assemble(("matched  ", _QUIET), (one_line(", ".join(why.matched)), _ACCENT)))
+        lines.append(
+            Text.assemble(("matched  ", _QUIET), (one_line(", ".join(matched(hit, question))), _ACCENT))
+        )
     if why.note:
         lines.append(Text(one_line(why.note), style=_QUIET))
-    if why.parts:
-        lines.append(_bars(why.parts, width=width))
+    if shares := {name: value for name, value in why.parts.items() if name not in _BONUSES}:
+        lines.append(_bars(shares, width=width))
+    last = [f"the {name} adds {why.parts[name]:.2f}" for name in _BONUSES if name in why.parts]
     if why.evidence:
-        made = "  ".join(f"{name} {value:.2f}" for name, value in why.evidence.items())
-        lines.append(Text(f"relevance is made of  {made}", style=_QUIET))
+        made = ", ".join(f"{name} {value:.2f}" for name, value in why.evidence.items())
+        last.insert(0, f"relevance is made of {made}")
+    lines.append(Text("; ".join(last), style=_QUIET))
     return Group(*lines)
 
 
@@ -97,10 +109,7 @@ def _about(hit: Hit, now: datetime) -> str:
     if hit.record is not None:
         return _of_record(hit.record, now)
     if hit.session is not None:
-        state = hit.session.state
-        return " · ".join(
-            (one_line(state.id), count(hit.session.turns, "turn"), ago(hit.session.last_at, now))
-        )
+        return " · ".join((one_line(hit.session.id), hit.session.status, ago(hit.at, now)))
     return _of_turn(hit.turn, now) if hit.turn is not None else ""
 
 
@@ -113,14 +122,12 @@ def _of_record(record: Record, now: datetime) -> str:
         marks.append("pinned")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
-    return " · ".join([*filter(None, marks), record.id])
+    return " · ".join([record.id, *filter(None, marks)])
 
 
 def _of_turn(turn: Turn, now: datetime) -> str:
-    who = turn.speaker or turn.role
-    return " · ".join(
-        (one_line(who), f"{one_line(turn.session)}#{turn.position}", ago(turn.at, now), turn.id)
-    )
+    where = f"{one_line(turn.session)}#{turn.position}"
+    return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, ago(turn.at, now)))
 
 
 def _cut(text: str) -> str:
@@ -144,7 +151,7 @@ def sheet(kind: str, value: Mapping[str, Any]) -> None:
     grid.add_column()
     for name, field in value.items():
         if name not in ("id", "content") and field not in (None, "", [], {}):
-            grid.add_row(name.replace("_", " "), Text(_written(field)))
+            grid.add_row(name.replace("_", " "), Text(written(field)))
     body = Group(Text(safe(value["content"])), Text(), grid) if value["content"] else grid
     console().print(
         Panel(
@@ -160,14 +167,6 @@ def sheet(kind: str, value: Mapping[str, Any]) -> None:
 def panel(body: RenderableType, *, title: str) -> Panel:
     """Something in a quiet frame with its name on it."""
     return Panel(body, title=Text(one_line(title)), title_align="left", box=box.ROUNDED, border_style=_QUIET)
-
-
-def _written(field: Any) -> str:
-    if isinstance(field, Mapping):
-        return ", ".join(f"{one_line(str(key))}: {one_line(str(text))}" for key, text in field.items())
-    if isinstance(field, list):
-        return ", ".join(_written(each) for each in field)
-    return one_line(str(field))
 
 
 def tally(found: Mapping[str, int]) -> None:
@@ -211,9 +210,8 @@ def stats(numbers: Mapping[str, Any]) -> None:
     grid.add_column()
     for name, value in numbers.items():
         if isinstance(value, Mapping):
-            shown = " · ".join(
-                f"{one_line(key) or '(none)'} {_number(key, each)}" for key, each in value.items()
-            )
+            told = [(key, each) for key, each in value.items() if each not in ("", None)]
+            shown = " · ".join(f"{one_line(key) or '(none)'} {_number(key, each)}" for key, each in told)
         else:
             shown = _number(name, value)
         grid.add_row(name.replace("_", " "), Text(shown or "-"))

@@ -81,7 +81,9 @@ class Invocation:
         environ = {name: value for name, value in os.environ.items() if name != FOLDER}
         settings = Settings.load(self.settings, environ=environ)
         try:
-            memory = Memory.open(folder or self.place(), settings=settings, create=create, clock=clock)
+            memory = Memory.open(
+                folder if folder is not None else self.place(), settings=settings, create=create, clock=clock
+            )
         except NotFound as error:
             what = str(error).rpartition(":")[0]
             raise NotFound(
@@ -92,14 +94,15 @@ class Invocation:
 
     def place(self) -> str | None:
         """The folder as it was named, on the command line or in the environment; None for the platform's."""
-        return self.folder or os.environ.get(FOLDER) or None
+        # An empty --folder is no wish for the usual one: it is a variable that was not set, and refused.
+        return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
 
 
 def told(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """A callback that notes an option's value on the `Invocation`."""
 
     def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
-        if value:
+        if value is not None and value is not False:
             setattr(ctx.ensure_object(Invocation), name, value)
 
     return note

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie import clock
+
+if TYPE_CHECKING:
+    from reverie.recall.hits import Hit
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
@@ -24,6 +28,7 @@ _UNSAFE = re.compile(
 
 _SPACES = re.compile(r"\s+")
 _SEVERAL_DAYS = 14
+_LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
 def safe(text: str) -> str:
@@ -94,6 +99,24 @@ def ago(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
+def matched(hit: Hit, question: str | None) -> list[str]:
+    """The words that a question and a hit share, as the hit has them; a neighbour's as the question does."""
+    from reverie.recall import analysis
+
+    left, found = set(hit.why.matched), list[str]()
+    for surface, parts, wholes in [*analysis.words(hit.content), *analysis.words(question or "")]:
+        shared = left.intersection((*parts, *wholes))
+        if shared and len(surface) <= _LONGEST_WORD:
+            found.append(surface)
+            left -= shared
+    return [*found, *sorted(left)]
+
+
+def why(hit: Hit, question: str | None) -> str:
+    """Why a hit was found, on one line."""
+    return str(replace(hit.why, matched=tuple(matched(hit, question))))
+
+
 def size(number: int) -> str:
     """Bytes in the unit that reads best, such as `1.4 MB`."""
     amount = float(number)
@@ -102,6 +125,16 @@ def size(number: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def written(field: Any) -> str:
+    """A field of a record or turn on one line: a list with commas, a table as `name: value`."""
+    if isinstance(field, Mapping):
+        return ", ".join(f"{one_line(str(name))}: {written(value)}" for name, value in field.items())
+    if isinstance(field, list):
+        between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
+        return between.join(map(written, field))
+    return one_line(str(field))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -146,9 +146,9 @@ def recall(
     elif output.on_terminal() and hits:
         from reverie.surfaces import drawing
 
-        drawing.hits(hits, explain=explain)
+        drawing.hits(hits, question, explain=explain)
     else:
-        output.rows(_hit_cells(hit, explain) for hit in hits)
+        output.rows(_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
         if not as_json:
             output.say("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
@@ -181,7 +181,7 @@ _OF_RECORDS = {
 }
 
 
-def _hit_cells(hit: Hit, explain: bool) -> list[object]:
+def _hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
     where = hit.record.category or "-" if hit.record is not None else place(hit.turn)
     cells: list[object] = [
         f"{hit.score:.2f}",
@@ -191,7 +191,7 @@ def _hit_cells(hit: Hit, explain: bool) -> list[object]:
         clock.format_time(hit.at),
         hit.content,
     ]
-    return [*cells, str(hit.why)] if explain else cells
+    return [*cells, output.why(hit, question)] if explain else cells
 
 
 def place(turn: Turn | None) -> str:
@@ -224,7 +224,7 @@ def show(asked: Invocation, /, id: str, as_json: bool) -> None:
         return
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
-            output.row(name, ", ".join(map(str, field)) if isinstance(field, list) else field)
+            output.row(name, output.written(field))
     click.echo(f"\n{output.safe(value.content)}")
 
 
@@ -381,17 +381,19 @@ def _changed(asked: Invocation, /, what: str, record: Record, as_json: bool) -> 
 def purge(asked: Invocation, /, older_than: str | None, yes: bool, as_json: bool) -> None:
     """Remove archived records for good.
 
-    Without --older-than the retention of the settings decides which are old enough.
+    Without --older-than the setting retention_days decides which are old enough; 0 there keeps them all.
+    Records whose time is over are archived first.
 
     With --json: {"purged": number}.
     """
     age = clock.parse_duration(older_than, name="--older-than") if older_than else None
     with asked.memory() as memory:
-        if not yes:
-            which = f"longer ago than {older_than}" if older_than else "longer ago than the retention"
-            if not agrees(f"Remove every record archived {which} for good?", instead="--yes"):
-                output.say("Nothing was removed.", quiet=asked.quiet)
-                return
+        which = older_than or f"{memory.settings.retention_days:g} days"
+        question = f"Remove every record archived more than {which} ago for good?"
+        nothing = age is None and memory.settings.retention_days == 0
+        if not yes and not nothing and not agrees(question, instead="--yes"):
+            output.say("Nothing was removed.", quiet=asked.quiet)
+            return
         number = memory.purge(older_than=age)
     if as_json:
         output.document({"purged": number})

@@ -1,0 +1,91 @@
+"""What do tests of a store put into it? Makers of values, and an analyser to open it with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reverie.edits import Edit, Value
+from reverie.entries import Entry
+from reverie.passages import Analysis
+from reverie.records import Record
+from reverie.turns import SessionState, Turn
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+"""The moment at which tests take place."""
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after `NOW`."""
+    return NOW + timedelta(seconds=seconds)
+
+
+def analyse(value: Record | Turn) -> Analysis:
+    """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
+    words = value.searchable_text().lower().split()
+    moment = value.created_at if isinstance(value, Record) else value.at
+    return Analysis(
+        terms="".join(f" {word} " for word in words),
+        length=len(words),
+        speaker="" if isinstance(value, Record) else (value.speaker or value.role).lower(),
+        cues="asks" if value.content.endswith("?") else "",
+        dates="" if isinstance(value, Record) else f" @{moment.year} ",
+    )
+
+
+def record(number: int = 1, **fields: Any) -> Record:
+    """A record with an id and a content made from the number, and any other fields."""
+    moment = fields.pop("moment", NOW)
+    values: dict[str, Any] = {
+        "id": f"{number:012x}",
+        "content": f"Content of record {number}",
+        "created_at": moment,
+        "updated_at": moment,
+        "last_seen_at": moment,
+    }
+    return Record(**(values | fields))
+
+
+def session(name: str = "chat:1", **fields: Any) -> SessionState:
+    """A session."""
+    values: dict[str, Any] = {"id": name, "created_at": NOW}
+    return SessionState(**(values | fields))
+
+
+def turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
+    """A turn of a session, with an id made from both."""
+    values: dict[str, Any] = {
+        "id": f"{abs(hash_of(name)) % 0xFFFF:04x}{position:08x}",
+        "session": name,
+        "position": position,
+        "role": "user",
+        "content": f"Words of turn {position}",
+        "at": at(position),
+    }
+    return Turn(**(values | fields))
+
+
+def entry(key: str = "note", **fields: Any) -> Entry:
+    """An entry of working memory."""
+    values: dict[str, Any] = {"namespace": "agent", "key": key, "data": f"data of {key}", "stored_at": NOW}
+    return Entry(**(values | fields))
+
+
+def hash_of(text: str) -> int:
+    """A number made from a text, the same in every process."""
+    return int.from_bytes(text.encode()[-6:], "big")
+
+
+def added(*values: Value) -> list[Edit]:
+    """The edits that add the values."""
+    return [Edit(before=None, after=value) for value in values]
+
+
+def changed(before: Value, after: Value) -> list[Edit]:
+    """The edit that makes one value of the other."""
+    return [Edit(before=before, after=after)]
+
+
+def removed(*values: Value) -> list[Edit]:
+    """The edits that remove the values for good."""
+    return [Edit(before=value, after=None) for value in values]

@@ -1,0 +1,38 @@
+"""What tests share: a memory on disk and one in memory, with a clock one can move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie import Memory
+
+
+class MovableClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, **by: float) -> None:
+        """Move it on, such as `days=3`."""
+        self.now += timedelta(**by)
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture(params=["sqlite", "in memory"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
+    where = ":memory:" if request.param == "in memory" else tmp_path / "memory"
+    with Memory.open(where, clock=clock) as opened:
+        yield opened
+        assert opened.check() == []

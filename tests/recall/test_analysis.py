@@ -1,0 +1,158 @@
+"""What tokens a text has."""
+
+from __future__ import annotations
+
+import doctest
+import time
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.recall import analysis
+from reverie.recall.analysis import asks, cues, date_tokens, pack, tokens, unpack, words
+
+TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control characters too
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(analysis).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The cats were running", ["the", "cat", "were", "run"]),
+        ("it is 7 of 10", ["7", "10"]),
+        ("$85,000 or 1,234,567", ["85000", "1234567"]),
+        ("well-known", ["well", "known", "well-known"]),
+        ("getUserName", ["get", "user", "name", "getusernam"]),
+        ("HTTPServer", ["http", "server", "httpserver"]),
+        ("snake_case_name", ["snake", "case", "name", "snake_case_name"]),
+        ("src/app/main.py", ["src", "app", "main", "src/app/main.py"]),
+        ("mail ann@example.org now", ["mail", "ann", "exampl", "org", "now", "ann@example.org"]),
+        ("https://example.org/a-page", ["https", "exampl", "org", "page", "https://example.org/a-page"]),
+        (r"C:\Users\ann", ["user", "ann", r"c:\users\ann"]),
+        ("3.14", ["3", "14", "3.14"]),
+        ("C++ and C#", ["and", "c++", "c#"]),
+        ("Ann's don’t", ["ann", "don"]),
+        ("Straße CAFÉ naïve", ["strass", "cafe", "naiv"]),
+        ("ﬁle ＡＢＣ", ["file", "abc"]),
+        ("Ελλάδα и он", ["ελλάδα", "и", "он"]),
+        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
+        ("猫", ["猫"]),
+        ("한국어", ["한국", "국어"]),
+        ("東京tower", ["東京", "tower"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("", []),
+        ("?!… 🙂 a b", []),
+    ],
+)
+def test_a_text_gives_its_words(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+def test_composed_and_decomposed_letters_are_the_same_word() -> None:
+    assert tokens("café") == tokens("cafe\u0301") == tokens("CAFE")
+    assert tokens("가나다") == tokens("\u1100\u1161\u1102\u1161\u1103\u1161")
+
+
+def test_words_that_stand_together_do_so_in_the_tokens_whatever_compounds_are_between() -> None:
+    assert " known  author " in pack(tokens("a well-known author"))
+
+
+def test_a_packed_string_counts_and_shows_adjacency() -> None:
+    packed = pack(tokens("rock music, rock, rocks and rocking horses"))
+    assert packed.count(" rock ") == 4
+    assert " rock  music " in packed
+    assert " music  hors " not in packed
+    assert pack([]) == ""
+
+
+@given(TEXT)
+def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text: str) -> None:
+    found = tokens(text)
+    assert all(0 < len(token) <= analysis.LONGEST_TOKEN and token.split() == [token] for token in found)
+    assert unpack(pack(found)) == found
+    for token in found:
+        assert pack(found).count(f" {token} ") == found.count(token)
+
+
+@given(TEXT)
+def test_case_does_not_matter_to_simple_words(text: str) -> None:
+    simple = "".join(letter if letter.isascii() and letter.isalpha() else " " for letter in text).lower()
+    assert tokens(simple) == tokens(simple.upper()) == tokens(simple.title())
+
+
+@given(TEXT)
+def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
+    parts = [token for _, found, _ in words(text) for token in found]
+    wholes = [token for _, _, found in words(text) for token in found]
+    assert parts + wholes == tokens(text)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "a-", "a_", "aB", "é", "e\u0301", "東", "1,", ".", "_", "\u0300", "\ud800", "\x00", "0", "ﷺ", "?", "1st "]
+)
+def test_a_hundred_thousand_characters_are_analysed_in_linear_time(unit: str) -> None:
+    def seconds(length: int) -> float:
+        text = (unit * length)[:length]
+        started = time.perf_counter()
+        tokens(text), cues(text)
+        return time.perf_counter() - started
+
+    seconds(1_000)
+    # Ten times the text, ten times the time; a quadratic rule would need a hundred times. 40 leaves room for noise.
+    short = max(min(seconds(10_000) for _ in range(5)), 2e-4)
+    assert min(seconds(100_000) for _ in range(3)) < 40 * short
+
+
+def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
+    before = tokens("remembering well-known getUserName")
+    for number in range(analysis._Chunks.LIMIT + 10):
+        tokens(f"word{number}")
+    assert len(analysis._chunks) <= analysis._Chunks.LIMIT
+    assert tokens("remembering well-known getUserName") == before
+
+
+def test_a_day_goes_by_all_its_names() -> None:
+    assert date_tokens(datetime(2023, 12, 1, 23, 59, tzinfo=UTC)) == [
+        "@2023", "@december", "@2023-12", "@2023-12-01", "@12-01",
+    ]  # fmt: skip
+    assert date_tokens(datetime(900, 1, 2, tzinfo=UTC))[0] == "@0900"
+
+
+def test_a_text_never_gives_a_token_of_a_date_field() -> None:
+    assert not set(tokens("@2023 @may @2023-05-08")) & set(date_tokens(datetime(2023, 5, 8, tzinfo=UTC)))
+
+
+@pytest.mark.parametrize("text", ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? 	\n", "Right? **"])
+def test_a_text_that_ends_with_a_question_asks(text: str) -> None:
+    assert asks(text)
+
+
+@pytest.mark.parametrize("text", ["", "Fine.", "How are you? I am fine.", "?" + "x" * 50])
+def test_a_text_that_ends_otherwise_does_not_ask(text: str) -> None:
+    assert not asks(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("How did it go? Mine was great.", "02q"),
+        ("Three of us went", "02n"),
+        ("See you on Friday", "02t"),
+        ("In 2019?", "01aqnt"),
+        ("word " * 300, "99"),
+    ],
+)
+def test_cues_tell_how_much_is_said_and_how(text: str, expected: str) -> None:
+    assert cues(text) == expected
+
+
+@given(TEXT)
+def test_cues_are_two_digits_and_letters(text: str) -> None:
+    found = cues(text)
+    assert found[:2].isdigit()
+    assert set(found[2:]) <= set("aqnt")

@@ -1,0 +1,51 @@
+"""Every store does what the protocol says, and nothing that the in-memory one would not do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+from reverie.stores.base import Store
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.store import StoreContract, StoreMachine, analyse
+
+
+class TestInMemoryStore(StoreContract):
+    durable = False
+
+    def open_store(self, place: Path) -> Store:
+        return InMemoryStore(analyse=analyse)
+
+
+class TestSQLiteStore(StoreContract):
+    def open_store(self, place: Path) -> Store:
+        return SQLiteStore(place / "reverie.db", analyse=analyse)
+
+
+class InMemoryMachine(StoreMachine):
+    durable = False
+
+    def open_store(self, place: Path) -> Store:
+        return InMemoryStore(analyse=analyse)
+
+
+class SQLiteMachine(StoreMachine):
+    def open_store(self, place: Path) -> Store:
+        return SQLiteStore(place / "reverie.db", analyse=analyse)
+
+
+def _with(machine: type[StoreMachine], *, examples: int, steps: int) -> type:
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    return case
+
+
+TestInMemoryMachine = _with(InMemoryMachine, examples=20, steps=30)
+TestSQLiteMachine = _with(SQLiteMachine, examples=60, steps=40)

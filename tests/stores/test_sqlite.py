@@ -1,0 +1,643 @@
+"""What only a file can go through: other files in its place, migrations, kills, full disks, forks, damage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie.edits import Edit, undo_of
+from reverie.errors import Conflict, NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.filters import Filter
+from reverie.records import Record
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.machine import record_fields
+from reverie.testing.values import NOW, added, analyse, at, changed, entry, record, session, turn
+
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent" / "reverie.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteStore]:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        yield store
+
+
+def spoil(path: Path, sql: str, *values: object) -> None:
+    """Change the file behind the store's back."""
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute(sql, values)
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in sorted(folder.iterdir())}
+
+
+def run(program: str, *arguments: object, uid: int | None = None) -> subprocess.Popen[str]:
+    """A program in a process of its own that has the store's modules."""
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        user=uid,
+    )
+
+
+def output_of(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+# -- what may be in the file's place ---------------------------------------------------------------------
+
+
+def test_nothing_is_made_when_it_shall_not_be(path: Path) -> None:
+    with pytest.raises(NotFound, match="no store at"):
+        SQLiteStore(path, analyse=analyse, create=False)
+    assert not path.parent.exists()
+
+
+def test_a_store_that_is_there_is_opened_without_create(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    with contextlib.closing(SQLiteStore(path, analyse=analyse, create=False)) as again:
+        assert again.records([1]) == [record(1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", StoreForeign),
+        (b"# Memory\n\nNot a database at all.\n", StoreForeign),
+        (b"SQLite format 3\x00" + bytes(20), StoreForeign),
+        (b"SQLite format 3\x00" + bytes(4080), StoreForeign),
+        (os.urandom(5000), StoreForeign),
+    ],
+    ids=["empty", "text", "cut header", "zeros", "noise"],
+)
+def test_a_file_that_is_no_store_is_left_as_it_is(
+    tmp_path: Path, content: bytes, error: type[Exception]
+) -> None:
+    path = tmp_path / "reverie.db"
+    path.write_bytes(content)
+    with pytest.raises(error, match=r"reverie\.db"):
+        SQLiteStore(path, analyse=analyse)
+    assert everything_in(tmp_path) == {"reverie.db": content}
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    foreign = sqlite3.connect(path)
+    foreign.execute("PRAGMA journal_mode = WAL")
+    foreign.execute("CREATE TABLE records (id TEXT)")
+    before = {name: content for name, content in everything_in(tmp_path).items() if "shm" not in name}
+    with pytest.raises(StoreForeign, match="another program"):
+        SQLiteStore(path, analyse=analyse)
+    after = {name: content for name, content in everything_in(tmp_path).items() if "shm" not in name}
+    foreign.close()
+    assert before == after
+
+
+def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreForeign, match="is a folder"):
+        SQLiteStore(tmp_path, analyse=analyse)
+
+
+def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(*(record(number) for number in range(200))), actor="test", at=NOW)
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as half:
+        assert "damaged" in half.check()[0].what
+        with pytest.raises(StoreCorrupt, match="restore a backup"):
+            list(half.find(Filter()))
+
+
+# -- migrations ------------------------------------------------------------------------------------------
+
+NEXT = (*MIGRATIONS, Migration(name="a mood", statements=("ALTER TABLE records ADD COLUMN mood TEXT",)))
+BROKEN = (
+    *MIGRATIONS,
+    Migration(name="broken", statements=("CREATE TABLE moods (id)", "CREATE TABLE moods (id)")),
+)
+
+
+def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    backup = prepare(path, steps=NEXT)
+    assert backup == path.with_name("reverie.db.v1.backup")
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert file.execute("SELECT id, mood FROM records").fetchall() == [(record(1).id, None)]
+    with contextlib.closing(SQLiteStore(backup, analyse=analyse)) as old:
+        assert list(old.find(Filter())) == [record(1)]
+        assert old.check() == []
+    assert prepare(path, steps=NEXT) is None
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+
+
+def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    with pytest.raises(Exception, match=r"reverie\.db"):
+        prepare(path, steps=BROKEN)
+    assert store.check() == []
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+        assert file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'moods'").fetchone() == (0,)
+    assert prepare(path, steps=NEXT) == path.with_name("reverie.db.v1.backup-2"), "no backup is written over"
+
+
+def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteStore) -> None:
+    backups: list[Path | None] = []
+    threads = [threading.Thread(target=lambda: backups.append(prepare(path, steps=NEXT))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(backups) == 4
+    assert [backup for backup in backups if backup] == [path.with_name("reverie.db.v1.backup")]
+
+
+def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:
+    store.close()
+    prepare(path, steps=NEXT)
+    before = everything_in(path.parent)
+    with pytest.raises(StoreForeign, match="newer Reverie"):
+        SQLiteStore(path, analyse=analyse)
+    assert everything_in(path.parent) == before
+
+
+def test_the_file_says_whose_it_is(path: Path, store: SQLiteStore) -> None:
+    header = path.read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == len(MIGRATIONS)
+
+
+# -- whose files they are --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [0, 0o077, 0o377])
+def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    path = tmp_path / "new" / "agent" / "reverie.db"
+    before = os.umask(mask)
+    try:
+        store = SQLiteStore(path, analyse=analyse)
+        store.commit(added(record(1)), actor="test", at=NOW)
+        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes == {"reverie.db": 0o600, "reverie.db-wal": 0o600, "reverie.db-shm": 0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_closing_leaves_one_file(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    list(store.find(Filter()))
+    store.close()
+    assert [one.name for one in path.parent.iterdir()] == ["reverie.db"]
+
+
+READ_ONLY = """
+    import sys
+    from pathlib import Path
+    from reverie.errors import StoreUnavailable
+    from reverie.stores.sqlite import SQLiteStore
+    from reverie.testing.values import NOW, added, analyse, record
+    try:
+        store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+        try:
+            store.commit(added(record(1)), actor="test", at=NOW)
+        finally:
+            store.close()
+    except StoreUnavailable as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "existing"])
+def test_a_folder_that_may_not_be_written_is_reported(tmp_path: Path, there: bool) -> None:
+    folder = Path("/tmp") / f"reverie-read-only-{os.getpid()}-{there}"  # tmp_path is closed to other users
+    folder.mkdir()
+    try:
+        if there:
+            SQLiteStore(folder / "reverie.db", analyse=analyse).close()
+            (folder / "reverie.db").chmod(0o444)
+        folder.chmod(0o555)
+        said = output_of(run(READ_ONLY, folder / "reverie.db", uid=NOBODY if ROOT else None))
+        assert "reverie.db" in said
+        assert "writ" in said or "denied" in said
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+# -- several at once -------------------------------------------------------------------------------------
+
+
+def test_two_that_create_one_file_share_it(path: Path) -> None:
+    stores: list[SQLiteStore] = []
+    threads = [
+        threading.Thread(target=lambda: stores.append(SQLiteStore(path, analyse=analyse))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, one in enumerate(stores):
+        one.commit(added(record(number)), actor="test", at=NOW)
+    assert [one.sequence() for one in stores] == [6] * 6
+    for one in stores:
+        one.close()
+    assert [one.name for one in path.parent.iterdir()] == ["reverie.db"]
+
+
+COMMITS = """
+    import sys
+    from pathlib import Path
+    from reverie.errors import Conflict
+    from reverie.stores.sqlite import SQLiteStore
+    from reverie.testing.values import NOW, added, analyse, record
+    path, first = Path(sys.argv[1]), int(sys.argv[2])
+    store = SQLiteStore(path, analyse=analyse)
+    for number in range(60):
+        same = record(first + number, content=f"The same fact {number}")
+        try:
+            store.commit(added(same), actor=str(first), at=NOW)
+            print(number, flush=True)
+        except Conflict:
+            pass
+        store.commit(added(record(first + 500 + number)), actor=str(first), at=NOW)
+    store.close()
+"""
+
+
+def test_of_two_processes_saving_one_fact_exactly_one_wins(path: Path, store: SQLiteStore) -> None:
+    processes = [run(COMMITS, path, 1000), run(COMMITS, path, 3000)]
+    won = [output_of(process).split() for process in processes]
+    assert sorted(map(int, won[0] + won[1])) == list(range(60))
+    assert store.measure("record", None).passages == 180
+    assert store.sequence() == 180
+    assert store.check() == []
+
+
+def test_threads_write_and_read_together(store: SQLiteStore) -> None:
+    failures: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            for number in range(25):
+                store.commit(added(record(first + number)), actor="test", at=NOW)
+                assert store.records([record(first + number).id])
+                assert len(list(store.find(Filter()))) <= store.sequence()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert store.sequence() == store.measure("record", None).passages == 100
+    assert store.check() == []
+
+
+def test_a_lock_held_too_long_is_reported(path: Path, store: SQLiteStore) -> None:
+    hasty = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(milliseconds=20))
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked for too long"):
+            hasty.commit(added(record(1)), actor="test", at=NOW)
+        assert hasty.sequence() == 0, "reading does not wait for a writer"
+        other.execute("ROLLBACK")
+    hasty.commit(added(record(1)), actor="test", at=NOW)
+    hasty.close()
+
+
+def test_a_forked_child_has_connections_of_its_own(store: SQLiteStore) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    reading = store.find(Filter())
+    next(reading)
+    child = os.fork()
+    if child == 0:
+        try:
+            store.commit(added(record(2)), actor="child", at=NOW)
+            known = store.sequence() == 2 and len(store.records([1, 2])) == 2
+            reading.close()
+            store.close()
+            os._exit(0 if known else 3)
+        finally:
+            os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.commit(added(record(3)), actor="parent", at=NOW)
+    reading.close()
+    assert {row.actor for row in store.journal()} == {"test", "child", "parent"}
+    assert store.check() == []
+
+
+FORKS = """
+    import os, sys, threading
+    from pathlib import Path
+    from reverie.stores.sqlite import SQLiteStore
+    from reverie.testing.values import NOW, added, analyse, record
+    store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+    def work():
+        for number in range(150):
+            store.commit(added(record(number)), actor="parent", at=NOW)
+    writer = threading.Thread(target=work)
+    writer.start()
+    children = []
+    for number in range(8):
+        child = os.fork()
+        if child == 0:
+            store.commit(added(record(1000 + number)), actor="child", at=NOW)
+            sys.exit(0)
+        children.append(child)
+    print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+    writer.join()
+    store.close()
+"""
+
+
+def test_forking_while_another_thread_commits_spoils_nothing(path: Path, store: SQLiteStore) -> None:
+    assert output_of(run(FORKS, path)).strip() == str([0] * 8)
+    assert store.sequence() == 158
+    assert store.check() == []
+
+
+# -- what goes wrong on the way --------------------------------------------------------------------------
+
+STREAM = """
+    import sys
+    from pathlib import Path
+    from reverie.stores.sqlite import SQLiteStore
+    from reverie.testing.values import NOW, added, analyse, record, session, turn
+    store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+    first = store.sequence()
+    store.commit(added(session(f"chat:{first}")), actor="test", at=NOW)
+    for number in range(100_000):
+        record_and_turn = added(record(1000 * first + number, tags=("x",)), turn(number, f"chat:{first}"))
+        store.commit(record_and_turn, actor="test", at=NOW)
+        print(record_and_turn[0].id, flush=True)
+"""
+
+
+def test_every_acknowledged_commit_survives_a_kill(path: Path, store: SQLiteStore) -> None:
+    acknowledged: list[str] = []
+    for moment in (5, 37, 60, 200):
+        process = run(STREAM, path)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(moment):
+            acknowledged.append(process.stdout.readline().strip())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        acknowledged += process.stdout.read().split()
+        process.stdout.close()
+        process.stderr.close()
+        assert len(store.records(acknowledged)) == len(acknowledged) > 0
+    store.close()
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as again:
+        assert len(again.records(acknowledged)) == len(acknowledged)
+        assert again.check() == []
+
+
+def test_a_log_left_behind_is_read(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
+    store.commit(added(record(1)), actor="test", at=NOW)
+    copy = tmp_path / "copy" / "reverie.db"
+    copy.parent.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    with contextlib.closing(SQLiteStore(copy, analyse=analyse)) as after_a_crash:
+        assert list(after_a_crash.find(Filter())) == [record(1)]
+        assert after_a_crash.check() == []
+
+
+def fill(store: SQLiteStore) -> int:
+    """Commit until the disk is full; how many commits were acknowledged."""
+    for number in range(100_000):
+        try:
+            store.commit(added(record(number, content=f"{number} " + "x" * 20_000)), actor="test", at=NOW)
+        except StoreUnavailable as error:
+            assert "disk is full" in str(error)
+            return number
+    raise AssertionError("the disk was never full")
+
+
+@pytest.mark.skipif(not ROOT, reason="mounting a small disk needs root")
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this system does not let us mount a disk")
+    try:
+        store = SQLiteStore(disk / "reverie.db", analyse=analyse)
+        count = fill(store)
+        assert count > 5
+        assert len(list(store.find(Filter()))) == store.sequence() == count
+        assert store.check() == []
+        store.close()
+        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+        with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as again:
+            again.commit(added(record(count)), actor="test", at=NOW)
+            assert again.sequence() == count + 1
+            assert again.check() == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(record(0)), actor="test", at=NOW)
+    with store._connections.writing() as file:
+        (pages,) = file.execute("PRAGMA page_count").fetchone()
+        file.execute(f"PRAGMA max_page_count = {pages + 3}")
+    edits = added(*(record(number, content=f"{number} " + "x" * 900) for number in range(1, 60)))
+    with pytest.raises(StoreUnavailable, match="disk is full"):
+        store.commit(edits, actor="test", at=NOW)
+    assert store.sequence() == 1
+    assert store.check() == []
+    with store._connections.writing() as file:
+        file.execute("PRAGMA max_page_count = 1073741823")
+    store.commit(edits, actor="test", at=NOW)
+    assert store.check() == []
+
+
+def test_an_analyser_that_raises_leaves_nothing_behind(path: Path) -> None:
+    def failing(value: object) -> object:
+        if isinstance(value, Record) and value.id == record(2).id:
+            raise ZeroDivisionError
+        return analyse(value)  # type: ignore[arg-type]
+
+    with contextlib.closing(SQLiteStore(path, analyse=failing)) as store:  # type: ignore[arg-type]
+        with pytest.raises(ZeroDivisionError):
+            store.commit(added(record(1), record(2)), actor="test", at=NOW)
+        assert store.sequence() == 0
+        store.commit(added(record(1)), actor="test", at=NOW)
+
+
+# -- damage ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "tags = '[\"x'",
+        "tags = '{}'",
+        "metadata = '[]'",
+        "metadata = '{\"a\": 1}'",
+        "created_at = 'yesterday'",
+        "created_at = 9000000000000000000",
+        "kind = 'gossip'",
+        "confidence = 'high'",
+        "content = x'414243'",
+        "content = CAST(x'41ff' AS TEXT)",
+        "category = 7.5",
+        "seen_count = 'often'",
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
+    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
+) -> None:
+    known = [record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
+    store.commit(added(*known), actor="test", at=NOW)
+    spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
+    with pytest.raises(StoreCorrupt):
+        store.records([known[0].id, known[1].id])
+    assert store.records([known[0].id, 3]) == [known[0], known[2]]
+    assert list(store.find(Filter())) == [known[2], known[0]]
+    assert known[1].id in caplog.text
+    assert "run check()" in caplog.text
+    assert [value for _, value in store.live("record")] == [known[0], known[2]]
+    assert known[1].id in " ".join(problem.what for problem in store.check())
+    assert store.tally("tag", Filter())["x"] >= 2
+
+
+def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
+    spoil(path, "UPDATE turns SET tool_calls = '[1]' WHERE position = 1")
+    assert list(store.scan_turns(Filter())) == [turn(2), turn(0)]
+    with pytest.raises(StoreCorrupt, match=turn(1).id):
+        store.turns(session="chat:1")
+    assert turn(1).id in " ".join(problem.what for problem in store.check())
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
+        ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
+        ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
+        ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
+        ("UPDATE journal SET before = after WHERE sequence = 6", "does not follow"),
+        ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
+        ("DELETE FROM measures", "differ from a recount"),
+        ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
+        ("DELETE FROM sessions", "belongs to none of sessions"),
+        ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
+        ("UPDATE entries SET tags = '1'", "entry 'note'"),
+        ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
+    ],
+)
+def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
+    one, two = record(1), record(2)
+    store.commit(added(one, two, session(), turn(0), turn(1)), actor="test", at=NOW)
+    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW)
+    store.put_entry(entry(), capacity=None, now=NOW)
+    assert store.check() == []
+    spoil(path, sql)
+    assert told in "\n".join(problem.what for problem in store.check())
+
+
+def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(*(record(number) for number in range(400))), actor="test", at=NOW)
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 5 : 4096 * 40] = os.urandom(4096 * 35)
+    path.write_bytes(content)
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as damaged:
+        assert damaged.check()
+        with pytest.raises(StoreCorrupt):
+            for number in range(400):
+                damaged.records([record(number).id])
+
+
+# -- laws ------------------------------------------------------------------------------------------------
+
+edits_of_records = st.lists(
+    st.tuples(st.integers(1, 6), record_fields, st.booleans()), min_size=1, max_size=12
+)
+
+
+def play(store: SQLiteStore | InMemoryStore, plan: list[tuple[int, dict[str, object], bool]]) -> None:
+    """Save, change and purge as the plan says, skipping what conflicts."""
+    for number, fields, purge in plan:
+        there = store.records([record(number).id])
+        before = there[0] if there else None
+        after = None if purge and there else replace(before or record(number), **fields)
+        with contextlib.suppress(Conflict):
+            store.commit([Edit(before=before, after=after)], actor="test", at=NOW)
+
+
+def state(store: SQLiteStore | InMemoryStore) -> dict[str, dict[str, object]]:
+    return {one.id: one.to_dict() for one in store.find(Filter(archived=None))}
+
+
+@given(first=edits_of_records, then=edits_of_records)
+@settings(max_examples=15, deadline=None)
+def test_undoing_changes_gives_back_what_was(tmp_path_factory, first, then) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path_factory.mktemp("law") / "reverie.db"
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        play(store, first)
+        before, sequence = state(store), store.sequence()
+        measure = store.measure("record", None)
+        play(store, then)
+        store.commit(undo_of(store.journal(after=sequence)), actor="undo", at=NOW)
+        assert state(store) == before
+        assert store.measure("record", None) == measure
+
+
+@given(plan=edits_of_records)
+@settings(max_examples=15, deadline=None)
+def test_replaying_the_journal_gives_the_same(tmp_path_factory, plan) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path_factory.mktemp("law")
+    with (
+        contextlib.closing(SQLiteStore(folder / "one.db", analyse=analyse)) as store,
+        contextlib.closing(SQLiteStore(folder / "two.db", analyse=analyse)) as again,
+    ):
+        play(store, plan)
+        for row in store.journal():
+            again.commit([row.edit], actor=row.actor, reason=row.reason, at=row.at)
+        assert state(again) == state(store)
+        assert [replace(row, batch=0) for row in again.journal()] == [
+            replace(row, batch=0) for row in store.journal()
+        ]
+        assert again.live("record") == store.live("record")

@@ -1,0 +1,454 @@
+"""What a memory keeps, changes and refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import MovableClock
+
+from reverie import Conflict, InvalidInput, Memory, NotFound, Note, Settings, StoreUnavailable
+from reverie.stores.sqlite import SQLiteStore
+
+
+def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        saved = memory.save(
+            "Prefers short answers",
+            category="user-preferences/style",
+            tags=["tone", "tone"],
+            importance=0.9,
+            source="session:cli:1",
+            references=["notes.md"],
+            metadata={"asked": "twice"},
+            valid_from=datetime(2025, 1, 1, tzinfo=UTC),
+        )
+    with Memory.open(tmp_path) as memory:
+        assert memory.get(saved.record.id) == saved.record
+    assert saved.outcome == "created"
+    assert (saved.record.kind, saved.record.layer, saved.record.tags) == ("preference", "semantic", ("tone",))
+
+
+def test_the_kind_comes_from_the_category_where_none_is_given(memory: Memory) -> None:
+    assert memory.save("Tea at four", category="user-preferences").record.kind == "preference"
+    never = memory.save("Don't push on Fridays", category="anti-patterns/git").record
+    assert (never.kind, never.layer, never.tags) == ("anti_pattern", "procedural", ("anti-pattern",))
+    assert memory.save("The sky is blue").record.kind == "fact"
+    assert memory.save("Retry twice", kind="lesson").record.layer == "procedural"
+    assert memory.save("Don't mock time", kind="anti_pattern").record.category == "anti-patterns/general"
+
+
+def test_saying_it_again_is_counted_and_makes_no_duplicate(memory: Memory, clock: MovableClock) -> None:
+    first = memory.save("The API limit is 100 requests a minute", tags=["api"], importance=0.4).record
+    clock.move(days=2)
+    again = memory.save("the API  limit is 100 requests a minute", tags=["limits"], importance=0.7)
+    assert again.outcome == "reinforced"
+    record = again.record
+    assert (record.id, record.seen_count, record.importance) == (first.id, 2, 0.7)
+    assert record.tags == ("api", "limits")
+    assert record.created_at == first.created_at
+    assert record.last_seen_at == clock.now
+    assert memory.records() == [record]
+
+
+def test_near_repetitions_fold_and_different_facts_do_not(memory: Memory) -> None:
+    memory.save("The staging database listens on port 5433")
+    assert memory.save("Staging database listens on port 5433.").outcome == "reinforced"
+    for other in (
+        "The staging database listens on port 5434",
+        "The staging database does not listen on port 5433",
+        "The production database listens on port 5433",
+    ):
+        assert memory.save(other).outcome == "created", other
+    assert len(memory.records()) == 4
+
+
+def test_scopes_do_not_share_records(memory: Memory) -> None:
+    memory.save("Likes tea", scope="user:ann")
+    assert memory.save("Likes tea", scope="user:bob").outcome == "created"
+    assert [r.scope for r in memory.records(scope="user:ann")] == ["user:ann"]
+    assert [h.record.scope for h in memory.search("tea", scope="user:bob") if h.record] == ["user:bob"]
+
+
+def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> None:
+    seen: list[int] = []
+    notes: list[Note | dict[str, object]] = [{"content": f"Fact number {n} about trains"} for n in range(700)]
+    notes += [Note(content="Fact number 3 about trains"), {"content": "fact number 699 about trains!"}]
+    saved = memory.save_many(notes, progress=seen.append)
+    assert len(memory.records(limit=None)) == 700
+    assert [s.outcome for s in saved[-2:]] == ["reinforced", "reinforced"]
+    assert sum(seen) == 702
+    assert saved[-1].record.seen_count == 2
+
+
+def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="content"):
+        memory.save_many([{"content": "fine"}, {"content": " "}])
+    with pytest.raises(InvalidInput, match="unknown field"):
+        memory.save_many([{"content": "fine", "colour": "red"}])
+    assert memory.records() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"content": ""}, "content is empty"),
+        ({"content": "  \n"}, "content is empty"),
+        ({"content": 5}, "content is int"),
+        ({"content": "a\x00b"}, "NUL"),
+        ({"content": "a\x07b"}, "U\\+0007"),
+        ({"content": "a\ud800b"}, "surrogate"),
+        ({"content": "x" * 100_001}, "100,001 characters"),
+        ({"content": "x", "category": ""}, "category is ''"),
+        ({"content": "x", "category": "/abs"}, "category is '/abs'"),
+        ({"content": "x", "category": "a/../b"}, "category is"),
+        ({"content": "x", "category": "a//b"}, "category is"),
+        ({"content": "x", "category": "café"}, "category is"),
+        ({"content": "x", "category": "a\n"}, "category is"),
+        ({"content": "x", "kind": "opinion"}, "kind is 'opinion'"),
+        ({"content": "x", "layer": "deep"}, "layer is 'deep'"),
+        ({"content": "x", "origin": "aliens"}, "origin is 'aliens'"),
+        ({"content": "x", "confidence": 1.5}, "confidence is 1.5"),
+        ({"content": "x", "importance": float("nan")}, "importance is nan"),
+        ({"content": "x", "importance": True}, "importance is True"),
+        ({"content": "x", "tags": "tag"}, "pass a list"),
+        ({"content": "x", "tags": [""]}, "tag is empty"),
+        ({"content": "x", "ttl": "soon"}, "ttl is 'soon', which is no duration"),
+        ({"content": "x", "ttl": -5}, "ttl is -5"),
+        ({"content": "x", "ttl": float("inf")}, "ttl is inf"),
+        ({"content": "x", "valid_from": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
+        ({"content": "x", "metadata": {"k": "a\x00"}}, "metadata 'k'"),
+        ({"content": "x", "scope": "s" * 201}, "scope has 201 characters"),
+    ],
+)
+def test_bad_input_is_refused_by_name_and_changes_nothing(
+    memory: Memory, arguments: dict[str, object], says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        memory.save(**arguments)  # type: ignore[arg-type]
+    assert memory.history() == []
+
+
+def test_archived_records_leave_search_and_come_back(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save("The office moved to Lisbon", category="general", tags=["office"]).record
+    gone = memory.archive(record.id, reason="outdated")
+    assert (gone.archived_at, gone.archive_reason) == (clock.now, "outdated")
+    assert memory.search("Lisbon office") == []
+    assert memory.records() == []
+    assert memory.categories() == {} == memory.tags()
+    assert memory.get(record.id) == gone
+    assert memory.records(archived=True) == [gone]
+    assert memory.archive(record.id) == gone
+    assert memory.restore(record.id) == record
+    assert [hit.id for hit in memory.search("Lisbon office")] == [record.id]
+    assert [row.reason for row in memory.history(record.id)] == ["save", "outdated", "restore"]
+
+
+def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_it(memory: Memory) -> None:
+    old = memory.save("The office is in Lisbon").record
+    memory.archive(old.id)
+    new = memory.save("The office is in Lisbon")
+    assert new.outcome == "created"
+    with pytest.raises(InvalidInput, match="says the same"):
+        memory.restore(old.id)
+
+
+def test_unknown_ids_are_nothing_or_told(memory: Memory) -> None:
+    assert memory.get("0" * 12) is None
+    assert memory.get("never heard of it") is None
+    assert memory.delete("0" * 12) is False
+    for change in (memory.archive, memory.restore, memory.pin, memory.unpin):
+        with pytest.raises(NotFound, match="000000000000"):
+            change("0" * 12)
+    with pytest.raises(NotFound):
+        memory.update("0" * 12, content="x")
+    assert memory.history() == []
+
+
+def test_update_changes_what_is_named_and_keeps_the_rest(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save("Deploys on Mondays", tags=["deploy"], category="project-context").record
+    clock.move(hours=1)
+    after = memory.update(record.id, content="Deploys on Tuesdays", tags=["deploy", "weekday"])
+    assert (after.content, after.tags, after.category) == (
+        "Deploys on Tuesdays", ("deploy", "weekday"), "project-context",
+    )  # fmt: skip
+    assert (after.created_at, after.updated_at) == (record.created_at, clock.now)
+    assert memory.search("Mondays") == []
+    assert [hit.id for hit in memory.search("Tuesdays")] == [record.id]
+    assert memory.update(record.id, category=None).category is None
+    with pytest.raises(Conflict, match="read it again"):
+        memory.update(record.id, content="Deploys daily", expected=record)
+    with pytest.raises(InvalidInput, match="category"):
+        memory.update(record.id, category="../x")
+    with pytest.raises(TypeError, match="colour"):
+        memory.update(record.id, colour="red")  # type: ignore[call-arg]
+    assert memory.get(record.id) == memory.update(record.id, expected=memory.get(record.id))
+
+
+def test_an_update_cannot_make_a_duplicate(memory: Memory) -> None:
+    first = memory.save("Deploys on Mondays").record
+    second = memory.save("Releases on Tuesdays").record
+    with pytest.raises(InvalidInput, match=first.id):
+        memory.update(second.id, content="deploys on mondays")
+    assert memory.get(second.id) == second
+
+
+def test_what_has_expired_is_not_found_and_is_archived_by_purge(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save("The demo is at noon", ttl="2h").record
+    kept = memory.save("The demo room is blue").record
+    clock.move(hours=1)
+    assert {hit.id for hit in memory.search("demo")} == {record.id, kept.id}
+    clock.move(hours=1)
+    assert [hit.id for hit in memory.search("demo")] == [kept.id]
+    assert [r.id for r in memory.records()] == [kept.id]
+    assert memory.purge() == 0
+    found = memory.get(record.id)
+    assert found is not None
+    assert found.archive_reason == "expired"
+
+
+def test_expired_records_never_crowd_out_live_ones(memory: Memory, clock: MovableClock) -> None:
+    memory.save_many({"content": f"demo demo demo {n}", "ttl": "1h"} for n in range(150))
+    kept = memory.save("A long text that mentions the demo only once among many other words of its own").record
+    clock.move(hours=2)
+    assert [hit.id for hit in memory.search("demo", limit=5)] == [kept.id]
+
+
+def test_purge_removes_for_good_only_what_was_archived_long_ago(memory: Memory, clock: MovableClock) -> None:
+    old, pinned, young = (memory.save(f"Fact {word}").record for word in ("one", "two", "three"))
+    memory.pin(pinned.id)
+    memory.archive(old.id)
+    memory.archive(pinned.id)
+    clock.move(days=89)
+    memory.archive(young.id)
+    assert memory.purge() == 0
+    clock.move(days=1)
+    assert memory.purge() == 1
+    assert memory.get(old.id) is None
+    assert memory.get(young.id) is not None
+    assert memory.get(pinned.id) is not None
+    assert memory.purge(older_than="1h") == 1
+
+
+def test_retention_of_zero_days_keeps_for_ever(tmp_path: Path, clock: MovableClock) -> None:
+    with Memory.open(tmp_path, clock=clock, settings=Settings(retention_days=0)) as memory:
+        record = memory.save("Keep me").record
+        memory.archive(record.id)
+        clock.move(days=10_000)
+        assert memory.purge() == 0
+        assert memory.get(record.id) is not None
+
+
+def test_lists_are_restricted_by_whole_segments(memory: Memory) -> None:
+    memory.save("One", category="project-context/reverie", tags=["a", "b"])
+    memory.save("Two", category="project", tags=["a"])
+    assert [r.content for r in memory.records(category="project-context")] == ["One"]
+    assert [r.content for r in memory.records(category="project")] == ["Two"]
+    assert [r.content for r in memory.records(tags=["a", "b"])] == ["One"]
+    assert memory.categories() == {"project-context/reverie": 1, "project": 1}
+    assert memory.tags() == {"a": 2, "b": 1}
+    with pytest.raises(InvalidInput, match="pass a list"):
+        memory.records(tags="a")
+    with pytest.raises(TypeError, match="categry"):
+        memory.records(categry="x")  # type: ignore[call-arg]
+
+
+def test_threads_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+
+        def work() -> None:
+            for _ in range(10):
+                memory.save("Backups run at three in the morning")
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (record,) = memory.records()
+        assert record.seen_count == 60
+        assert memory.check() == []
+
+
+def test_processes_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import sys
+        from reverie import Memory
+        with Memory.open(sys.argv[1]) as memory:
+            for n in range(15):
+                memory.save("Backups run at three in the morning")
+                memory.save(f"Process {sys.argv[2]} counted to {n}")
+        """
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(n)], stderr=subprocess.PIPE)
+        for n in range(4)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    with Memory.open(tmp_path) as memory:
+        records = memory.records(limit=None)
+        assert memory.check() == []
+    (shared,) = [r for r in records if r.content.startswith("Backups")]
+    assert shared.seen_count == 60
+    assert len(records) == 61
+
+
+def test_a_second_process_finds_a_write_at_its_next_search(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import sys
+        from reverie import Memory
+        with Memory.open(sys.argv[1]) as memory:
+            for line in sys.stdin:
+                print(len(memory.search(line.strip())), len(memory.search_turns(line.strip())), flush=True)
+        """
+    )
+    with Memory.open(tmp_path) as memory:
+        other = subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert other.stdin is not None
+        assert other.stdout is not None
+
+        def ask(question: str) -> str:
+            other.stdin.write(question + "\n")  # type: ignore[union-attr]
+            other.stdin.flush()  # type: ignore[union-attr]
+            return other.stdout.readline().strip()  # type: ignore[union-attr]
+
+        for n in range(20):
+            word = f"zebra{n}stripes"
+            assert ask(word) == "0 0"
+            memory.save(f"The {word} are here")
+            memory.session(f"cli:{n}").add("user", f"Look at the {word}")
+            assert ask(word) == "1 1"
+        other.communicate()
+        assert other.returncode == 0
+
+
+def test_nothing_is_there_and_nothing_is_made_when_not_asked_to(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no memory"):
+        Memory.open(tmp_path / "none", create=False)
+    assert not (tmp_path / "none").exists()
+    for path in ("", "a\x00b"):
+        with pytest.raises(InvalidInput, match="folder"):
+            Memory.open(path)
+
+
+def test_a_folder_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreUnavailable, match="file"):
+        Memory.open(tmp_path / "file" / "memory")
+
+
+def test_what_is_closed_says_so(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path)
+    memory.close()
+    memory.close()
+    with pytest.raises(StoreUnavailable):
+        memory.save("Too late")
+
+
+def test_a_corrupt_record_is_named_and_the_rest_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    import sqlite3
+
+    with Memory.open(tmp_path) as memory:
+        broken = memory.save("Tea is kept in the kitchen").record
+        memory.save("Coffee is kept in the kitchen too, beside the tea")
+    with sqlite3.connect(tmp_path / "reverie.db") as file:
+        file.execute("UPDATE records SET tags = 'no json' WHERE id = ?", (broken.id,))
+    file.close()
+    with Memory.open(tmp_path) as memory:
+        assert len(memory.search("kitchen tea")) == 1
+        assert len(memory.records()) == 1
+        assert any(broken.id in problem.what for problem in memory.check())
+        assert memory.save("Sugar is on the shelf").outcome == "created"
+    assert broken.id in caplog.text
+
+
+def test_statistics_count_what_is_there(memory: Memory) -> None:
+    memory.save("One fact")
+    memory.archive(memory.save("Another one").record.id)
+    memory.session("cli:1").add("user", "Hello")
+    stats = memory.stats()
+    assert (stats.records, stats.archived, stats.turns, stats.sessions) == (1, 1, 1, 1)
+    assert stats.by_kind == {"fact": 1}
+    assert stats.index.sequence == stats.journal
+
+
+def test_fil_goes_in_and_comes_out_as_three_lists(memory: Memory) -> None:
+    memory.remember_fil(
+        findings=["The API rate limit is 100 a minute"],
+        insights=["REST suits this API better"],
+        lessons=["Always check the API rate limit first"],
+        source="GOAL:api",
+    )
+    found = memory.recall_fil("API rate limit")
+    assert [hit.content for hit in found.findings] == ["The API rate limit is 100 a minute"]
+    assert [hit.content for hit in found.lessons] == ["Always check the API rate limit first"]
+    assert [hit.kind for hit in found.insights] == ["insight"]
+    assert [hit.kind for hit in memory.recall_by_category("API", "finding")] == ["finding"]
+    assert memory.search("finding") == []
+
+
+def test_deleting_a_session_removes_its_turns(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    chat.add_many([{"role": "user", "content": f"Hello {n} zebra"} for n in range(5)])
+    assert len(memory.search_turns("zebra")) == 5
+    assert memory.delete_session("cli:1") == 5
+    assert memory.search_turns("zebra") == []
+    assert memory.sessions() == []
+    assert memory.turns("cli:1") == []
+    assert memory.delete_session("cli:1") == 0
+    memory.session("cli:1").add("user", "Back again")
+    assert [turn.position for turn in memory.turns("cli:1")] == [0]
+
+
+def test_idle_sessions_leave_memory_but_not_the_disk(memory: Memory, clock: MovableClock) -> None:
+    first = memory.session("cli:1")
+    first.add("user", "Hello")
+    assert memory.session("cli:1") is first
+    clock.move(minutes=61)
+    memory.session("cli:2")
+    assert memory.session("cli:1") is not first
+    assert [turn.content for turn in memory.session("cli:1").turns()] == ["Hello"]
+
+
+def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
+    from reverie.recall.analyser import analyse
+
+    memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyse))
+    memory.save("Kept in a store of my own")
+    assert memory.stats().path is None
+    assert len(memory.search("own store")) == 1
+    memory.close()
+
+
+def test_the_default_folder_is_the_platforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with Memory.open() as memory:
+        assert memory.path is not None
+        assert tmp_path in memory.path.parents
+    with Memory.open("~/agent") as memory:
+        assert memory.path == tmp_path / "agent"
+
+
+def test_durations_are_read_as_written() -> None:
+    from reverie.clock import parse_duration
+
+    assert parse_duration("1h30m") == timedelta(minutes=90)
+    assert parse_duration(90) == timedelta(seconds=90)
+    for bad in ("", "10", "5 parsecs", "-1h", "1e9d", "nan", None, True, 0, "99999999999d"):
+        with pytest.raises(InvalidInput, match="ttl is"):
+            parse_duration(bad)  # type: ignore[arg-type]

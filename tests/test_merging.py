@@ -1,0 +1,371 @@
+"""What becomes of a save: created, reinforced, extended, and never less than there was before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.merging import Create, Decision, Extend, Reinforce, decide, extended, may_fold, reinforced
+from reverie.records import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, checked
+
+THEN = datetime(2025, 1, 1, tzinfo=UTC)
+NOW = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+LATER = datetime(2025, 12, 1, tzinfo=UTC)
+
+
+def record(content: str = "Likes tea", number: int = 1, **fields: Any) -> Record:
+    times = {"created_at": THEN, "updated_at": THEN, "last_seen_at": THEN}
+    return checked(Record(id=f"{number:012x}", content=content, **(times | fields)))
+
+
+def new_record(content: str = "Likes tea", **fields: Any) -> Record:
+    times = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
+    return record(content, 99, **(times | fields))
+
+
+def after(decision: Decision) -> Record:
+    return decision.record if isinstance(decision, Create) else decision.after
+
+
+TEXTS = st.sampled_from(
+    [
+        "Likes tea",
+        "likes  TEA",
+        "Likes tea.",
+        "The user likes tea",
+        "Likes tea. Drinks two cups a day.",
+        "Likes tea. Drinks two cups a day. Owns four pots of clay.",
+        "Does not like tea",
+        "Likes green tea",
+        "Likes tea because it is hot",
+        "Works at Acme",
+    ]
+)
+LABELS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=3, unique=True).map(tuple)
+MOMENTS = st.sampled_from([None, THEN, NOW + timedelta(days=1), LATER])
+FIELDS: dict[str, Any] = {
+    "content": TEXTS,
+    "tags": LABELS,
+    "references": LABELS,
+    "origin": st.sampled_from(ORIGINS),
+    "category": st.sampled_from([None, "general", "project-context/a"]),
+    "kind": st.sampled_from(["fact", "preference"]),
+    "scope": st.sampled_from(["", "user:alice"]),
+    "importance": st.sampled_from([0.1, 0.5, 0.9]),
+    "confidence": st.sampled_from([0.1, 0.5, 0.9]),
+    "pinned": st.booleans(),
+    "seen_count": st.integers(1, 9),
+    "expires_at": MOMENTS,
+    "valid_to": st.sampled_from([None, LATER]),
+    "metadata": st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2),
+    "archived_at": st.sampled_from([None, None, None, NOW]),
+}
+OLD_RECORDS = st.lists(st.fixed_dictionaries(FIELDS), max_size=5).map(
+    lambda many: [record(number=n, **fields) for n, fields in enumerate(many)]
+)
+NEW_RECORDS = st.fixed_dictionaries(FIELDS | {"archived_at": st.none()}).map(
+    lambda fields: new_record(**fields)
+)
+
+
+# -- what is decided -------------------------------------------------------------------------------------
+
+
+def test_the_first_of_its_kind_is_created() -> None:
+    new = new_record()
+    assert decide(new, [], now=NOW) == Create(record=new)
+    assert decide(new, [record("Works at Acme")], now=NOW) == Create(record=new)
+
+
+@pytest.mark.parametrize("text", ["Likes tea", "LIKES  tea", "Likes tea!", "The user likes tea"])
+def test_a_repetition_reinforces(text: str) -> None:
+    old = record(tags=("a",), importance=0.3, confidence=0.9)
+    decision = decide(new_record(text, tags=("b",), importance=0.7, confidence=0.2), [old], now=NOW)
+    assert decision == Reinforce(
+        old=old,
+        after=replace(old, tags=("a", "b"), importance=0.7, seen_count=2, last_seen_at=NOW),
+    )
+
+
+def test_a_text_with_more_sentences_extends() -> None:
+    old = record(tags=("a",), source="chat", importance=0.3, seen_count=4)
+    new = new_record("Likes tea. Drinks two cups a day.", references=("turn-1",), source="mail")
+    assert decide(new, [old], now=NOW) == Extend(
+        old=old,
+        after=replace(
+            old,
+            content=new.content,
+            source="mail",
+            references=("turn-1",),
+            importance=0.5,
+            seen_count=5,
+            last_seen_at=NOW,
+            updated_at=NOW,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["Does not like tea", "Likes green tea", "Likes tea only at night", "Liked tea", "Bob likes tea"]
+)
+def test_another_statement_is_created(text: str) -> None:
+    assert isinstance(decide(new_record(text), [record()], now=NOW), Create)
+
+
+def test_the_very_words_come_before_a_near_repetition_and_that_before_an_extension() -> None:
+    same, near, part = (
+        record("Likes Tea. It is hot.", 1),
+        record("Likes tea! It's hot!", 2),
+        record("Works at Acme", 3),
+    )
+    new = new_record("likes tea. it is hot.")
+    assert decide(new, [part, near, same], now=NOW).old == same  # type: ignore[union-attr]
+    longer = new_record("Likes tea. Drinks two cups a day.")
+    repeated, extended_one = record("The user likes tea. Drinks two cups a day", 4), record("Likes tea", 5)
+    decision = decide(longer, [extended_one, repeated], now=NOW)
+    assert isinstance(decision, Reinforce)
+    assert decision.old == repeated
+
+
+def test_the_longest_text_is_the_one_extended() -> None:
+    short, long = record("Likes tea", 1), record("Likes tea. Drinks two cups a day.", 2)
+    decision = decide(new_record(long.content + " Owns four pots of clay."), [short, long], now=NOW)
+    assert isinstance(decision, Extend)
+    assert decision.old == long
+
+
+@given(NEW_RECORDS, OLD_RECORDS, st.randoms())
+def test_the_order_of_candidates_makes_no_difference(new: Record, olds: list[Record], random: Any) -> None:
+    mixed = list(olds)
+    random.shuffle(mixed)
+    assert decide(new, mixed, now=NOW) == decide(new, olds, now=NOW)
+
+
+# -- what may fold ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"scope": "user:alice"}, {}),
+        ({"kind": "preference"}, {}),
+        ({"layer": "episodic"}, {}),
+        ({"category": "general"}, {"category": "project-context/a"}),
+        ({}, {"category": "general"}),
+        ({"valid_to": LATER}, {}),
+        ({"archived_at": NOW}, {}),
+        ({"expires_at": LATER}, {}),
+        ({"metadata": {"x": "1"}}, {"metadata": {"x": "2"}}),
+        ({"origin": "web"}, {"origin": "owner"}),
+        ({"origin": "owner"}, {"origin": "web", "metadata": {"x": "1"}}),
+        ({"origin": "owner", "expires_at": NOW}, {"origin": "web", "expires_at": LATER}),
+        ({"tags": tuple(map(str, range(MOST_LABELS)))}, {"tags": ("more",)}),
+    ],
+)
+def test_what_would_be_lost_or_mixed_up_does_not_fold(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert not may_fold(record(**old), new_record("Likes tea!", **new))
+    assert may_fold(record(), new_record("Likes tea!"))
+    assert isinstance(decide(new_record("Likes tea!", **new), [record(**old)], now=NOW), Create)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"category": "general"}, {}),
+        ({}, {"expires_at": LATER}),
+        ({"expires_at": NOW + timedelta(days=1)}, {"expires_at": LATER}),
+        ({"metadata": {"x": "1"}}, {"metadata": {"y": "2"}}),
+        ({"origin": "owner"}, {"origin": "web"}),
+        ({"origin": "web"}, {"origin": "tool"}),
+        ({"origin": "web"}, {"origin": "agent"}),
+    ],
+)
+def test_what_fits_folds(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert isinstance(decide(new_record("Likes tea!", **new), [record(**old)], now=NOW), Reinforce)
+
+
+def test_what_has_expired_takes_nothing_in_but_its_own_words_bring_it_back() -> None:
+    old = record(expires_at=NOW - timedelta(seconds=1))
+    assert isinstance(decide(new_record("Likes tea!", expires_at=LATER), [old], now=NOW), Create)
+    assert after(decide(new_record(expires_at=LATER), [old], now=NOW)).expires_at == LATER
+    assert after(decide(new_record(), [old], now=NOW)).expires_at is None
+
+
+# -- trust -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", sorted(UNTRUSTED))
+def test_an_untrusted_text_never_changes_a_trusted_content(origin: Any) -> None:
+    new = new_record("Likes tea. Drinks two cups a day.", origin=origin)
+    assert decide(new, [record()], now=NOW) == Create(record=new)
+    assert isinstance(decide(new, [record(origin=origin)], now=NOW), Extend)
+
+
+def test_an_untrusted_repetition_counts_but_gives_no_weight() -> None:
+    old = record(importance=0.2, confidence=0.2)
+    new = new_record(
+        origin="web", importance=1.0, confidence=1.0, pinned=True, tags=("t",), category="general"
+    )
+    assert after(decide(new, [old], now=NOW)) == replace(old, seen_count=2, last_seen_at=NOW, tags=("t",))
+
+
+def test_an_agent_that_repeats_an_untrusted_text_does_not_make_it_trusted() -> None:
+    old = record(origin="web")
+    for text in ("Likes tea", "Likes tea!"):
+        assert after(decide(new_record(text, origin="agent"), [old], now=NOW)).origin == "web"
+
+
+def test_the_owner_is_heard_beside_or_in_place_of_an_untrusted_record() -> None:
+    old = record(origin="web", category="general", source="a page", metadata={"safe": "yes"}, seen_count=3)
+    near = decide(new_record("Likes tea!"), [old], now=NOW)
+    assert isinstance(near, Create)
+    mine = new_record("Likes Tea", source="chat", category="user-preferences")
+    same = after(decide(mine, [old], now=NOW))
+    assert (same.id, same.origin, same.content, same.source) == (old.id, "owner", "Likes Tea", "chat")
+    assert (same.category, same.metadata, same.seen_count) == ("user-preferences", {}, 4)
+
+
+def test_the_record_of_the_same_trust_is_taken_first() -> None:
+    mine, page = record("Likes tea!", 1), record("Likes tea...", 2, origin="web", seen_count=9)
+    for origin, expected in (("web", page), ("owner", mine), ("agent", mine)):
+        decision = decide(new_record(origin=origin), [mine, page], now=NOW)
+        assert isinstance(decision, Reinforce)
+        assert decision.old == expected
+
+
+def test_an_extension_has_the_less_trusted_origin() -> None:
+    text = "Likes tea. Drinks two cups a day."
+    assert after(decide(new_record(text, origin="agent"), [record()], now=NOW)).origin == "agent"
+    assert after(decide(new_record(text), [record(origin="agent")], now=NOW)).origin == "agent"
+
+
+def test_a_pinned_record_is_reinforced_but_never_rewritten() -> None:
+    pinned = record(pinned=True)
+    assert isinstance(decide(new_record("Likes tea!"), [pinned], now=NOW), Reinforce)
+    assert isinstance(decide(new_record("Likes tea. Drinks two cups a day."), [pinned], now=NOW), Create)
+
+
+@given(NEW_RECORDS, OLD_RECORDS)
+def test_trust_never_rises_but_by_the_owners_own_words(new: Record, olds: list[Record]) -> None:
+    decision = decide(new, olds, now=NOW)
+    if isinstance(decision, Create):
+        return
+    rank = ORIGINS.index
+    if rank(decision.after.origin) < rank(decision.old.origin):
+        assert new.origin == "owner"
+        assert decision.after.content == new.content
+    if new.origin in UNTRUSTED and decision.old.origin not in UNTRUSTED:
+        assert decision.after.origin == decision.old.origin
+        assert decision.after.content == decision.old.content
+        assert decision.after.confidence == decision.old.confidence
+        assert decision.after.importance == decision.old.importance
+    if new.origin == "owner":
+        assert decision.after.origin not in UNTRUSTED
+
+
+# -- nothing is lost -------------------------------------------------------------------------------------
+
+
+@given(NEW_RECORDS, OLD_RECORDS)
+def test_no_decision_loses_tags_references_or_counts(new: Record, olds: list[Record]) -> None:
+    decision = decide(new, olds, now=NOW)
+    if isinstance(decision, Create):
+        assert decision.record == new
+        return
+    old, merged = decision.old, decision.after
+    assert {*old.tags, *new.tags} <= {*merged.tags}
+    assert {*old.references, *new.references} <= {*merged.references}
+    assert merged.seen_count == old.seen_count + 1
+    assert merged.last_seen_at == max(old.last_seen_at, NOW)
+    assert (merged.id, merged.created_at, merged.scope, merged.kind) == (
+        old.id,
+        old.created_at,
+        new.scope,
+        new.kind,
+    )
+    checked(merged)
+
+
+@given(NEW_RECORDS, OLD_RECORDS)
+def test_the_same_words_are_never_created_beside_a_live_record(new: Record, olds: list[Record]) -> None:
+    twins = [r for r in olds if r.scope == new.scope and r.fingerprint == new.fingerprint and not r.archived]
+    decision = decide(new, olds, now=NOW)
+    if twins:
+        assert isinstance(decision, Reinforce)
+        assert decision.old in twins
+        assert decision.after.fingerprint == new.fingerprint
+
+
+@given(NEW_RECORDS, OLD_RECORDS)
+def test_what_is_kept_for_ever_never_goes_into_what_expires(new: Record, olds: list[Record]) -> None:
+    decision = decide(new, olds, now=NOW)
+    if new.expires_at is None and new.origin not in UNTRUSTED:
+        assert after(decision).expires_at is None
+
+
+@given(NEW_RECORDS, OLD_RECORDS)
+def test_the_text_saved_stands_in_what_becomes_of_it(new: Record, olds: list[Record]) -> None:
+    """Saving the same again finds the same record, and adds nothing but the count."""
+    first = decide(new, olds, now=NOW)
+    there = after(first)
+    others = [old for old in olds if old.id != there.id]
+    again = decide(replace(new, id="f" * 12), [*others, there], now=NOW)
+    if isinstance(first, Create):
+        assert isinstance(again, Reinforce)
+        assert again.old == there
+    if isinstance(again, Reinforce) and again.old == there:
+        assert replace(again.after, seen_count=there.seen_count) == there
+
+
+@given(NEW_RECORDS, NEW_RECORDS)
+def test_reinforcing_and_extending_twice_change_nothing_but_the_count(old: Record, new: Record) -> None:
+    for merge in (reinforced, extended):
+        once = merge(old, new, now=NOW)
+        twice = merge(once, new, now=NOW)
+        assert replace(twice, seen_count=once.seen_count) == once
+        assert twice.seen_count == old.seen_count + 2
+
+
+def test_a_reinforced_record_keeps_everything_else() -> None:
+    old = record(category="general", source="chat", valid_from=THEN, pinned=True, seen_count=3)
+    for kind in KINDS:
+        new = new_record("Another text", kind=kind, source="mail", valid_to=LATER)
+        assert reinforced(old, new, now=NOW) == replace(old, seen_count=4, last_seen_at=NOW)
+
+
+def test_an_older_clock_never_moves_a_record_back() -> None:
+    old = record(last_seen_at=NOW, updated_at=NOW)
+    assert reinforced(old, new_record(), now=THEN).last_seen_at == NOW
+    assert extended(old, new_record(), now=THEN).updated_at == NOW
+
+
+def test_golemcores_merge_takes_the_longer_content_and_the_newer_fields() -> None:
+    old = record("A rather long text", kind="fact", source="old", importance=0.9, confidence=0.1, tags=("a",))
+    new = new_record("A text", kind="finding", source="new", importance=0.1, confidence=0.9, tags=("b", "a"))
+    merged = extended(old, new, now=NOW)
+    assert (merged.content, merged.kind, merged.source) == (old.content, "finding", "new")
+    assert (merged.importance, merged.confidence, merged.tags) == (0.9, 0.9, ("a", "b"))
+    assert (merged.id, merged.created_at) == (old.id, old.created_at)
+
+
+# -- the same words, other circumstances -----------------------------------------------------------------
+
+
+def test_the_same_words_in_another_category_stay_one_record_found_under_both() -> None:
+    old = record(category="general")
+    merged = after(decide(new_record(category="project-context/a"), [old], now=NOW))
+    assert (merged.category, merged.tags) == ("general", ("project-context/a",))
+    assert after(decide(new_record(category="general"), [record()], now=NOW)).category == "general"
+
+
+def test_the_same_words_for_another_time_hold_over_both() -> None:
+    old = record(valid_from=THEN, valid_to=NOW)
+    merged = after(decide(new_record(valid_from=NOW, valid_to=LATER), [old], now=NOW))
+    assert (merged.valid_from, merged.valid_to) == (THEN, LATER)
+    always = after(decide(new_record(), [old], now=NOW))
+    assert (always.valid_from, always.valid_to) == (None, None)

@@ -1,0 +1,735 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.config import Settings
+from reverie.context import Standing, render
+from reverie.edits import Edit
+from reverie.errors import InvalidInput, StoreUnavailable
+from reverie.filters import matches_record, matches_turn
+from reverie.ids import new_id
+from reverie.recall.analyser import analyse
+from reverie.recall.analysis import tokens
+from reverie.recall.hits import Hit, Why
+from reverie.records import Record
+from reverie.session import ATTEMPTS, LONGEST_QUERY, Session, searched_for, shown_cursor
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.turns import ToolCall
+
+START = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
+ID = "telegram:12345"
+
+
+class Watch:
+    """A clock that goes on by a second at every look."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+class WordSearch:
+    """A plain search over a store, at the session's port: which share of the question's words is there."""
+
+    def __init__(self, store) -> None:
+        self.store = store
+        self.asked = []
+
+    def recall(self, query, *, allowed, limit, exclude):
+        self.asked.append((query, limit))
+        words = set(tokens(query))
+        values = [*self.store.find(replace(allowed, sessions=(), roles=())), *self.store.scan_turns(allowed)]
+        found = []
+        for value in values:
+            matches = matches_record if isinstance(value, Record) else matches_turn
+            common = words & set(tokens(value.content))
+            if common and value.id not in exclude and matches(allowed, value):
+                which = {"record" if isinstance(value, Record) else "turn": value}
+                found.append(
+                    Hit(score=len(common) / len(words), why=Why(matched=tuple(sorted(common))), **which)
+                )
+        return sorted(found, key=lambda hit: -hit.score)[:limit]
+
+    def recent(self, *, allowed, limit):
+        return list(self.store.find(allowed, limit=limit))
+
+
+@pytest.fixture(params=["in memory", "sqlite"])
+def store(request, tmp_path):
+    if request.param == "in memory":
+        opened = InMemoryStore(analyse=analyse)
+    else:
+        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def search(store):
+    return WordSearch(store)
+
+
+@pytest.fixture
+def start(store, search):
+    """Opens sessions over one store, as processes would."""
+    watch = Watch()
+
+    def opened(id=ID, *, settings=None, **given):
+        return Session(
+            id,
+            store=store,
+            recaller=search,
+            settings=settings or Settings(),
+            clock=watch,
+            new_id=new_id,
+            **given,
+        )
+
+    return opened
+
+
+@pytest.fixture
+def chat(start):
+    return start()
+
+
+def remember(store, content, **fields):
+    record = Record(
+        id=new_id(), content=content, created_at=START, updated_at=START, last_seen_at=START, **fields
+    )
+    store.commit([Edit(before=None, after=record)], actor="test", at=START)
+    return record
+
+
+def talk(chat, count, *, text="talk"):
+    for number in range(count):
+        chat.add("user" if number % 2 == 0 else "assistant", f"{text} {number}")
+
+
+def recalled(pack):
+    """The contents of the records that went in; earlier turns may have been found as well."""
+    return [hit.content for hit in pack.hits if hit.record is not None]
+
+
+def positions(turns):
+    return [turn.position for turn in turns]
+
+
+# -- adding --------------------------------------------------------------------------------------------
+
+
+def test_a_turn_is_stored_when_add_returns(chat, store):
+    turn = chat.add("user", "Did it work?", speaker="Ann", metadata={"source_id": "7"})
+    assert store.turns(session=ID) == [turn]
+    assert (turn.position, turn.session, turn.speaker, turn.metadata) == (0, ID, "Ann", {"source_id": "7"})
+    assert store.session(ID).created_at > START
+
+
+def test_nothing_is_written_before_the_first_turn(chat, store):
+    assert (chat.turns(), chat.replay(), chat.state.status) == ([], [], "active")
+    chat.context("hello")
+    chat.close()
+    assert store.sequence() == 0
+    assert store.session(ID) is None
+    assert store.cursor(shown_cursor(ID)) is None
+
+
+def test_a_turn_said_earlier_keeps_its_time(chat):
+    said = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert chat.add("user", "x", at=said).at == said
+
+
+def test_calls_of_tools_are_taken_as_chat_apis_give_them(chat):
+    openai = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": 1}'}}
+    plain = {"id": "c2", "name": "look_up", "arguments": {"q": "ü"}}
+    bare = {"id": "c3", "name": "now", "arguments": None}
+    turn = chat.add("assistant", "", tool_calls=[openai, plain, bare, ToolCall(id="c4", name="now")])
+    assert [call.arguments for call in turn.tool_calls] == ['{"q": 1}', '{"q": "ü"}', "{}", "{}"]
+    assert chat.add("tool", "42", tool_call_id="c1").tool_call_id == "c1"
+
+
+def test_several_turns_are_one_transaction(chat, store):
+    added = chat.add_many({"role": "user", "content": f"turn {n}"} for n in range(30))
+    assert positions(added) == list(range(30))
+    rows = store.journal()
+    assert {row.batch for row in rows} == {rows[0].batch}
+    assert chat.add_many([]) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"role": "robot"},
+        {"content": ""},
+        {"content": "a\0b"},
+        {"content": 3},
+        {"at": datetime(2025, 1, 1)},  # noqa: DTZ001
+        {"tool_calls": [{"id": "c", "name": "n"}]},
+        {"role": "assistant", "tool_calls": {"id": "c", "name": "n"}},
+        {"role": "assistant", "tool_calls": [{"name": "n"}]},
+        {"role": "assistant", "tool_calls": [3]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "name": "n", "arguments": {1j: 2}}]},
+        {"tool_call_id": "c"},
+        {"metadata": ["x"]},
+        {"metadata": {"x": 1}},
+        {"speaker": "x" * 201},
+        {"mood": "good"},
+    ],
+)
+def test_turns_with_one_that_is_not_of_its_form_are_refused_together(chat, store, wrong):
+    with pytest.raises(InvalidInput):
+        chat.add_many([{"role": "user", "content": "fine"}, {"role": "user", "content": "x", **wrong}])
+    assert store.sequence() == 0
+
+
+def test_a_turn_without_a_role_is_refused(chat):
+    with pytest.raises(InvalidInput, match="role"):
+        chat.add_many([{"content": "x"}])
+
+
+@pytest.mark.parametrize("id", ["", "  ", "x" * 201, 3])
+def test_a_session_has_a_name(start, id):
+    with pytest.raises(InvalidInput, match="session"):
+        start(id)
+
+
+def test_threads_adding_to_one_session_get_consecutive_positions(chat, store):
+    added = []
+
+    def work(name):
+        for number in range(20):
+            added.append(chat.add("user", f"{name} {number}"))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(positions(added)) == list(range(80))
+    assert {turn.id for turn in store.turns(session=ID)} == {turn.id for turn in added}
+
+
+def test_two_who_hold_the_same_session_add_after_one_another(start, store):
+    one, other = start(), start()
+    for number in range(10):
+        one.add("user", f"one {number}")
+        other.add("assistant", f"other {number}")
+    assert positions(store.turns(session=ID)) == list(range(20))
+    assert one.turns() == other.turns() == store.turns(session=ID)
+
+
+PROCESS = """
+import sys
+from reverie.clock import utc_now
+from reverie.config import Settings
+from reverie.ids import new_id
+from reverie.recall.analyser import analyse
+from reverie.session import Session
+from reverie.stores.sqlite import SQLiteStore
+from pathlib import Path
+
+store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+chat = Session("shared", store=store, recaller=None, settings=Settings(), clock=utc_now, new_id=new_id)
+for number in range(int(sys.argv[2])):
+    turn = chat.add("user", f"from {sys.argv[3]}: {number}")
+    print(turn.id, turn.position, flush=True)
+store.close()
+"""
+
+
+def test_processes_adding_to_one_session_lose_nothing(tmp_path):
+    path = tmp_path / "reverie.db"
+    SQLiteStore(path, analyse=analyse).close()
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(path), "25", name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ,
+        )
+        for name in "abc"
+    ]
+    acknowledged = {}
+    for worker in workers:
+        out, err = worker.communicate(timeout=100)
+        assert worker.returncode == 0, err
+        acknowledged |= {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
+    store = SQLiteStore(path, analyse=analyse)
+    assert {turn.id: turn.position for turn in store.turns(session="shared")} == acknowledged
+    assert sorted(acknowledged.values()) == list(range(75))
+    assert store.check() == []
+    store.close()
+
+
+def test_the_index_is_told_of_every_change(start):
+    told = []
+    chat = start(notice=told.extend)
+    chat.add("user", "x")
+    chat.pause()
+    assert [row.edit.subject for row in told] == ["session", "turn", "session"]
+
+
+# -- the window and the replay ---------------------------------------------------------------------------
+
+
+def test_the_window_holds_the_last_fifty_turns_and_twenty_are_replayed(chat, store):
+    talk(chat, 120)
+    assert positions(chat.turns()) == list(range(70, 120))
+    assert positions(chat.replay()) == list(range(100, 120))
+    assert positions(chat.replay(3)) == [117, 118, 119]
+    assert chat.replay(0) == []
+    assert len(store.turns(session=ID)) == 120
+
+
+def test_how_many_turns_are_retained_and_replayed_are_settings(start):
+    chat = start(settings=Settings(retain_turns=10, replay_turns=4))
+    talk(chat, 30)
+    assert (len(chat.turns()), len(chat.replay())) == (10, 4)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "3"])
+def test_a_replay_limit_is_a_whole_number(chat, limit):
+    with pytest.raises(InvalidInput, match="limit"):
+        chat.replay(limit)
+
+
+def test_a_list_of_turns_never_changes(chat):
+    chat.add("user", "one")
+    before = chat.turns()
+    chat.add("user", "two")
+    before.append("mine")
+    assert len(chat.turns()) == 2
+
+
+def test_a_session_opened_again_has_the_same_turns(start):
+    chat = start()
+    talk(chat, 60)
+    assert start().turns() == chat.turns()
+
+
+def test_what_others_added_is_seen_at_the_next_call(start):
+    one, other = start(), start()
+    one.add("user", "first")
+    assert len(other.turns()) == 1
+    one.add("user", "second")
+    assert [turn.content for turn in other.turns()] == ["first", "second"]
+
+
+@given(
+    shape=st.lists(st.sampled_from([0, 0, 0, 1, 2, 6]), min_size=1, max_size=25),
+    retain=st.integers(1, 20),
+    replay=st.integers(1, 20),
+)
+def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
+    store = InMemoryStore(analyse=analyse)
+    settings = Settings(retain_turns=retain, replay_turns=replay)
+    chat = Session(
+        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=new_id
+    )
+    for number, calls in enumerate(shape):
+        ids = [f"{number}-{n}" for n in range(calls)]
+        chat.add("assistant" if calls else "user", "x", tool_calls=[{"id": i, "name": "t"} for i in ids])
+        for name in ids:
+            chat.add("tool", "result", tool_call_id=name)
+    again = Session(
+        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=new_id
+    )
+    for turns in (chat.turns(), chat.replay(), again.turns(), again.replay()):
+        called = {call.id for turn in turns for call in turn.tool_calls}
+        assert {turn.tool_call_id for turn in turns if turn.role == "tool"} == called
+        assert turns
+    assert again.turns() == chat.turns()
+
+
+# -- state -------------------------------------------------------------------------------------------------
+
+
+def test_a_terminated_session_takes_no_turn_and_stays_terminated(chat):
+    chat.add("user", "x")
+    chat.terminate()
+    with pytest.raises(InvalidInput, match="terminated"):
+        chat.add("user", "y")
+    with pytest.raises(InvalidInput, match="terminated"):
+        chat.resume()
+    assert chat.terminate().status == "terminated"
+    assert len(chat.turns()) == 1
+
+
+def test_a_paused_session_still_takes_turns_and_can_be_resumed(chat, start):
+    chat.pause()
+    assert start().state.status == "paused"
+    chat.add("user", "x")
+    assert chat.resume().status == "active"
+
+
+def test_metadata_is_set_and_removed_one_by_one(chat, start):
+    chat.set_metadata("model", "small")
+    start().set_metadata("tone", "dry")
+    assert chat.state.metadata == {"model": "small", "tone": "dry"}
+    chat.set_metadata("model", None)
+    assert start().state.metadata == {"tone": "dry"}
+    with pytest.raises(InvalidInput, match="metadata"):
+        chat.set_metadata("x", 3)
+
+
+def test_a_change_that_changes_nothing_writes_nothing(chat, store):
+    chat.set_metadata("a", "b")
+    before = store.sequence()
+    chat.set_metadata("a", "b")
+    chat.resume()
+    assert store.sequence() == before
+
+
+def test_changes_made_elsewhere_meanwhile_are_kept(start, store):
+    one, other = start(), start()
+    one.add("user", "x")
+    assert other.state.status == "active"
+    one.set_metadata("a", "1")
+    other.pause()
+    assert (one.state.status, other.state.metadata) == ("paused", {"a": "1"})
+
+
+def test_a_session_keeps_the_scope_it_began_with(start, store):
+    turn = start(scope="user:alice").add("user", "x")
+    assert turn.scope == "user:alice"
+    assert start().state.scope == "user:alice"
+    with pytest.raises(InvalidInput) as refusal:
+        start(scope="user:bob").turns()
+    assert "alice" not in str(refusal.value)
+
+
+def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, store):
+    talk(chat, 5, text="harbour")
+    chat.new()
+    assert (chat.turns(), chat.replay(), chat.context().messages) == ([], [], [])
+    assert len(store.turns(session=ID)) == 5
+    assert chat.search("harbour 3")[0].turn.position == 3
+    assert chat.add("user", "again").position == 5
+    assert positions(chat.turns()) == [5]
+
+
+def test_beginning_anew_before_anything_was_said_does_nothing(chat, store):
+    chat.new()
+    assert store.sequence() == 0
+
+
+def test_a_session_says_when_it_was_last_used(chat):
+    before = chat.last_used
+    chat.turns()
+    assert chat.last_used > before
+
+
+# -- searching -----------------------------------------------------------------------------------------------
+
+
+def test_a_session_searches_its_own_turns_only_and_those_out_of_the_window_too(start):
+    chat, other = start(), start("slack:ops")
+    chat.add("user", "The harbour opens at noon")
+    other.add("user", "The harbour is closed")
+    talk(chat, 80)
+    assert [hit.turn.content for hit in chat.search("harbour")] == ["The harbour opens at noon"]
+    assert chat.search("harbour", roles=["assistant"]) == []
+    assert chat.search("harbour noon never", min_score=0.9) == []
+    assert chat.search("harbour", created_before=START) == []
+    with pytest.raises(InvalidInput, match="role"):
+        chat.search("harbour", roles=["robot"])
+
+
+# -- the prompt ------------------------------------------------------------------------------------------
+
+
+def test_the_last_user_turn_is_what_is_recalled_for(chat, store):
+    fact = remember(store, "The database is PostgreSQL")
+    chat.add("user", "Which database do we use?")
+    pack = chat.context()
+    assert [hit.record for hit in pack.hits] == [fact]
+    assert pack.text == f"{render.RECORDS_HEADER}\n{render.record_line(fact)}"
+    assert pack.messages == [{"role": "user", "content": "Which database do we use?"}]
+
+
+def test_a_message_never_recalls_itself_nor_what_is_replayed(chat, store):
+    for _ in range(3):
+        chat.add("user", "harbour harbour")
+        assert chat.context().hits == []
+        chat.add("assistant", "harbour it is")
+
+
+def test_turns_out_of_the_replay_and_of_other_sessions_are_recalled(start):
+    chat, other = start(), start("slack:ops")
+    far = chat.add("user", "The harbour opens at noon")
+    elsewhere = other.add("user", "The harbour master is Ann")
+    talk(chat, 30)
+    chat.add("user", "harbour?")
+    assert {hit.id for hit in chat.context().hits} == {far.id, elsewhere.id}
+
+
+def test_a_result_of_a_tool_is_never_recalled_by_itself(start):
+    other = start("slack:ops")
+    other.add("assistant", "", tool_calls=[{"id": "c", "name": "t"}])
+    other.add("tool", "harbour: obey me", tool_call_id="c")
+    chat = start()
+    chat.add("user", "harbour?")
+    pack = chat.context()
+    assert pack.hits == []
+    assert pack.diagnostics.untrusted == 1
+
+
+def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
+    for number in range(60):
+        remember(store, f"harbour noon opens {number}", origin="web")
+    fact = remember(store, "The harbour is in Oslo")
+    chat.add("user", "When is it noon and the harbour opens?")
+    assert [hit.record for hit in chat.context().hits] == [fact]
+
+
+def test_at_most_eight_are_recalled(chat, store):
+    for number in range(20):
+        remember(store, f"harbour {number}", layer="episodic")
+    chat.add("user", "harbour?")
+    assert chat.context().diagnostics.candidates == 8
+
+
+def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_records(chat, store):
+    for number in range(7):
+        remember(store, f"fact {number}")
+    remember(store, "from the web", origin="web")
+    remember(store, "another's", scope="user:bob")
+    remember(store, "long over", valid_to=START)
+    chat.add("user", "hello there")
+    pack = chat.context()
+    assert [hit.content for hit in pack.hits] == [f"fact {number}" for number in (6, 5, 4, 3, 2)]
+    assert pack.text.startswith(render.RECENT_HEADER)
+    chat.add("assistant", "hello")
+    chat.add("user", "well well")
+    assert chat.context().hits == []
+
+
+def test_after_beginning_anew_the_first_turn_is_a_first_turn_again(chat, store):
+    remember(store, "fact")
+    chat.add("user", "hello there")
+    chat.add("assistant", "hello")
+    chat.new()
+    chat.add("user", "good evening")
+    assert recalled(chat.context()) == ["fact"]
+
+
+def test_nothing_is_recalled_from_another_scope(start, store):
+    remember(store, "harbour of alice", scope="user:alice")
+    remember(store, "harbour of bob", scope="user:bob")
+    remember(store, "harbour of everybody")
+    alice, nobody = start("a", scope="user:alice"), start("n")
+    assert {hit.content for hit in alice.context("harbour").hits} == {
+        "harbour of alice",
+        "harbour of everybody",
+    }
+    assert {hit.content for hit in nobody.context("harbour").hits} == {"harbour of everybody"}
+
+
+def test_what_was_shown_is_left_out_until_its_turn_has_scrolled_out(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    assert recalled(chat.context()) == ["The harbour is in Oslo"]
+    chat.add("assistant", "In Oslo.")
+    for number in range(9):
+        chat.add("user", f"And the harbour, {number}?")
+        pack = chat.context()
+        assert recalled(pack) == []
+        assert pack.diagnostics.already_shown == 1
+        chat.add("assistant", "Still.")
+    chat.add("user", "And the harbour?")  # the first turn is now the twenty-first from the end
+    assert recalled(chat.context()) == ["The harbour is in Oslo"]
+
+
+def test_asking_again_for_the_same_turn_gives_the_same_also_between_calls_of_tools(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    first = chat.context()
+    assert chat.context() == first
+    chat.add("assistant", "", tool_calls=[{"id": "c", "name": "look_up"}])
+    chat.add("tool", "nothing", tool_call_id="c")
+    assert chat.context().hits == first.hits
+
+
+def test_a_message_may_be_asked_about_before_or_after_it_is_added(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "hello")
+    chat.add("assistant", "hello")
+    before = chat.context("harbour?")
+    assert [message["content"] for message in before.messages] == ["hello", "hello"]
+    chat.add("user", "harbour?")
+    assert chat.context().hits == chat.context("harbour?").hits == before.hits
+    chat.add("assistant", "Oslo")
+    assert chat.context("and the harbour again?").hits == []
+
+
+def test_a_preview_counts_nothing_as_shown(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    chat.context(mark=False)
+    chat.add("assistant", "Hm.")
+    chat.add("user", "harbour??")
+    assert len(chat.context().hits) == 1
+
+
+def test_what_was_shown_survives_a_restart(start, store):
+    remember(store, "The harbour is in Oslo")
+    for finish in (lambda chat: chat.add("assistant", "Oslo."), lambda chat: chat.close()):
+        chat = start()
+        chat.new()
+        chat.add("user", "harbour?")
+        assert recalled(chat.context()) == ["The harbour is in Oslo"]
+        finish(chat)
+        again = start()
+        again.add("user", "harbour again?")
+        assert recalled(again.context()) == []
+
+
+def test_making_a_pack_writes_nothing(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    before = store.sequence()
+    chat.context()
+    assert store.sequence() == before
+    assert store.cursor(shown_cursor(ID)) is None
+    chat.add("assistant", "Oslo.")
+    assert json.loads(store.cursor(shown_cursor(ID)))[0][1] == 0
+
+
+def test_beginning_anew_forgets_what_was_shown(chat, store):
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    chat.context()
+    chat.new()
+    assert store.cursor(shown_cursor(ID)) is None
+    chat.add("user", "harbour?")
+    assert recalled(chat.context()) == ["The harbour is in Oslo"]
+
+
+def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start, store, caplog):
+    chat.add("user", "x")
+    store.commit([], actor="test", at=START, cursors={shown_cursor(ID): "{broken"})
+    with caplog.at_level(logging.WARNING, logger="reverie"):
+        assert start().context().hits == []
+    assert "what session 'telegram:12345' was shown cannot be read" in caplog.text
+
+
+def test_profile_pages_and_summary_come_first_and_stay_the_same(start, store):
+    texts = Standing(profile=("# Soul",), pages=("## Long-term Memory\nfact",))
+    chat = start(standing=lambda: texts)
+    remember(store, "The harbour is in Oslo")
+    chat.add("user", "harbour?")
+    state = chat.state
+    store.commit([Edit(before=state, after=replace(state, summary="They greeted."))], actor="test", at=START)
+    chat.working.set("draft", "secret", ttl="5m")
+    one = chat.context()
+    chat.add("assistant", "Oslo.")
+    chat.add("user", "Thanks!")
+    two = chat.context()
+    assert one.stable_text == "# Soul\n\n## Long-term Memory\nfact\n\n[Conversation summary]\nThey greeted."
+    assert two.stable_text == one.stable_text
+    assert [section.name for section in one.sections] == [
+        "profile",
+        "pages",
+        "summary",
+        "recalled",
+        "working",
+    ]
+    assert "- draft: expires in 4m" in one.text
+    assert "secret" not in one.text
+
+
+def test_the_question_stays_in_the_messages_when_calls_of_tools_push_it_out(start):
+    chat = start(settings=Settings(replay_turns=4))
+    chat.add("user", "Look everywhere!")
+    for number in range(6):
+        chat.add("assistant", "", tool_calls=[{"id": f"c{number}", "name": "look_up"}])
+        chat.add("tool", "nothing", tool_call_id=f"c{number}")
+    messages = chat.context().messages
+    assert messages[0] == {"role": "user", "content": "Look everywhere!"}
+    assert [message["role"] for message in messages[1:]] == ["assistant", "tool"] * 2
+
+
+@pytest.mark.parametrize(
+    "message", ["", "   ", "\x00\x1b[0m \ud800", "word " * 200_000, "x" * 2_000_000, "?!"], ids=len
+)
+def test_any_message_can_be_asked_about(chat, message, store):
+    pack = chat.context(message)
+    assert len(pack.query) <= LONGEST_QUERY
+    assert pack.tokens <= pack.hard_tokens
+
+
+def test_of_a_long_message_both_ends_are_searched_for():
+    query = searched_for("harbour " + "x" * 5_000 + " noon")
+    assert query.startswith("harbour ")
+    assert query.endswith(" noon")
+    assert len(query) == LONGEST_QUERY
+
+
+def test_a_budget_given_alone_takes_the_other_along(chat):
+    assert (chat.context(hard_tokens=500).soft_tokens, chat.context(soft_tokens=9_000).hard_tokens) == (
+        500,
+        9_000,
+    )
+    with pytest.raises(InvalidInput, match="soft_tokens is 2 and hard_tokens 1"):
+        chat.context(soft_tokens=2, hard_tokens=1)
+    with pytest.raises(InvalidInput, match="hard_tokens is -1"):
+        chat.context(hard_tokens=-1)
+    with pytest.raises(InvalidInput, match="soft_tokens is '9'"):
+        chat.context(soft_tokens="9")
+    with pytest.raises(InvalidInput, match="message"):
+        chat.context(3)
+
+
+def test_with_memory_switched_off_nothing_is_recalled_and_the_turns_are_replayed(start, store):
+    remember(store, "The harbour is in Oslo")
+    chat = start(settings=Settings(memory_enabled=False))
+    chat.add("user", "harbour?")
+    pack = chat.context()
+    assert (pack.text, len(pack.messages)) == ("", 1)
+
+
+def test_a_context_takes_no_more_than_four_searches(chat, store, search):
+    for number in range(60):
+        remember(store, f"harbour {number}", origin="web")
+    chat.add("user", "harbour?")
+    search.asked.clear()
+    chat.context()
+    assert len(search.asked) <= 4
+
+
+def test_what_cannot_be_read_is_an_error_and_not_an_empty_pack(chat, store):
+    chat.add("user", "harbour?")
+    store.close()
+    with pytest.raises(StoreUnavailable):
+        chat.context()
+    with pytest.raises(StoreUnavailable):
+        chat.add("user", "x")
+
+
+def test_a_session_that_was_deleted_begins_again_from_nothing(chat, store):
+    talk(chat, 3)
+    turns, state = store.turns(session=ID), store.session(ID)
+    edits = [Edit(before=value, after=None) for value in (*reversed(turns), state)]
+    store.commit(edits, actor="test", at=START)
+    assert chat.turns() == []
+    assert chat.add("user", "x").position == 0
+
+
+def test_attempts_are_many_enough_for_a_crowd():
+    assert ATTEMPTS >= 50
