@@ -415,6 +415,18 @@ def test_recall_in_one_process_while_another_ingests(folder: Path, tmp_path: Pat
     assert process("check", "--folder", folder).returncode == 0
 
 
+def test_two_who_ingest_the_same_file_at_once_add_it_once(folder: Path, tmp_path: Path) -> None:
+    turns = 3_000
+    file = talk(tmp_path / "talk.jsonl", turns)
+    both = [started("ingest", file, "--to", folder, "--json", "--quiet") for _ in range(2)]
+    documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
+    assert sorted(document["new"] for document in documents) == [0, turns]
+    with Memory.open(folder) as memory:
+        assert [turn.content for turn in memory.turns("long")] == [
+            f"turn {n} about gauge g{n}" for n in range(turns)
+        ]
+
+
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_ingest_is_finished_by_another(folder: Path, tmp_path: Path, with_signal: int) -> None:
     turns = 20_000

@@ -142,10 +142,15 @@ _MONTH_NAME = (
     r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
     r"|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)"
 )
+_YEAR = r"(?:19|20)\d\d\b"
 _DATE = re.compile(
-    rf"(?<![\w-])(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[ \t](?:of[ \t])?(?P<m1>{_MONTH_NAME})\b\.?(?:,?[ \t](?P<y1>(?:19|20)\d\d)\b)?"
-    rf"|(?P<m2>{_MONTH_NAME})\b\.?[ \t](?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?![ \t]?[ap]\.?m)(?:,?[ \t](?P<y2>(?:19|20)\d\d)\b)?"
-    rf"|(?P<m3>{_MONTH_NAME})\b\.?,?[ \t](?P<y3>(?:19|20)\d\d)\b)"
+    rf"""(?<![\w-])(?:
+      (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[ \t](?:of[ \t])?(?P<m1>{_MONTH_NAME})\b\.?(?:,?[ \t](?P<y1>{_YEAR}))?
+    | (?P<m2>{_MONTH_NAME})\b\.?[ \t](?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?![ \t]?[ap]\.?m)
+      (?:,?[ \t](?P<y2>{_YEAR}))?
+    | (?P<m3>{_MONTH_NAME})\b\.?,?[ \t](?P<y3>{_YEAR})
+    )""",
+    re.VERBOSE,
 )
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")

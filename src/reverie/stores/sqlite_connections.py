@@ -44,10 +44,38 @@ class _Here:
     """The connections of this process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.idle: list[sqlite3.Connection] = []
         self.writing = threading.Lock()
         self.writer: sqlite3.Connection | None = None
+        self.reading = threading.Condition(threading.Lock())
+        self.idle: list[sqlite3.Connection] = []
+        self.busy: dict[sqlite3.Connection, int] = {}  # and the thread that uses it
+        self.waiting = False  # for them to be idle, so that the process can be forked
+
+    def rest(self, patience: float) -> None:
+        """Wait for other threads to finish, and close everything that can be closed."""
+        # A reader of the forking thread itself is a `find` that somebody has not finished: no use waiting.
+        me = threading.get_ident()
+        self.writing.acquire(timeout=patience)
+        with self.reading:
+            self.waiting = True
+            self.reading.wait_for(lambda: all(user == me for user in self.busy.values()), timeout=patience)
+            self.close()
+
+    def resume(self) -> None:
+        """Go on after `rest`."""
+        with self.reading:
+            self.waiting = False
+            self.reading.notify_all()
+        self.writing.release()
+
+    def close(self) -> None:
+        """Close what is idle. Hold both locks."""
+        for connection in self.idle:
+            connection.close()
+        self.idle.clear()
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
 
 
 class Connections:
@@ -69,30 +97,32 @@ class Connections:
         """All rows of one query."""
         # Not built on `reading`: a context manager and a transaction would double what a short query costs.
         here = self._here
-        reader = self._borrow(here)
         try:
-            return reader.execute(sql, values).fetchall()
+            reader = self._borrow(here)
+            try:
+                return reader.execute(sql, values).fetchall()
+            finally:
+                self._give_back(reader, here)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-        finally:
-            self._give_back(reader, here)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees one state of the file until the block ends, whatever is written."""
         here = self._here
-        reader = self._borrow(here)
         try:
-            reader.execute("BEGIN")
+            reader = self._borrow(here)
             try:
-                yield reader
+                reader.execute("BEGIN")
+                try:
+                    yield reader
+                finally:
+                    if here is self._here:
+                        reader.execute("ROLLBACK")
             finally:
-                if here is self._here:
-                    reader.execute("ROLLBACK")
+                self._give_back(reader, here)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-        finally:
-            self._give_back(reader, here)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -123,37 +153,35 @@ class Connections:
         """Close all that are idle; one in use is closed by whoever uses it."""
         self._closed = True
         _OPEN.discard(self)
-        here = self._here
-        with here.lock:
-            idle, here.idle = here.idle, []
-        for reader in idle:
-            reader.close()
-        with here.writing:
-            writer, here.writer = here.writer, None
-            if writer is not None:
-                writer.close()
+        with self._here.writing, self._here.reading:
+            self._here.close()
 
     def _borrow(self, here: _Here) -> sqlite3.Connection:
         self._refuse_closed()
-        try:
-            return here.idle.pop()
-        except IndexError:
-            try:
-                return self._connect(_READING)
-            except sqlite3.Error as error:
-                raise translated(error, self._path) from error
+        with here.reading:
+            while here.waiting:
+                here.reading.wait()
+            reader = here.idle.pop() if here.idle else self._connect(_READING)
+            here.busy[reader] = threading.get_ident()
+            return reader
 
     def _give_back(self, reader: sqlite3.Connection, here: _Here) -> None:
         if here is not self._here:
-            _keep_for_ever(reader)  # forked while it was in use
-            return
-        with here.lock:
-            if not self._closed and len(here.idle) < _IDLE_READERS:
+            return  # of the parent of this process, see below
+        with here.reading:
+            del here.busy[reader]
+            if not self._closed and not here.waiting and len(here.idle) < _IDLE_READERS:
                 here.idle.append(reader)
                 return
-        reader.close()
+            reader.close()
+            here.reading.notify_all()
 
     def _connect(self, pragmas: Sequence[str]) -> sqlite3.Connection:
+        if self._path in _SPOILT:
+            raise StoreUnavailable(
+                f"{str(self._path)!r} was being read when this process was forked: "
+                "finish or close what find() gave before forking"
+            )
         connection = sqlite3.connect(
             location(self._path, "mode=rw"),
             uri=True,
@@ -174,32 +202,66 @@ class Connections:
         if self._closed:
             raise StoreUnavailable(f"{str(self._path)!r} has been closed: open it again")
 
-    def _begin_anew(self) -> None:
-        """In the child of a fork: leave the parent's connections alone, and open new ones when needed.
+    # -- forks -------------------------------------------------------------------------------------------
+    #
+    # "Open anew in the child" is not enough. SQLite keeps a list of open files per process, with the locks
+    # it believes to hold on each; the child inherits the list and not the locks. A connection that it opens
+    # to the same file finds the entry, takes no lock of its own, and then somebody else, seeing no lock,
+    # deletes the log under it: acknowledged commits are gone. So there must be no connection at all at
+    # the moment of the fork: all are closed before it, and opened again when somebody asks. What cannot
+    # be closed, because its thread is in the middle of `find`, spoils the file for the child, which is told;
+    # such a connection is never let go of there either, for closing it would write to the shared log index.
 
-        SQLite's connections must not be used, nor even closed, on the other side of a fork: undoing what
-        the parent was writing at that moment would spoil the log's index, which both share. So they are
-        never let go of: one reference more than there are names keeps the interpreter from closing them.
-        """
-        for connection in (*self._here.idle, self._here.writer):
-            if connection is not None:
-                _keep_for_ever(connection)
+    def _before_fork(self) -> None:
+        self._here.rest(self._patience)
+
+    def _after_fork_in_parent(self) -> None:
+        self._here.resume()
+
+    def _after_fork_in_child(self) -> None:
+        if self._here.busy or self._here.writer is not None:
+            _SPOILT.add(self._path)
+        for reader in self._here.busy:
+            _keep_for_ever(reader)
         self._here = _Here()
 
 
+_OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
+_SPOILT: set[Path] = set()
+_forking = threading.Lock()
+_resting: list[Connections] = []
+
+
 def _keep_for_ever(connection: sqlite3.Connection) -> None:
-    import ctypes  # here, because hardly anybody forks
+    import ctypes  # here, because hardly anybody forks while reading
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-_OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
+def _before_fork() -> None:
+    _forking.acquire()
+    _resting[:] = list(_OPEN)
+    for connections in _resting:
+        connections._before_fork()
 
 
-def _after_fork() -> None:
-    for connections in list(_OPEN):
-        connections._begin_anew()
+def _after_fork_in_parent() -> None:
+    for connections in _resting:
+        connections._after_fork_in_parent()
+    _resting.clear()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    for connections in _resting:
+        connections._after_fork_in_child()
+    _resting.clear()
+    _forking.release()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -63,12 +65,16 @@ def ingest(asked: Invocation, /, file: Path, form: Format, session: str | None, 
 
     JSON lines have one message a line, {"role", "content"} and if they like "at", "session", "speaker",
     "tool_calls"; LoCoMo files are read too. FILE is read through once before anything is stored. A turn that
-    its session has already is not added again, so running this twice, or after an interruption, is safe.
+    its session has already is not added again, so running this twice, even at once, or after an interruption, is safe.
 
     With --json: {"file": text, "folder": text, "sessions": number, "turns": number, "new": number}.
     """
     turns = _look_through(file, form, session)
-    with asked.memory(create=True) as memory, _progress(turns, quiet=asked.quiet) as progress:
+    with (
+        asked.memory(create=True) as memory,
+        _one_at_a_time(memory.path, quiet=asked.quiet),
+        _progress(turns, quiet=asked.quiet) as progress,
+    ):
         intake = take_in(memory, read_conversations(file, format=form), name=session, progress=progress)
         folder = str(memory.path)
     if as_json:
@@ -153,6 +159,27 @@ def _look_through(file: Path, form: Format, session: str | None) -> int:
     if session is not None and len(names) > 1:
         raise InvalidInput(f"--session is {session!r}, but {file} holds {len(names)} sessions: leave it out")
     return turns
+
+
+@contextmanager
+def _one_at_a_time(folder: Path | None, *, quiet: bool) -> Iterator[None]:
+    """Wait for whoever else ingests into the folder: two who look for what is new at once both find it so.
+
+    The lock is the system's, on the folder itself: it leaves no file, and goes with the process that holds it.
+    """
+    if folder is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            output.say("Waiting for another ingest into the same folder.", quiet=quiet)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

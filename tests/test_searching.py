@@ -1,0 +1,262 @@
+"""What a search finds, in which order, and why."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import MovableClock
+
+from reverie import InvalidInput, Memory
+
+
+def contents(hits: list[object]) -> list[str]:
+    return [hit.content for hit in hits]  # type: ignore[attr-defined]
+
+
+def test_words_standing_together_come_first(memory: Memory) -> None:
+    memory.save("He plays rock. He enjoys music at home")
+    memory.save("Rocky loves rock music")
+    assert contents(memory.search("rock music"))[0] == "Rocky loves rock music"
+
+
+def test_tags_and_category_are_searched_too_and_an_archived_one_is_not(memory: Memory) -> None:
+    memory.save("User is in Chicago", category="user-preferences/timezone", tags=["central-time"])
+    assert contents(memory.search("timezone")) == ["User is in Chicago"]
+    assert contents(memory.search("central time")) == ["User is in Chicago"]
+
+
+def test_a_kinds_name_is_not_a_word_of_its_records(memory: Memory) -> None:
+    memory.save("The API uses OAuth2", kind="finding", category="finding")
+    memory.save("A finding about tea", kind="fact")
+    assert contents(memory.search("finding")) == ["A finding about tea"]
+
+
+def test_paths_identifiers_and_their_parts_are_found(memory: Memory) -> None:
+    memory.save("The bug is in src/payments/retry_policy.py near parseConfig")
+    for query in ("retry_policy", "retry policy", "src/payments/retry_policy.py", "parseConfig", "parse config"):
+        assert len(memory.search(query)) == 1, query
+
+
+def test_other_scripts_are_found_too(memory: Memory) -> None:
+    memory.save("用户喜欢绿茶")
+    memory.save("Пользователь живёт в Москве")
+    memory.save("Das Café liegt an der Straße")
+    assert contents(memory.search("绿茶")) == ["用户喜欢绿茶"]
+    assert contents(memory.search("москве")) == ["Пользователь живёт в Москве"]
+    assert contents(memory.search("cafe")) == ["Das Café liegt an der Straße"]
+
+
+def test_no_question_lists_the_newest_and_an_empty_one_finds_nothing(
+    memory: Memory, clock: MovableClock
+) -> None:
+    for n in range(4):
+        memory.save(f"Fact number {n}")
+        clock.move(minutes=1)
+    oldest = memory.records()[-1]
+    memory.update(oldest.id, importance=0.9)
+    assert contents(memory.search(limit=2)) == ["Fact number 0", "Fact number 3"]
+    assert memory.search("") == memory.search("?!") == memory.search("a b") == []
+
+
+def test_nothing_relevant_is_an_answer(memory: Memory) -> None:
+    for text in ("Deploys happen on Tuesdays", "The staging port is 5433", "Ann prefers tea"):
+        memory.save(text)
+    assert memory.search("who won the chess tournament in Reykjavik") == []
+
+
+def test_freshness_never_lifts_what_is_irrelevant(memory: Memory, clock: MovableClock) -> None:
+    memory.save("The invoice printer needs blue toner", importance=0.1, confidence=0.3)
+    clock.move(days=900)
+    memory.save("The kitchen has a new toaster", importance=1.0, confidence=1.0)
+    assert contents(memory.search("invoice printer toner")) == ["The invoice printer needs blue toner"]
+
+
+def test_among_equals_the_important_the_sure_and_the_fresh_come_first(
+    memory: Memory, clock: MovableClock
+) -> None:
+    memory.save("Server alpha runs Linux", importance=0.2)
+    memory.save("Server beta runs Linux", importance=0.9)
+    hits = memory.search("server linux")
+    assert contents(hits) == ["Server beta runs Linux", "Server alpha runs Linux"]
+    assert hits[0].why.parts["importance"] == 0.9
+    memory.save("Window one faces north")
+    clock.move(days=200)
+    memory.save("Window two faces north")
+    assert contents(memory.search("window faces north")) == ["Window two faces north", "Window one faces north"]
+
+
+def test_every_hit_says_why(memory: Memory) -> None:
+    memory.save("Rocky loves rock music")
+    (hit,) = memory.search("rock music")
+    assert set(hit.why.matched) == {"rock", "music"}
+    assert {"relevance", "recency", "importance", "confidence"} <= set(hit.why.parts)
+    assert all(0 <= part <= 1 for part in hit.why.parts.values())
+    assert "matched" in str(hit.why)
+    assert "rock" in str(hit.why)
+    assert 0 < hit.score <= 1
+    assert hit.to_dict()["why"]["matched"] == list(hit.why.matched)
+
+
+def test_filters_are_part_of_the_question_and_never_starve_it(memory: Memory) -> None:
+    memory.save_many({"content": f"tea tea tea number {n}", "category": "drinks"} for n in range(300))
+    memory.save("Once, in a long note on many other subjects, somebody mentioned tea", category="notes")
+    assert len(memory.search("tea", category="notes")) == 1
+    assert len(memory.search("tea", category="drinks", limit=50)) == 50
+    assert memory.search("tea", category="drink") == []
+
+
+def test_filters_by_everything(memory: Memory, clock: MovableClock) -> None:
+    start = clock.now
+    memory.save("Tea one", kind="decision", tags=["x", "y"], origin="web", scope="user:ann")
+    clock.move(days=10)
+    memory.save("Tea two", kind="lesson", tags=["x"], valid_from=start, valid_to=start + timedelta(days=1))
+    assert contents(memory.search("tea", kinds=["lesson"])) == ["Tea two"]
+    assert contents(memory.search("tea", layers=["semantic"])) == ["Tea one"]
+    assert contents(memory.search("tea", tags=["x", "y"])) == ["Tea one"]
+    assert contents(memory.search("tea", origins=["web"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=["user:ann"])) == ["Tea one"]
+    assert contents(memory.search("tea", created_after=start + timedelta(days=5))) == ["Tea two"]
+    assert contents(memory.search("tea", created_before=start + timedelta(days=5))) == ["Tea one"]
+    assert contents(memory.search("tea", valid_at=clock.now)) == ["Tea one"]
+    assert len(memory.search("tea", valid_at=start)) == 2
+    best = memory.search("tea")[0].score
+    assert memory.search("tea", min_score=min(1.0, best + 0.01)) == []
+
+
+def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock: MovableClock) -> None:
+    def scores(folder: Path, *, crowd: bool) -> list[tuple[str, float]]:
+        with Memory.open(folder, clock=clock) as memory:
+            memory.save("Ann drinks green tea", scope="ann")
+            memory.save("Ann drinks black coffee in the morning", scope="ann")
+            if crowd:
+                memory.save_many({"content": f"green tea note {n}", "scope": "bob"} for n in range(400))
+            return [(hit.content, hit.score) for hit in memory.search("green tea drinks", scope="ann")]
+
+    assert scores(tmp_path / "alone", crowd=False) == scores(tmp_path / "crowded", crowd=True)
+
+
+def test_results_are_the_same_before_and_after_a_commit_of_the_index(tmp_path: Path, clock: MovableClock) -> None:
+    def found(memory: Memory) -> list[tuple[str, float]]:
+        return [(hit.id, hit.score) for hit in memory.search("tea in the garden on day 7", limit=20)]
+
+    with Memory.open(tmp_path, clock=clock) as memory:
+        memory.save_many({"content": f"Note {n}: tea{' garden' * (n % 5 == 0)} on day {n % 31}"} for n in range(300))
+        for record in memory.records(limit=20):
+            memory.update(record.id, content=record.content + " in spring")
+        for record in memory.records(limit=10, offset=50):
+            memory.archive(record.id)
+        waiting = found(memory)
+        assert memory.stats().index.waiting > 0
+    with Memory.open(tmp_path, clock=clock) as memory:
+        committed = found(memory)
+        assert memory.stats().index.waiting == 0
+    shutil.rmtree(tmp_path / "index")
+    with Memory.open(tmp_path, clock=clock) as memory:
+        assert waiting == committed == found(memory)
+    assert len(waiting) == 20
+
+
+def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None:
+    memory.save("Run `make deploy --fast` twice")
+    clock.move(minutes=1)
+    memory.save("Error E4012: 100% of disk_1 used")
+    memory.session("cli:1").add("user", "I saw error E4077 again")
+    assert contents(memory.search("100% of disk_1", mode="literal")) == ["Error E4012: 100% of disk_1 used"]
+    assert memory.search("100_ of", mode="literal") == []
+    assert contents(memory.search(r"E\d{4}", mode="regex")) == ["Error E4012: 100% of disk_1 used"]
+    assert contents(memory.search_turns(r"E\d{4}", mode="regex")) == ["I saw error E4077 again"]
+    assert len(memory.recall(r"e40\d\d", mode="regex")) == 2
+    with pytest.raises(InvalidInput, match="regular expression"):
+        memory.search("(", mode="regex")
+    with pytest.raises(InvalidInput, match="mode is 'fuzzy'"):
+        memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"query": "x" * 100_000}, "query has 100,000 characters"),
+        ({"query": "a\x00b"}, "NUL"),
+        ({"query": "a\x1bb"}, "U\\+001B"),
+        ({"query": "a\udfffb"}, "surrogate"),
+        ({"query": "tea", "limit": 0}, "limit is 0"),
+        ({"query": "tea", "limit": 5000}, "limit is 5000"),
+        ({"query": "tea", "limit": True}, "limit is True"),
+        ({"query": "tea", "min_score": 2}, "min_score is 2"),
+        ({"query": "tea", "category": "a b"}, "category is 'a b'"),
+        ({"query": "tea", "kinds": ["opinion"]}, "kind is 'opinion'"),
+        ({"query": "tea", "created_after": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
+        (
+            {
+                "query": "tea",
+                "created_after": datetime(2025, 2, 1, tzinfo=UTC),
+                "created_before": datetime(2025, 1, 1, tzinfo=UTC),
+            },
+            "swap them",
+        ),
+    ],
+)
+def test_a_bad_question_is_refused_by_name(memory: Memory, arguments: dict[str, object], says: str) -> None:
+    memory.save("Tea")
+    with pytest.raises(InvalidInput, match=says):
+        memory.search(**arguments)  # type: ignore[arg-type]
+
+
+def test_turns_are_found_through_their_neighbours_their_speaker_and_their_date(
+    memory: Memory, clock: MovableClock
+) -> None:
+    chat = memory.session("chat:1")
+    for speaker, text in (
+        ("Ann", "Did you find a place for the anniversary dinner?"),
+        ("Bob", "Yes, the little one by the harbour."),
+        ("Ann", "Wonderful."),
+    ):
+        chat.add("user", text, speaker=speaker, at=datetime(2024, 5, 7, 18, tzinfo=UTC))
+    other = memory.session("chat:2")
+    for text in ("Where shall we eat?", "I baked bread today", "The harbour was foggy"):
+        other.add("user", text, speaker="Bob", at=datetime(2025, 1, 9, tzinfo=UTC))
+    dinner = memory.search_turns("anniversary dinner place", limit=2)
+    assert set(contents(dinner)) == {
+        "Did you find a place for the anniversary dinner?",
+        "Yes, the little one by the harbour.",
+    }
+    assert contents(memory.search_turns("harbour in May 2024"))[0] == "Yes, the little one by the harbour."
+    assert contents(memory.search_turns("What did Bob say about the harbour?"))[0].startswith(("Yes", "The"))
+    assert contents(memory.search_turns("harbour", session="chat:2"))[0] == "The harbour was foggy"
+    assert {hit.turn.session for hit in memory.search_turns("harbour", session="chat:2") if hit.turn} == {"chat:2"}
+    sessions = memory.search_turns("anniversary dinner", unit="session")
+    assert [hit.id for hit in sessions] == ["chat:1"]
+    assert sessions[0].kind == "session"
+
+
+def test_a_role_filter_holds_for_neighbours_too(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    chat.add("user", "Which port does staging use?")
+    chat.add("assistant", "It is 5433.")
+    assert {hit.turn.role for hit in memory.search_turns("staging port") if hit.turn} == {"user", "assistant"}
+    assert {hit.turn.role for hit in memory.search_turns("staging port", roles=["user"]) if hit.turn} == {"user"}
+
+
+def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory) -> None:
+    memory.save("Ann prefers green tea")
+    chat = memory.session("chat:1")
+    chat.add("user", "Ann prefers green tea")
+    chat.add("user", "We ran out of green tea yesterday")
+    found = memory.recall("green tea")
+    assert contents(found).count("Ann prefers green tea") == 1
+    assert {hit.kind for hit in found} == {"fact", "turn"}
+    assert [hit.kind for hit in memory.recall("green tea", kinds=["fact"])] == ["fact"]
+    assert {hit.kind for hit in memory.recall("green tea", session="chat:1")} == {"turn"}
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> None:
+    memory.save("Green tea is best at 80 degrees", kind="finding")
+    memory.save("Green tea is best at 80 degrees", kind="lesson")
+    assert len(memory.records()) == 2
+    assert len(memory.search("green tea degrees", limit=1)) == 1
+    assert len(memory.search("green tea degrees")) == 1
