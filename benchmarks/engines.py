@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 from benchmarks.texts import Text
 
 TOP = 8
+_STOPPING = "english without stop words"
 _WORD = re.compile(r"\w+")
 
 
@@ -141,17 +142,19 @@ class Tantivy:
     name = "tantivy"
     needs = "tantivy"
     largest = None
+    tokenizer: ClassVar[str] = "en_stem"
 
     def __init__(self, folder: Path) -> None:
         self._tantivy = tantivy = _module("tantivy")
         schema = (
             tantivy.SchemaBuilder()
-            .add_text_field("content", stored=True, tokenizer_name="en_stem")
+            .add_text_field("content", stored=True, tokenizer_name=self.tokenizer)
             .add_text_field("scope", tokenizer_name="raw", index_option="basic")
             .add_text_field("area", tokenizer_name="raw", index_option="basic")
             .build()
         )
         self._index = tantivy.Index(schema, path=str(folder), reuse=True)
+        self._index.register_tokenizer(_STOPPING, _stopping(tantivy))
         self._writer: Any = None
 
     def load(self, texts: Iterable[Text]) -> None:
@@ -200,6 +203,13 @@ class Tantivy:
         document.add_text("scope", text.scope)
         document.add_text("area", text.area)
         self._writer.add_document(document)
+
+
+class StoppingTantivy(Tantivy):
+    """Tantivy with an English stop list as well: most of the time of a question goes into its stop words."""
+
+    name = "tantivy_stop"
+    tokenizer = _STOPPING
 
 
 class Bm25s:
@@ -307,7 +317,7 @@ class BareSqlite:
 
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Reverie, Fts5, Tantivy, Bm25s, RankBm25, BareSqlite)
+    engine.name: engine for engine in (Reverie, Fts5, Tantivy, StoppingTantivy, Bm25s, RankBm25, BareSqlite)
 }
 REVERIE, FTS5, TANTIVY, BARE = Reverie.name, Fts5.name, Tantivy.name, BareSqlite.name
 
@@ -319,6 +329,19 @@ def installed(engine: type[Engine]) -> bool:
 
 def _module(name: str) -> Any:
     return importlib.import_module(name)
+
+
+def _stopping(tantivy: Any) -> Any:
+    """The analyser of `en_stem`, and a filter for stop words."""
+    analyser = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    for step in (
+        tantivy.Filter.remove_long(40),
+        tantivy.Filter.lowercase(),
+        tantivy.Filter.stopword("english"),
+        tantivy.Filter.stemmer("english"),
+    ):
+        analyser = analyser.filter(step)
+    return analyser.build()
 
 
 def _label(value: str) -> str:

@@ -22,6 +22,7 @@ TITLES = {
     "reverie": "Reverie",
     "fts5": "SQLite FTS5",
     "tantivy": "raw tantivy",
+    "tantivy_stop": "tantivy with a stop list",
     "bm25s": "bm25s",
     "rank_bm25": "rank_bm25",
     "bare": "bare SQLite insert",

@@ -198,7 +198,7 @@ class Searching:
     ) -> tuple[list[_Scored], bool]:
         """The relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed = question.allowed
-        keys = self._index.any_of(subject, _wanted(query), allowed, pool)
+        keys = self._index.any_of(subject, _wanted(subject, query), allowed, pool)
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self._store.passages(subject, keys, around=around)
         measure = self._measure(subject, allowed)
@@ -289,10 +289,14 @@ def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000
     return value
 
 
-def _wanted(query: Query) -> Wanted:
+def _wanted(subject: Searchable, query: Query) -> Wanted:
+    """What to ask the index for. In a conversation a speaker's name tells whose turn, not which word."""
+    terms = query.terms
+    if subject == "turn" and any(term.kind != "name" for term in terms):
+        terms = tuple(term for term in terms if term.kind != "name")
     return Wanted(
-        words=[(term.token, term.weight) for term in query.terms],
-        dates=[(day.token, _DATE_WEIGHT) for day in query.days],
+        words=[(term.token, term.weight) for term in terms],
+        dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
     )
 
 

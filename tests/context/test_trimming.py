@@ -127,6 +127,11 @@ def test_ids_that_are_used_again_belong_to_the_latest_call():
     assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "", "two"]
 
 
+def test_results_of_calls_that_share_an_id_are_taken_in_their_order():
+    turns = [call(0, "c", "c"), result(1, "c", "one"), result(2, "c", "two")]
+    assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "two"]
+
+
 def test_messages_have_the_fields_that_chat_apis_know():
     replay = chat_messages([turn(0, speaker="Ann Lee"), call(1, "a", content="Let me look"), result(2, "a")])
     assert replay.messages == [

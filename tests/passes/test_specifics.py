@@ -27,6 +27,7 @@ SENTENCES = st.lists(st.sampled_from(VOCABULARY.split()), max_size=15).map(" ".j
             "names",
             {"alice", "smith", "alice smith", "new", "york", "new york"},
         ),
+        ("I know Ann Lee, Bob and Carl", "names", {"ann", "lee", "ann lee", "bob", "carl"}),
         ("Kubernetes is used. The team likes it.", "names", {"kubernetes"}),
         ("Prefers tabs. Refactored it. Always runs tests.", "names", set()),
         ("Bob's sister knows Éva and Петя", "names", {"bob", "éva", "петя"}),

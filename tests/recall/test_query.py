@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import time
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -120,10 +121,7 @@ def test_days_are_read(text: str, days: list[Day]) -> None:
 
 
 @given(st.datetimes())
-def test_a_day_named_in_a_question_has_a_token_of_that_day(at: object) -> None:
-    from datetime import datetime
-
-    assert isinstance(at, datetime)
+def test_a_day_named_in_a_question_has_a_token_of_that_day(at: datetime) -> None:
     for day in (
         Day(year=at.year),
         Day(month=at.month),

@@ -49,14 +49,14 @@ def port(answer: Answer) -> str:
 @pytest.mark.parametrize("name", ["reverie", *NAMES])
 def test_the_help_is_as_written_down(name: str) -> None:
     args = ["--help"] if name == "reverie" else [name, "--help"]
-    result = CliRunner().invoke(cli, args, prog_name="reverie")
+    result = CliRunner().invoke(cli, args, prog_name="reverie", env={"COLUMNS": "80"})
     assert result.exit_code == 0
     golden = GOLDEN / f"{name}.txt"
     assert result.output == golden.read_text(encoding="utf-8"), f"if it should read so, write it to {golden}"
 
 
 def test_without_a_command_the_help_is_shown() -> None:
-    result = CliRunner().invoke(cli, [], prog_name="reverie")
+    result = CliRunner().invoke(cli, [], prog_name="reverie", env={"COLUMNS": "80"})
     assert (result.exit_code, result.output) == (0, (GOLDEN / "reverie.txt").read_text(encoding="utf-8"))
 
 

@@ -3,9 +3,9 @@
 Two texts are brought to the words they say (`read`) and compared (`compare`). Folding is allowed only by
 transformations that leave the meaning alone, because a wrong fold loses a memory and a missed one is only a
 duplicate. So there is no similarity score and no threshold, and word order always counts. Rejected, because
-they fold one fact into another: stems (`worked` is not `works`, `brother` is not
-`brothers`), words in any order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green
-tea`), additions that narrow (`prefers tabs` in `prefers tabs for Go`).
+they fold one fact into another: stems (`worked` is not `works`, `brother` is not `brothers`), words in any
+order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), additions that narrow
+(`prefers tabs` in `prefers tabs for Go`).
 
 Articles, politeness and contractions are English. A text that does not show itself to be English is
 compared by its letters only, without case, spacing and final punctuation.
@@ -52,18 +52,20 @@ _IS = word_set("it he she that there what who where how here")
 _DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
 _TAKES_BACK = _DENIALS | word_set(
     """
-    but however except although though yet instead rather than only actually formerly previously used was
-    were had been changed changes moved switched left quit became becomes until till later now longer
-    anymore no-longer wrong false untrue incorrect mistake mistaken correction corrected outdated obsolete
-    deprecated canceled ignore forget reject rejected dropped removed undone reverted replaced superseded
-    disagree disagrees doubt doubts allegedly supposedly rumor rumour claims claimed claim pretends
-    pretended maybe perhaps possibly probably might may could would should if unless when whenever while
-    whether either neither between both or joke joking kidding lie lies lied fake hypothetically suppose
-    imagine dislike dislikes hate hates barely hardly rarely seldom scarcely almost nearly stopped stops
-    ended ends over gone unlike despite myth quote said says told asked wrote thinks thought believes
-    believed hopes hoped wishes nope nah wait sorry scratch oops disregard strike cancel cancels resigned
-    fired died divorced sold lost closed renamed migrated replaces expires expired temporarily temporary
-    former ex once turned turns update updated currently new newer
+    but however except although though yet instead rather than only actually formerly previously used
+    was were had been changed changes moved switched left quit became becomes until till later now
+    longer anymore no-longer wrong false untrue incorrect mistake mistaken correction corrected outdated
+    obsolete deprecated canceled ignore forget reject rejected dropped removed undone reverted replaced
+    superseded disagree disagrees doubt doubts allegedly supposedly rumor rumour claims claimed claim
+    pretends pretended maybe perhaps possibly probably might may could would should if unless when
+    whenever while whether either neither between both or joke joking kidding lie lies lied fake
+    hypothetically suppose imagine dislike dislikes hate hates barely hardly rarely seldom scarcely
+    almost nearly stopped stops ended ends over gone unlike despite myth quote said says told asked
+    wrote thinks thought believes believed hopes hoped wishes nope nah wait sorry scratch oops disregard
+    strike cancel cancels resigned fired died divorced sold lost closed renamed migrated replaces
+    expires expired temporarily temporary former ex once turned turns update updated currently new newer
+    most usually sometimes often mostly mainly generally typically occasionally partly partially
+    somewhat
     """
 )
 """Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
@@ -74,7 +76,7 @@ _ENGLISH = word_set(
     not that this it its she they you i my his their our your user always never every when what who how
     the prefers likes loves hates wants needs uses lives works owns speaks drinks eats plays knows runs
     deploys enjoys dislikes prefer like love hate want need use live work own speak drink eat play know
-    run deploy avoid ensure keep called named starts ends meets
+    run deploy avoid ensure keep called named set starts ends meets
     """
 )
 """A text with none of these is not taken for English. Words that its neighbours have too are left out."""
@@ -140,6 +142,7 @@ _EVENTS = word_set(
 _TIME = re.compile(r"\d\d?:\d\d")
 _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
+_PAUSE = re.compile(r"(\w+)[,:;]\s")
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
@@ -415,13 +418,12 @@ def _is_english(words: list[str]) -> bool:
 
 def _letters(plain: str) -> tuple[str, ...]:
     """The text without case, spacing and final punctuation, as words."""
-    folded = plain.replace(_BREAK, " ").casefold().rstrip(" \t\r\f\v" + "\"'”’».…。!！")
+    folded = plain.replace(_BREAK, " ").replace("`", "").casefold().rstrip(" \t\r\f\v" + "\"'”’».…。!！")
     return tuple(_joined(folded).split())
 
 
 def _joined(folded: str) -> str:
-    """Spaces that only separate scripts written without spaces from others mean nothing: they are set the
-    same."""
+    """Spaces beside scripts that are written without them mean nothing: here they are all set in one way."""
     if not _HAS_UNSPACED.search(folded):
         return folded
     return re.sub(
@@ -432,13 +434,21 @@ def _joined(folded: str) -> str:
 
 
 def _same_breaks(new: Reading, old: Reading) -> bool:
-    """Whether the sentences end at the same places, where that makes a difference: "Don't. Stop." """
-    return bool(new.words) and (new.breaks == old.breaks or _TAKES_BACK.isdisjoint(new.words))
+    """Whether the same words are parted in the same way, as far as that makes a difference.
+
+    Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
+    less is a matter of style; as many commas in other places are not ("Woman, without her man" and so on).
+    """
+    if not new.words:
+        return False
+    if new.breaks != old.breaks and not _TAKES_BACK.isdisjoint(new.words):
+        return False
+    pauses, before = _PAUSE.findall(new.letters), _PAUSE.findall(old.letters)
+    return len(pauses) != len(before) or pauses == before
 
 
 def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
-    """Whether one verb of preference has its ending in one text only: `prefer` and `prefers` at the
-    beginning."""
+    """Whether only the verb at the beginning has its ending in one text and not in the other: `prefer(s)`."""
     a, b = new[0], old[0]
     return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
 
@@ -469,9 +479,9 @@ def _only_stressed(shorter: Reading, longer: Reading) -> bool:
 def _plain_addition(shorter: Reading, longer: Reading) -> bool:
     """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
 
-    Four ways are known to be safe: a reason; the year it began; the time of an event; the country of the one
-    town that somebody lives in. A purpose, a place, a person is not: they narrow a general statement to a
-    case.
+    Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
+    an event; the country of the one town that somebody lives in (nobody lives in two Berlins, and the longer
+    text keeps the shorter one whole). A purpose, a place, a person narrow a general statement to a case.
     """
     tail = longer.words[len(shorter.words) :]
     if not _TAKES_BACK.isdisjoint(longer.words):

@@ -297,6 +297,7 @@ class _Reader:
         self.words: list[str] = []
         self.run: list[str] = []  # the capitalised words just read
         self.initial = True  # whether a sentence begins here
+        self.at = 0  # where the last piece ended
         self.began = 0  # after how many words this sentence began
         self.denying = False  # whether a negation waits for the word that it denies
         self.number = ""  # the number just read
@@ -306,8 +307,9 @@ class _Reader:
         """Add one piece of the text."""
         kind = piece.lastgroup or ""
         text = piece.group()
-        if kind not in ("word", "symbol"):
+        if kind != "word" or not piece.string[self.at : piece.start()].isspace():
             self._end_run()
+        self.at = piece.end()
         if kind == "end":
             self._end_sentence()
             return
@@ -397,6 +399,7 @@ class _Reader:
             self._end_run()
         elif _has_no_case(host):
             self._add("scripts", host)
+            self._end_run()
         elif self._is_name(stripped, host):
             self._add("names", host)
             self.run.append(host)

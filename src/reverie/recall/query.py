@@ -230,10 +230,10 @@ def _dates(text: str) -> tuple[tuple[Day, ...], list[tuple[int, int]]]:
 
 
 def _day(year: int | None, month: int, day: int | None) -> Day | None:
-    """The day, or None where the numbers are no date."""
-    if not 1 <= month <= 12 or (day is not None and not 1 <= day <= 31):
+    """The day, or its month where there is no such day, or None where there is no such month."""
+    if not 1 <= month <= 12:
         return None
-    return Day(year=year, month=month, day=day)
+    return Day(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:

@@ -226,6 +226,9 @@ def _version_of(path: Path, *, newest: int) -> int:
         raise StoreForeign(f"{str(path)!r} is empty, not a Reverie store: remove it, or choose another path")
     with _closing(location(path, "mode=ro&immutable=1")) as file:
         try:
+            # A checkpoint cut short leaves a file shorter than its header says, with the rest in the log.
+            # With this flag SQLite does not take that for damage, which here it could not tell.
+            file.execute("PRAGMA writable_schema = ON")
             (application,) = file.execute("PRAGMA application_id").fetchone()
             (version,) = file.execute("PRAGMA user_version").fetchone()
         except sqlite3.DatabaseError as error:

@@ -33,7 +33,7 @@ from reverie.stores.base import Order, Problem
 from reverie.stores.migrations import prepare
 from reverie.stores.sqlite_changes import Changes, prepared
 from reverie.stores.sqlite_check import problems
-from reverie.stores.sqlite_connections import Connections
+from reverie.stores.sqlite_connections import Connections, not_forking
 from reverie.stores.sqlite_errors import is_undecodable
 from reverie.stores.sqlite_filters import EACH_TAG, Where, marks, records_where, turns_where
 from reverie.stores.sqlite_rows import (
@@ -104,7 +104,8 @@ class SQLiteStore:
         patience = busy_timeout.total_seconds()
         self.path = path.absolute()
         self._analyse = analyse
-        self.backup = prepare(self.path, create=create, patience=patience)
+        with not_forking:
+            self.backup = prepare(self.path, create=create, patience=patience)
         self._connections = Connections(self.path, patience=patience)
 
     # -- changing ------------------------------------------------------------------------------------
@@ -359,8 +360,11 @@ class SQLiteStore:
 
     def check(self) -> list[Problem]:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
-        with self._connections.reading() as file:
-            return problems(file)
+        try:
+            with self._connections.reading() as file:
+                return problems(file)
+        except StoreCorrupt as error:
+            return [Problem(what=str(error), fix="restore a backup of the file")]
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""

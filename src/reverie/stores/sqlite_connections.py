@@ -50,23 +50,26 @@ class _Here:
         self.idle: list[sqlite3.Connection] = []
         self.busy: dict[sqlite3.Connection, int] = {}  # and the thread that uses it
         self.waiting = False  # for them to be idle, so that the process can be forked
+        self.rested = False
 
     def rest(self, patience: float) -> None:
         """Wait for other threads to finish, and close everything that can be closed."""
         # A reader of the forking thread itself is a `find` that somebody has not finished: no use waiting.
         me = threading.get_ident()
-        self.writing.acquire(timeout=patience)
+        self.rested = self.writing.acquire(timeout=patience)
         with self.reading:
             self.waiting = True
             self.reading.wait_for(lambda: all(user == me for user in self.busy.values()), timeout=patience)
-            self.close()
+            if self.rested:
+                self.close()
 
     def resume(self) -> None:
         """Go on after `rest`."""
         with self.reading:
             self.waiting = False
             self.reading.notify_all()
-        self.writing.release()
+        if self.rested:
+            self.writing.release()
 
     def close(self) -> None:
         """Close what is idle. Hold both locks."""
@@ -152,7 +155,6 @@ class Connections:
     def close(self) -> None:
         """Close all that are idle; one in use is closed by whoever uses it."""
         self._closed = True
-        _OPEN.discard(self)
         with self._here.writing, self._here.reading:
             self._here.close()
 
@@ -219,16 +221,19 @@ class Connections:
         self._here.resume()
 
     def _after_fork_in_child(self) -> None:
-        if self._here.busy or self._here.writer is not None:
+        left = [*self._here.busy, *self._here.idle, *filter(None, [self._here.writer])]
+        if left:
             _SPOILT.add(self._path)
-        for reader in self._here.busy:
-            _keep_for_ever(reader)
+        for connection in left:
+            _keep_for_ever(connection)
         self._here = _Here()
 
 
 _OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
 _SPOILT: set[Path] = set()
-_forking = threading.Lock()
+not_forking = threading.Lock()
+"""To be held while connections are opened in other ways than here."""
+
 _resting: list[Connections] = []
 
 
@@ -239,7 +244,7 @@ def _keep_for_ever(connection: sqlite3.Connection) -> None:
 
 
 def _before_fork() -> None:
-    _forking.acquire()
+    not_forking.acquire()
     _resting[:] = list(_OPEN)
     for connections in _resting:
         connections._before_fork()
@@ -249,14 +254,14 @@ def _after_fork_in_parent() -> None:
     for connections in _resting:
         connections._after_fork_in_parent()
     _resting.clear()
-    _forking.release()
+    not_forking.release()
 
 
 def _after_fork_in_child() -> None:
     for connections in _resting:
         connections._after_fork_in_child()
     _resting.clear()
-    _forking.release()
+    not_forking.release()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch

@@ -87,11 +87,11 @@ def analysis_row(analysis: Analysis) -> Row:
 
 
 def to_document(table: Table[Any], row: Sequence[Any]) -> str:
-    """A row as the journal keeps it."""
-    document = {name: value for name, value in zip(table.columns, row, strict=True) if value is not None}
-    for name in table.json:
-        document[name] = _parsed(document[name])
-    return to_json(document)
+    """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
+    plain = len(table.columns) - len(table.json)
+    document = to_json({name: value for name, value in zip(table.columns[:plain], row, strict=False) if value is not None})
+    nested = "".join(f',"{name}":{row[plain + number]}' for number, name in enumerate(table.json))
+    return f"{document[:-1]}{nested}}}"
 
 
 def from_document(table: Table[T], document: str) -> T:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie import clock
 from reverie.errors import InvalidInput
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[datetime]
+else:  # click before 8.4 has no type parameter
+    _ParamType = click.ParamType
 
 
 def read_text(words: tuple[str, ...], *, name: str) -> str:
@@ -39,7 +44,7 @@ def agrees(question: str, *, instead: str) -> bool:
     return click.confirm(question, err=True)
 
 
-class Moment(click.ParamType[datetime]):
+class Moment(_ParamType):
     """A moment: an ISO 8601 date or time, or, where `back` says so, how long ago, such as `7d`."""
 
     name = "time"

@@ -104,6 +104,9 @@ class Reverie(click.Group):
             # Here and not in `_report`, because click's own `main` would make it exit code 1.
             _write_nowhere()
             ctx.exit(Exit.UNREAD)
+        except KeyboardInterrupt as error:
+            # Likewise: it would write an empty line, terminal or not.
+            raise click.Abort from error
 
     def main(
         self,

@@ -65,7 +65,8 @@ def ingest(asked: Invocation, /, file: Path, form: Format, session: str | None, 
 
     JSON lines have one message a line, {"role", "content"} and if they like "at", "session", "speaker",
     "tool_calls"; LoCoMo files are read too. FILE is read through once before anything is stored. A turn that
-    its session has already is not added again, so running this twice, even at once, or after an interruption, is safe.
+    its session has already is not added again, so running this twice, even at once, or after an interruption,
+    is safe.
 
     With --json: {"file": text, "folder": text, "sessions": number, "turns": number, "new": number}.
     """
@@ -165,7 +166,7 @@ def _look_through(file: Path, form: Format, session: str | None) -> int:
 def _one_at_a_time(folder: Path | None, *, quiet: bool) -> Iterator[None]:
     """Wait for whoever else ingests into the folder: two who look for what is new at once both find it so.
 
-    The lock is the system's, on the folder itself: it leaves no file, and goes with the process that holds it.
+    The lock is the system's, on the folder itself: it leaves no file and goes with the process holding it.
     """
     if folder is None:
         yield

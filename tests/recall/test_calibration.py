@@ -1,0 +1,86 @@
+"""When a search says that there is nothing."""
+
+from __future__ import annotations
+
+import doctest
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.passages import Passage
+from reverie.recall import calibration
+from reverie.recall.analysis import pack, tokens
+from reverie.recall.calibration import FLOOR, LIKELY, relevant
+from reverie.recall.query import Query, parse
+from reverie.recall.ranking import Ranked, Statistics, rank
+
+MEMORY = (
+    "Prefers short answers in the morning",
+    "The staging server runs on port 8443",
+    "Her sister Klara plays the cello in an orchestra",
+    "Decided to use SQLite because there is one writer",
+    "The garden needs water twice a week in summer",
+    "Never deploy on Fridays",
+    "The cat is called Miso and eats only fish",
+    "Backups are kept for ninety days",
+)
+
+
+def found(question: str, texts: tuple[str, ...] = MEMORY) -> tuple[list[Ranked], Query]:
+    passages = [Passage(i, pack(tokens(text)), len(tokens(text))) for i, text in enumerate(texts)]
+    frequencies = Counter(token for passage in passages for token in set(passage.terms.split()))
+    mean = sum(passage.length for passage in passages) / len(passages)
+    query = parse(question)
+    statistics = Statistics(passages=len(passages), mean_length=mean, frequencies=frequencies)
+    return rank(query, passages, statistics=statistics), query
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(calibration).failed == 0
+
+
+def test_a_question_that_the_memory_answers_is_answered() -> None:
+    for question in (
+        "Which port does the staging server use?",
+        "What is the cat called?",
+        "cello",
+        "may we deploy on friday?",
+        "how long are backups kept",
+    ):
+        ranked, query = found(question)
+        assert relevant(ranked, query) == ranked != []
+
+
+def test_a_question_about_something_else_gets_nothing_though_a_word_of_it_stands_somewhere() -> None:
+    ranked, query = found(
+        "Which Portuguese restaurant near the cathedral did the plumber's nephew recommend "
+        "for Saturday's water polo banquet?"
+    )
+    assert ranked
+    assert relevant(ranked, query) == []
+
+
+def test_a_rare_word_alone_finds_even_a_very_long_text() -> None:
+    ranked, query = found("cello", (*MEMORY[:2] * 800, "cello " + "filler " * 20_000))
+    assert ranked[0].relevance < FLOOR
+    assert relevant(ranked, query) == ranked != []
+
+
+def test_a_question_without_words_has_no_relevant_hits() -> None:
+    ranked, _ = found("cello")
+    assert relevant(ranked, parse("?")) == []
+    assert relevant([], parse("cello")) == []
+
+
+def test_a_floor_of_nothing_lets_everything_pass_and_the_likely_floor_is_the_stricter() -> None:
+    ranked, query = found("Which water polo team won the national championship final?")
+    assert relevant(ranked, query, floor=0.0) == ranked
+    assert FLOOR < LIKELY
+    assert relevant(ranked, query, floor=1.0) == []
+
+
+@given(st.lists(st.sampled_from(" ".join(MEMORY).split()), max_size=8).map(" ".join), st.floats(0, 1))
+def test_it_is_all_or_nothing(question: str, floor: float) -> None:
+    ranked, query = found(question)
+    assert relevant(ranked, query, floor=floor) in ([], ranked)

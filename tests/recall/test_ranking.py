@@ -1,0 +1,365 @@
+"""Which candidate comes first, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.passages import Passage
+from reverie.recall.analysis import cues, pack, tokens
+from reverie.recall.query import parse
+from reverie.recall.ranking import Ranked, RankingSettings, Statistics, idf, rank, relevance
+from reverie.recall.sessions import rank_sessions
+
+PLAIN = RankingSettings(
+    k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,
+    not_the_user=1, asking=1, only_asking=1, no_time=1, no_number=1, short=0,
+)  # fmt: skip
+"""Nothing but BM25."""
+
+DAY = datetime(2023, 5, 8, 12, tzinfo=UTC)
+
+
+def record(key: int, text: str, *, at: float = 0.0) -> Passage:
+    found = tokens(text)
+    return Passage(key, pack(found), len(found), at=at, cues=cues(text))
+
+
+def turn(
+    key: int,
+    text: str,
+    *,
+    thread: int = 1,
+    position: int | None = None,
+    speaker: str = "user",
+    at: datetime = DAY,
+) -> Passage:
+    found = tokens(text)
+    return Passage(
+        key,
+        pack(found),
+        len(found),
+        thread=thread,
+        position=key if position is None else position,
+        speaker=speaker,
+        at=at.timestamp(),
+        cues=cues(text),
+    )
+
+
+def counted(passages: Sequence[Passage]) -> Statistics:
+    frequencies = Counter(token for passage in passages for token in set(passage.terms.split()))
+    return Statistics(
+        passages=len(passages),
+        mean_length=sum(passage.length for passage in passages) / max(1, len(passages)),
+        frequencies=frequencies,
+    )
+
+
+def ranked(
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    settings: RankingSettings | None = None,
+    speakers: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[Ranked]:
+    return rank(
+        parse(question, speakers=speakers),
+        passages,
+        statistics=counted(passages),
+        settings=settings or RankingSettings(),
+        limit=limit,
+    )
+
+
+def keys(found: Sequence[Ranked]) -> list[int]:
+    return [entry.key for entry in found]
+
+
+def shown(found: Sequence[Ranked]) -> list[object]:
+    return [(e.key, e.relevance, e.share, e.matched, e.parts, e.coverage) for e in found]
+
+
+VOCABULARY = ["rock", "music", "cat", "garden", "train", "paint", "lamp", "river"]
+TEXTS = st.lists(
+    st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=9).map(" ".join), min_size=1, max_size=9
+)
+QUESTION = st.lists(st.sampled_from([*VOCABULARY, "unheard"]), min_size=1, max_size=4).map(" ".join)
+
+
+# -- the base ------------------------------------------------------------------------------------------
+
+
+def okapi(question: list[str], texts: list[list[str]], *, k1: float, b: float) -> list[float]:
+    """BM25 written down once more, from the formula, sharing nothing with the product."""
+    n = len(texts)
+    mean = sum(len(text) for text in texts) / n
+    scores = []
+    for text in texts:
+        score = 0.0
+        for word in dict.fromkeys(question):
+            df = sum(word in other for other in texts)
+            tf = text.count(word)
+            weight = math.log(1 + (n - df + 0.5) / (df + 0.5))
+            score += weight * tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(text) / mean))
+        scores.append(score)
+    return scores
+
+
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (2.5, 0.8), (0.9, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize("as_turns", [False, True])
+def test_without_bonuses_it_is_bm25_to_six_digits(k1: float, b: float, as_turns: bool) -> None:
+    dice = random.Random(7)
+    texts = [[dice.choice(VOCABULARY) for _ in range(dice.randint(1, 12))] for _ in range(60)]
+    make = turn if as_turns else record
+    passages = [make(i, " ".join(text)) for i, text in enumerate(texts)]
+    settings = dataclasses.replace(PLAIN, k1=k1, b=b)
+    for question in (["rock", "music"], ["garden"], ["train", "paint", "lamp", "unheard"]):
+        words = [tokens(word)[0] for word in question]
+        expected = okapi(words, [passage.terms.split() for passage in passages], k1=k1, b=b)
+        weights = counted(passages).frequencies
+        attainable = sum(idf(weights.get(word, 0), len(passages)) for word in words)
+        found = {
+            entry.key: entry.share * attainable
+            for entry in ranked(" ".join(question), passages, settings=settings)
+        }
+        assert set(found) == {i for i, score in enumerate(expected) if score}
+        for i, score in found.items():
+            assert score == pytest.approx(expected[i], abs=1e-6)
+
+
+def test_nothing_comes_of_nothing() -> None:
+    passages = [record(1, "rock music")]
+    assert ranked("", passages) == []
+    assert ranked("of ?", passages) == []
+    assert ranked("unheard", passages) == []
+    assert ranked("rock", []) == []
+    assert rank(parse("rock"), passages, statistics=Statistics(passages=0, mean_length=0.0))[0].key == 1
+
+
+def test_a_word_that_only_begins_alike_does_not_match() -> None:
+    assert keys(ranked("rock", [record(1, "rocket"), record(2, "a rock")])) == [2]
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+
+def test_words_together_stand_above_the_same_words_apart() -> None:
+    passages = [record(2, "plays rock. He enjoys music"), record(1, "Rocky loves rock music")]
+    found = ranked("rock music", passages)
+    assert keys(found) == [1, 2]
+    assert found[0].parts["pairs"] > 0
+    assert "pairs" not in found[1].parts
+
+
+def test_two_words_written_as_one_count_as_both() -> None:
+    found = ranked("ice cream recipe", [record(1, "icecream"), record(2, "recipe"), record(3, "train")])
+    assert set(found[0].matched) == {"ice", "cream"}
+    assert keys(found)[0] == 1
+
+
+def test_the_name_of_a_speaker_is_a_word_of_records() -> None:
+    passages = [record(1, "Ann paints"), record(2, "Bob paints")]
+    assert keys(ranked("What does Ann paint?", passages, speakers=["Ann", "Bob"]))[0] == 1
+
+
+def test_equals_stand_newest_first_then_by_the_larger_key() -> None:
+    passages = [record(1, "rock", at=5), record(2, "rock", at=9), record(3, "rock", at=5)]
+    assert keys(ranked("rock", passages)) == [2, 3, 1]
+
+
+def test_the_limit_cuts_the_tail() -> None:
+    passages = [record(i, "rock " * i) for i in range(1, 6)]
+    assert keys(ranked("rock", passages, limit=2)) == keys(ranked("rock", passages))[:2]
+
+
+def test_one_known_word_still_counts_in_a_memory_of_one_record() -> None:
+    best = ranked("Are replies short?", [record(1, "Prefers short answers")])[0]
+    assert best.relevance > 0.2
+
+
+# -- turns ---------------------------------------------------------------------------------------------
+
+
+def test_a_turn_answers_the_question_before_it() -> None:
+    talk = [
+        "Which instrument do you play?",
+        "The violin, since childhood.",
+        "Lovely weather today, is it?",
+        "Yes indeed.",
+    ]
+    found = ranked("instrument", [turn(i, text) for i, text in enumerate(talk)])
+    answer = next(entry for entry in found if entry.key == 1)
+    assert answer.parts["neighbours"] > 0
+    assert answer.matched == ("instrument",)
+    assert "words" not in answer.parts
+
+
+def test_a_turn_takes_nothing_from_another_session_or_from_far_away() -> None:
+    talk = [turn(0, "the violin", thread=1, position=0), turn(1, "yes", thread=2, position=1)]
+    assert keys(ranked("violin", talk)) == [0]
+    talk = [turn(0, "the violin"), turn(9, "yes")]
+    assert keys(ranked("violin", talk)) == [0]
+
+
+def test_a_long_turn_stands_by_itself() -> None:
+    long = " ".join(f"word{i}" for i in range(RankingSettings().enough))
+    talk = [turn(0, "the violin"), turn(1, long), turn(2, "yes indeed")]
+    assert set(keys(ranked("violin", talk))) == {0, 2}
+
+
+def test_a_short_turn_does_not_drown_in_a_long_neighbour() -> None:
+    long = "violin " * 500 + "garden " * 500
+    talk = [turn(0, long), turn(1, "my violin"), turn(2, long)]
+    took = next(entry for entry in ranked("garden", talk) if entry.key == 1)
+    best = ranked("garden", talk)[0]
+    assert took.share < best.share
+
+
+def test_who_is_named_comes_first() -> None:
+    talk = [turn(0, "painting a river", speaker="bob"), turn(9, "painting a river", speaker="ann")]
+    assert keys(ranked("What did Bob paint?", talk, speakers=["Ann", "Bob"])) == [0, 9]
+    assert keys(ranked("What did Ann paint?", talk, speakers=["Ann", "Bob"])) == [9, 0]
+
+
+def test_in_my_question_my_own_turn_comes_first_where_somebody_is_the_user() -> None:
+    talk = [turn(0, "paint the river blue"), turn(9, "paint the river blue", speaker="assistant")]
+    assert keys(ranked("How do I paint my river?", talk)) == [0, 9]
+    assert keys(ranked("How to paint the river?", talk)) == [9, 0]
+    named = [passage._replace(speaker=name) for passage, name in zip(talk, ("ann", "bob"), strict=True)]
+    assert "speaker" not in ranked("How do I paint my river?", named)[0].parts
+
+
+def test_a_turn_of_the_day_named_comes_first_and_one_after_it_before_one_before_it() -> None:
+    talk = [
+        turn(0, "river trip", at=DAY - timedelta(days=4), thread=1),
+        turn(1, "river trip", at=DAY, thread=2),
+        turn(2, "river trip", at=DAY + timedelta(days=4), thread=3),
+        turn(3, "river trip", at=DAY + timedelta(days=400), thread=4),
+    ]
+    assert keys(ranked("river on 8 May 2023", talk))[:3] == [1, 2, 0]
+    assert keys(ranked("river on 8 May", talk))[0] == 1
+    assert keys(ranked("river in May 2023", talk))[-1] == 3
+    assert keys(ranked("river in 2024", talk))[0] == 3
+
+
+def test_a_question_about_nothing_but_a_day_finds_its_turns() -> None:
+    talk = [turn(0, "river trip"), turn(1, "paint", at=DAY - timedelta(days=300), thread=2)]
+    found = ranked("What happened on 8 May 2023?", talk)
+    assert keys(found) == [0]
+    assert found[0].parts["date"] > 0
+
+
+@pytest.mark.parametrize("day", ["29 February 2023", "31 April 2023", "in 1900", "in 2099", "on 31 December"])
+def test_days_that_never_were_and_times_at_the_edge_do_no_harm(day: str) -> None:
+    edges = [datetime(1, 1, 1, tzinfo=UTC), DAY, datetime(9999, 12, 31, 23, tzinfo=UTC)]
+    talk = [turn(i, "river trip", at=at, thread=i) for i, at in enumerate(edges)]
+    assert len(ranked(f"river {day}", talk)) == 3
+
+
+def test_a_question_for_a_time_prefers_a_turn_that_has_one() -> None:
+    talk = [turn(0, "the river trip was last Friday"), turn(9, "the river trip was surely lovely")]
+    assert keys(ranked("When was the river trip?", talk)) == [0, 9]
+
+
+def test_a_question_for_a_number_prefers_a_turn_that_has_one() -> None:
+    talk = [turn(0, "saw seven cats at the river"), turn(9, "saw several cats at the river")]
+    assert keys(ranked("How many cats?", talk)) == [0, 9]
+
+
+def test_a_turn_that_only_asks_stands_behind_one_that_tells() -> None:
+    talk = [turn(0, "The river garden is open"), turn(9, "Is the river garden open?")]
+    assert keys(ranked("river garden", talk)) == [0, 9]
+
+
+def test_turns_and_records_can_stand_in_one_pool() -> None:
+    found = ranked("violin", [turn(0, "the violin"), turn(1, "yes"), record(2, "a violin")])
+    assert set(keys(found)) == {0, 1, 2}
+
+
+def test_sessions_stand_in_the_order_of_their_best_turns() -> None:
+    talk = [turn(0, "rock", thread=7), turn(1, "rock music", thread=8), turn(2, "music", thread=7)]
+    found = ranked("rock music", talk)
+    sessions = rank_sessions(found, {passage.key: passage.thread for passage in talk if passage.thread})
+    assert [session.thread for session in sessions] == [8, 7]
+    assert [entry.key for entry in sessions[0].turns] == [1]
+    assert sessions[0].relevance == found[0].relevance
+    assert rank_sessions(found, {}) == []
+
+
+# -- laws ----------------------------------------------------------------------------------------------
+
+
+@given(QUESTION, TEXTS, st.booleans(), st.randoms(use_true_random=False))
+def test_the_order_of_the_pool_and_repeats_in_it_change_nothing(
+    question: str, texts: list[str], as_turns: bool, dice: random.Random
+) -> None:
+    passages = [(turn if as_turns else record)(i, text) for i, text in enumerate(texts)]
+    mixed = [*passages, *passages[:3]]
+    dice.shuffle(mixed)
+    half = len(mixed) // 2
+    again = rank(parse(question), mixed[:half], mixed[half:], statistics=counted(passages))
+    assert shown(again) == shown(ranked(question, passages))
+
+
+@given(QUESTION, TEXTS, st.booleans())
+def test_scores_are_in_range_and_their_parts_add_up(question: str, texts: list[str], as_turns: bool) -> None:
+    found = ranked(question, [(turn if as_turns else record)(i, text) for i, text in enumerate(texts)])
+    for entry in found:
+        assert 0 < entry.relevance < 1
+        assert 0 < entry.coverage <= 1
+        assert sum(entry.parts.values()) == pytest.approx(entry.share)
+        assert set(entry.matched) <= set(parse(question).tokens)
+    assert [entry.share for entry in found] == sorted((entry.share for entry in found), reverse=True)
+    assert [entry.relevance for entry in found] == sorted((entry.relevance for entry in found), reverse=True)
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.booleans())
+def test_the_more_often_a_word_stands_in_a_text_of_one_length_the_better(
+    a: int, b: int, as_turns: bool
+) -> None:
+    make = turn if as_turns else record
+    texts = {1: "rock " * a + "lamp " * (20 - a), 40: "rock " * b + "lamp " * (20 - b)}
+    found = {
+        entry.key: entry.share for entry in ranked("rock", [make(key, text) for key, text in texts.items()])
+    }
+    assert (found[1] > found[40]) == (a > b)
+    assert (found[1] == found[40]) == (a == b)
+
+
+@given(QUESTION, TEXTS)
+def test_the_bonus_for_words_together_never_lowers_a_score(question: str, texts: list[str]) -> None:
+    passages = [record(i, text) for i, text in enumerate(texts)]
+    without = {e.key: e.share for e in ranked(question, passages, settings=RankingSettings(pair=0.0))}
+    for entry in ranked(question, passages):
+        assert entry.share >= without[entry.key]
+
+
+@given(QUESTION, TEXTS)
+def test_a_word_nobody_has_lowers_the_share_and_never_the_order(question: str, texts: list[str]) -> None:
+    passages = [record(i, text) for i, text in enumerate(texts)]
+    before, after = ranked(question, passages), ranked(f"{question} with unknownword", passages)
+    assert keys(before) == keys(after)
+    assert all(a.share < b.share for a, b in zip(after, before, strict=True))
+
+
+@given(st.floats(0, 50), st.floats(0, 50))
+def test_relevance_grows_with_the_evidence_and_stays_below_one(a: float, b: float) -> None:
+    assert 0 <= relevance(a) < 1
+    if a < b:
+        assert relevance(a) <= relevance(b)
+
+
+def test_the_weight_of_a_word_is_never_negative() -> None:
+    assert idf(10, 10) > 0
+    assert idf(12, 10) == idf(10, 10)
+    assert idf(1, 10) > idf(2, 10)
