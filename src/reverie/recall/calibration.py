@@ -8,12 +8,12 @@ of a memory that has the answer. Measured on LoCoMo's development half (997 ques
 also asked, with the speakers' names exchanged, of two other conversations) and on ten BEAM chats (179; each
 also asked of two other chats):
 
-| refuses below | another LoCoMo conversation | own | recall@10 (of .843) | another BEAM chat | own |
+| refuses below | another LoCoMo conversation | own | recall@10 (of .844) | another BEAM chat | own |
 |---|---|---|---|---|---|
 | .07 | .33 (.45 with the names as they were) | .010 | .842 | .08 | .006 |
 | .10 | .44 (.57) | .024 | .832 | .12 | .006 |
-| .20 | .65 (.79) | .057 | .809 | .27 | .011 |
-| .30 | .76 (.89) | .080 | .791 | .40 | .022 |
+| .20 | .64 (.79) | .056 | .811 | .27 | .011 |
+| .30 | .76 (.89) | .078 | .794 | .40 | .022 |
 
 What it cannot see: BEAM's abstention questions, whose words all stand in the chat while the one thing asked
 for does not, are matched as well as those with an answer (none of 20 refused). That needs a reader, not a

@@ -46,27 +46,30 @@ _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's p
 class RankingSettings:
     """Every constant of the ranker: one set for every kind of text.
 
-    The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on LoCoMo's
-    development half (.844) and on ten BEAM chats (.557), nDCG@10 on Cranfield (.379 graded, .398 binary). A
-    third more or less of one constant moves LoCoMo by less than .01 and BEAM, which has 179 questions, by less
-    than .02; chosen on four conversations for the fifth they give .843. What is said below of a constant is
-    what its absence costs there.
+    The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on
+    LoCoMo's development half (.844) and on ten BEAM chats (.557), nDCG@10 on Cranfield (.379 graded, .398
+    binary). A third more or less of one constant moves LoCoMo by less than .01 and BEAM, which has 179
+    questions, by less than .02; chosen on four conversations for the fifth they give .843. What is said
+    below of a constant is what its absence costs there.
 
     Attributes:
-        k1: How slowly repeats of a word stop counting; 0 and up. At 1.2: LoCoMo .005, BEAM .022, Cranfield .004.
+        k1: How slowly repeats of a word stop counting; 0 and up. At 1.2: LoCoMo .005, BEAM .022,
+            Cranfield .004.
         b: How much a longer text must repeat a word; 0 to 1. At .5: LoCoMo .006, BEAM .022.
         background: Passages without any of the words, added to the collection; 0 and up. In a memory of five
-            records the one known word would else weigh nothing beside an unknown one; large ones do not notice.
+            records the one known word would else weigh nothing beside an unknown one; large ones do not
+            notice.
         pair: Weight of two words of the question standing together, as a share of the rarer one's; 0 and up.
             BEAM .011, LoCoMo -.002.
         before: Weights of the words of the turns before, nearest first; each 0 to 1. Without any context:
             LoCoMo .123, BEAM .037. With six turns before: .017 and .039.
         after: Weights of the words of the turns after, nearest first; each 0 to 1.
-        enough: A turn of so many tokens stands by itself and takes in nothing; over 0. Without this brake short
-            messages drown in long neighbours: BEAM .052.
-        taken_most: How many mentions of a word all that is taken in can count for; 0 and up. LoCoMo .006, BEAM
-            .013.
-        taken_length: How much of the length of what is taken in counts as the turn's own; 0 to 1. LoCoMo .018.
+        enough: A turn of so many tokens stands by itself and takes in nothing; over 0. Without this brake
+            short messages drown in long neighbours: BEAM .052.
+        taken_most: How many mentions of a word all that is taken in can count for; 0 and up. LoCoMo .006,
+            BEAM .013.
+        taken_length: How much of the length of what is taken in counts as the turn's own; 0 to 1. LoCoMo
+            .018.
         session: Share of the best score in a session that each of its turns gets; 0 to 1. LoCoMo .007, BEAM
             .008.
         date: Bonus for the date named in the question, as a share of all its words' weight; 0 and up. LoCoMo
@@ -74,8 +77,8 @@ class RankingSettings:
         date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
         date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1. LoCoMo .014.
-        not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0 to 1.
-            BEAM .093.
+        not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0
+            to 1. BEAM .093.
         asking: Factor for a turn that asks somewhere; 0 to 1. With the next: LoCoMo .016, BEAM .009.
         only_asking: Factor, besides, for a turn under `only_asking_length` that ends by asking; 0 to 1.
         only_asking_length: Tokens.

@@ -59,16 +59,18 @@ V = TypeVar("V")
 
 _CHUNK = 1024
 _BATCH = 256
+_TURN_PASSAGE = (
+    "it.key, it.terms, it.length, it.session, it.position, it.voice, it.at / 1e6, it.cues, it.dates"
+)
 _PASSAGE = {
     "record": (
         "SELECT key, terms, length, NULL, 0, voice, created_at / 1e6, cues, dates, importance, confidence, "
         "kind, pinned, expires_at / 1e6 FROM records WHERE archived_at IS NULL AND key IN "
     ),
-    "turn": (
-        "SELECT key, terms, length, session, position, voice, at / 1e6, cues, dates, 0.5, 0.8, "
-        "'turn', 0, NULL FROM turns WHERE key IN "
-    ),
+    "turn": (f"SELECT {_TURN_PASSAGE} FROM turns AS it WHERE key IN "),
 }
+_REST: dict[Searchable, Row] = {"record": (), "turn": Passage(key=0, terms="", length=0, kind="turn")[9:]}
+"""What every passage of the sort has in the columns that are not selected."""
 _JOURNAL_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
 
 
@@ -270,14 +272,15 @@ class SQLiteStore:
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Live passages by key, in any order; unknown and archived ones are left out."""
+        rows: list[Row] = []
         if around and subject == "turn":
-            keys = self._neighbours(keys, around)
-        found: list[Passage] = []
-        for start in range(0, len(keys), _CHUNK):
-            some = _padded(keys[start : start + _CHUNK])
-            rows = self._connections.rows(f"{_PASSAGE[subject]}({marks(len(some))})", some)
-            found += map(Passage._make, rows)
-        return found
+            rows = self._neighbours(keys, around)
+        else:
+            for start in range(0, len(keys), _CHUNK):
+                some = _padded(keys[start : start + _CHUNK])
+                rows += self._connections.rows(f"{_PASSAGE[subject]}({marks(len(some))})", some)
+        rest = _REST[subject]
+        return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -385,19 +388,28 @@ class SQLiteStore:
                     found[row[0] if column == "id" else key] = tuple(row)
         return [_read(table, found[name]) for name in wanted if name in found]
 
-    def _neighbours(self, keys: Sequence[int], around: int) -> list[int]:
-        """The turns up to so many positions before and after each, and these turns themselves, none twice."""
-        found: set[int] = set()
-        for start in range(0, len(keys), _CHUNK):
-            some = _padded(keys[start : start + _CHUNK])
-            rows = self._connections.rows(
-                "SELECT near.key FROM turns AS hit CROSS JOIN turns AS near ON near.session = hit.session "
-                f"AND near.position BETWEEN hit.position - ? AND hit.position + ? "
-                f"WHERE hit.key IN ({marks(len(some))})",
-                (around, around, *some),
-            )
-            found.update(row[0] for row in rows)
-        return sorted(found)
+    def _neighbours(self, keys: Sequence[int], around: int) -> list[Row]:
+        """The passages of these turns and of those up to so many positions before and after, none twice.
+
+        First where they are; then every stretch of positions once, so nothing has to be sorted or compared.
+        """
+        with self._connections.reading() as file:
+            places: list[tuple[int, int]] = []
+            for start in range(0, len(keys), _CHUNK):
+                some = _padded(keys[start : start + _CHUNK])
+                sql = f"SELECT session, position FROM turns WHERE key IN ({marks(len(some))})"
+                places += file.execute(sql, some)
+            rows: list[Row] = []
+            stretches = _stretches(places, around)
+            for start in range(0, len(stretches), _CHUNK):
+                some_stretches = _padded(stretches[start : start + _CHUNK], (0, 0, -1))
+                sql = (
+                    f"WITH near (session, first, last) AS (VALUES {','.join(['(?,?,?)'] * len(some_stretches))}) "
+                    f"SELECT {_TURN_PASSAGE} FROM near CROSS JOIN turns AS it "
+                    "ON it.session = near.session AND it.position BETWEEN near.first AND near.last"
+                )
+                rows += file.execute(sql, [number for one in some_stretches for number in one])
+        return rows
 
     def _scan(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """The things whose keys the query gives, in its order, leaving out what cannot be read.
@@ -430,10 +442,24 @@ def _padded_length(count: int) -> int:
     return 1 << (count - 1).bit_length() if count else 0
 
 
-def _padded(values: Sequence[V]) -> list[V]:
-    """The values, the last repeated up to the next power of two."""
-    missing = _padded_length(len(values)) - len(values)
-    return [*values, *(values[-1] for _ in range(missing))]
+def _padded(values: Sequence[V], filling: V | None = None) -> list[V]:
+    """The values up to the next power of two, with the last of them repeated if there is no filling."""
+    if not values:
+        return []
+    last = values[-1] if filling is None else filling
+    return [*values, *[last] * (_padded_length(len(values)) - len(values))]
+
+
+def _stretches(places: list[tuple[int, int]], around: int) -> list[tuple[int, int, int]]:
+    """Session, first and last position of what lies around these places; no two touch."""
+    found: list[tuple[int, int, int]] = []
+    for session, position in sorted(places):
+        first, last = position - around, position + around
+        if found and found[-1][0] == session and first <= found[-1][2] + 1:
+            found[-1] = (session, found[-1][1], last)
+        else:
+            found.append((session, first, last))
+    return found
 
 
 def _batch(file: sqlite3.Connection, table: Table[Any], keys: Sequence[int]) -> dict[int, Row]:

@@ -46,7 +46,7 @@ class Table(Generic[T]):
         subject: Which kind of thing it keeps.
         name: Its name in SQL.
         columns: The columns of the value itself; `id` is the first.
-        json: Those of them that hold JSON text.
+        json: The last of them, which hold JSON text.
         encode: A value to these columns.
         decode: These columns to a value; raises `Unreadable`.
         source: What to select `selected` from.
@@ -57,7 +57,7 @@ class Table(Generic[T]):
     subject: Subject
     name: str
     columns: tuple[str, ...]
-    json: frozenset[str]
+    json: tuple[str, ...]
     encode: Callable[[T], Row]
     decode: Callable[[Sequence[Any]], T]
     source: str
@@ -89,7 +89,9 @@ def analysis_row(analysis: Analysis) -> Row:
 def to_document(table: Table[Any], row: Sequence[Any]) -> str:
     """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
     plain = len(table.columns) - len(table.json)
-    document = to_json({name: value for name, value in zip(table.columns[:plain], row, strict=False) if value is not None})
+    document = to_json(
+        {name: value for name, value in zip(table.columns[:plain], row, strict=False) if value is not None}
+    )
     nested = "".join(f',"{name}":{row[plain + number]}' for number, name in enumerate(table.json))
     return f"{document[:-1]}{nested}}}"
 
@@ -109,7 +111,7 @@ def from_document(table: Table[T], document: str) -> T:
 _RECORD_COLUMNS = (
     "id", "scope", "kind", "layer", "origin", "category", "pinned", "confidence", "importance",
     "created_at", "updated_at", "last_seen_at", "seen_count", "valid_from", "valid_to", "expires_at",
-    "archived_at", "content", "tags", "refs", "source", "archive_reason", "metadata",
+    "archived_at", "content", "source", "archive_reason", "tags", "refs", "metadata",
 )  # fmt: skip
 
 
@@ -133,10 +135,10 @@ def _record_row(record: Record) -> Row:
         _count(record.expires_at),
         _count(record.archived_at),
         record.content,
-        to_json(record.tags) if record.tags else "[]",
-        to_json(record.references) if record.references else "[]",
         record.source,
         record.archive_reason,
+        to_json(record.tags) if record.tags else "[]",
+        to_json(record.references) if record.references else "[]",
         to_json(dict(record.metadata)) if record.metadata else "{}",
     )
 
@@ -145,7 +147,7 @@ def _record(row: Sequence[Any]) -> Record:
     (
         name, scope, kind, layer, origin, category, pinned, confidence, importance,
         created_at, updated_at, last_seen_at, seen_count, valid_from, valid_to, expires_at,
-        archived_at, content, tags, refs, source, archive_reason, metadata,
+        archived_at, content, source, archive_reason, tags, refs, metadata,
     ) = row  # fmt: skip
     if not (str is type(name) is type(scope) is type(content) is type(source) is type(archive_reason)):
         raise Unreadable("a text is not text")
@@ -188,7 +190,7 @@ RECORDS: Table[Record] = Table(
     subject="record",
     name="records",
     columns=_RECORD_COLUMNS,
-    json=frozenset({"tags", "refs", "metadata"}),
+    json=("tags", "refs", "metadata"),
     encode=_record_row,
     decode=_record,
     source="records AS it",
@@ -200,8 +202,8 @@ RECORDS: Table[Record] = Table(
 # -- turns and sessions --------------------------------------------------------------------------------
 
 _TURN_COLUMNS = (
-    "id", "session", "position", "role", "at", "scope", "speaker", "content", "tool_calls",
-    "tool_call_id", "metadata",
+    "id", "session", "position", "role", "at", "scope", "speaker", "content", "tool_call_id",
+    "tool_calls", "metadata",
 )  # fmt: skip
 
 
@@ -215,16 +217,16 @@ def _turn_row(turn: Turn) -> Row:
         turn.scope,
         turn.speaker,
         turn.content,
+        turn.tool_call_id,
         to_json([[call.id, call.name, call.arguments] for call in turn.tool_calls])
         if turn.tool_calls
         else "[]",
-        turn.tool_call_id,
         to_json(dict(turn.metadata)) if turn.metadata else "{}",
     )
 
 
 def _turn(row: Sequence[Any]) -> Turn:
-    name, session, position, role, at, scope, speaker, content, calls, call_id, metadata = row
+    name, session, position, role, at, scope, speaker, content, call_id, calls, metadata = row
     if not (
         str is type(name) is type(session) is type(scope) is type(speaker) is type(content) is type(call_id)
     ):
@@ -250,7 +252,7 @@ TURNS: Table[Turn] = Table(
     subject="turn",
     name="turns",
     columns=_TURN_COLUMNS,
-    json=frozenset({"tool_calls", "metadata"}),
+    json=("tool_calls", "metadata"),
     encode=_turn_row,
     decode=_turn,
     source="turns AS it JOIN sessions ON sessions.key = it.session",
@@ -294,7 +296,7 @@ SESSIONS: Table[SessionState] = Table(
     subject="session",
     name="sessions",
     columns=_SESSION_COLUMNS,
-    json=frozenset({"metadata"}),
+    json=("metadata",),
     encode=_session_row,
     decode=_session,
     source="sessions AS it",
