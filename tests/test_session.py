@@ -23,7 +23,7 @@ from reverie.recall.analyser import analyse
 from reverie.recall.analysis import tokens
 from reverie.recall.hits import Hit, Why
 from reverie.records import Record
-from reverie.session import ATTEMPTS, LONGEST_QUERY, Session, searched_for, shown_cursor
+from reverie.session import LONGEST_QUERY, Session, searched_for, shown_cursor
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.turns import ToolCall
@@ -89,16 +89,9 @@ def start(store, search):
     """Opens sessions over one store, as processes would."""
     watch = Watch()
 
-    def opened(id=ID, *, settings=None, **given):
-        return Session(
-            id,
-            store=store,
-            recaller=search,
-            settings=settings or Settings(),
-            clock=watch,
-            new_id=new_id,
-            **given,
-        )
+    def opened(id=ID, **given):
+        parts = {"store": store, "recaller": search, "settings": Settings(), "clock": watch, "new_id": new_id}
+        return Session(id, **{**parts, **given})
 
     return opened
 
@@ -146,6 +139,13 @@ def test_nothing_is_written_before_the_first_turn(chat, store):
     chat.close()
     assert store.sequence() == 0
     assert store.session(ID) is None
+    assert store.cursor(shown_cursor(ID)) is None
+
+
+def test_what_was_shown_in_a_session_that_never_began_is_not_stored(chat, store):
+    remember(store, "The harbour is in Oslo")
+    assert recalled(chat.context("harbour?")) == ["The harbour is in Oslo"]
+    chat.close()
     assert store.cursor(shown_cursor(ID)) is None
 
 
@@ -206,6 +206,19 @@ def test_a_turn_without_a_role_is_refused(chat):
 def test_a_session_has_a_name(start, id):
     with pytest.raises(InvalidInput, match="session"):
         start(id)
+
+
+def test_what_others_change_between_looking_and_writing_is_not_overlooked(start):
+    other = start()
+    other.add("user", "x")
+
+    def interrupted():
+        other.set_metadata("tone", "dry")
+        return new_id()
+
+    chat = start(new_id=interrupted)
+    chat.add("assistant", "y")
+    assert chat.state.metadata == {"tone": "dry"}
 
 
 def test_threads_adding_to_one_session_get_consecutive_positions(chat, store):
@@ -414,14 +427,15 @@ def test_a_session_keeps_the_scope_it_began_with(start, store):
     assert "alice" not in str(refusal.value)
 
 
-def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, store):
+def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, store):
     talk(chat, 5, text="harbour")
     chat.new()
     assert (chat.turns(), chat.replay(), chat.context().messages) == ([], [], [])
     assert len(store.turns(session=ID)) == 5
     assert chat.search("harbour 3")[0].turn.position == 3
+    assert start().turns() == []
     assert chat.add("user", "again").position == 5
-    assert positions(chat.turns()) == [5]
+    assert positions(chat.turns()) == positions(start().turns()) == [5]
 
 
 def test_beginning_anew_before_anything_was_said_does_nothing(chat, store):
@@ -494,8 +508,10 @@ def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
     for number in range(60):
         remember(store, f"harbour noon opens {number}", origin="web")
     fact = remember(store, "The harbour is in Oslo")
+    chat.add("user", "hello there")
+    chat.add("assistant", "good evening")
     chat.add("user", "When is it noon and the harbour opens?")
-    assert [hit.record for hit in chat.context().hits] == [fact]
+    assert recalled(chat.context()) == [fact.content]
 
 
 def test_at_most_eight_are_recalled(chat, store):
@@ -516,6 +532,17 @@ def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_recor
     assert [hit.content for hit in pack.hits] == [f"fact {number}" for number in (6, 5, 4, 3, 2)]
     assert pack.text.startswith(render.RECENT_HEADER)
     chat.add("assistant", "hello")
+    remember(store, "newer than that")
+    chat.add("user", "well well")
+    assert chat.context().hits == []
+
+
+def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
+    remember(store, "fact")
+    chat.add("user", "hello there")
+    state = chat.state
+    summed_up = replace(state, summary="They greeted.", window_start=1)
+    store.commit([Edit(before=state, after=summed_up)], actor="test", at=START)
     chat.add("user", "well well")
     assert chat.context().hits == []
 
@@ -598,6 +625,28 @@ def test_what_was_shown_survives_a_restart(start, store):
         again = start()
         again.add("user", "harbour again?")
         assert recalled(again.context()) == []
+
+
+def test_what_was_shown_here_is_kept_when_others_add_turns_meanwhile(start, store):
+    remember(store, "The harbour is in Oslo")
+    one, other = start(), start()
+    one.add("user", "harbour?")
+    assert recalled(one.context()) == ["The harbour is in Oslo"]
+    other.add("assistant", "In Oslo.")
+    one.add("user", "And the harbour?")
+    assert recalled(one.context()) == recalled(other.context()) == []
+
+
+def test_what_has_scrolled_out_is_dropped_from_the_ledger(chat, store):
+    first, second = remember(store, "The harbour is in Oslo"), remember(store, "The vault is in Rome")
+    chat.add("user", "harbour?")
+    chat.context()
+    talk(chat, 30)
+    chat.add("user", "vault?")
+    chat.context()
+    chat.close()
+    assert first.id not in store.cursor(shown_cursor(ID))
+    assert second.id in store.cursor(shown_cursor(ID))
 
 
 def test_making_a_pack_writes_nothing(chat, store):
@@ -729,7 +778,3 @@ def test_a_session_that_was_deleted_begins_again_from_nothing(chat, store):
     store.commit(edits, actor="test", at=START)
     assert chat.turns() == []
     assert chat.add("user", "x").position == 0
-
-
-def test_attempts_are_many_enough_for_a_crowd():
-    assert ATTEMPTS >= 50

@@ -12,7 +12,7 @@ from reverie.errors import InvalidInput, WorkingMemoryFull
 from reverie.recall.analyser import analyse
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.working import SCRATCHPAD_CAPACITY, WorkingMemory, lies_under
+from reverie.working import WorkingMemory, lies_under
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
@@ -87,7 +87,13 @@ def test_the_scratchpad_keeps_what_it_is_given_and_outlives_sessions(store, watc
     watch.forward(days=1)
     later = WorkingMemory(store, AGENT, settings=Settings(), clock=watch)
     assert later.get("api.endpoint") == "https://api.example.com"
-    assert Settings().max_entries < SCRATCHPAD_CAPACITY
+
+
+def test_the_scratchpad_takes_more_entries_than_a_session(store, watch):
+    working = WorkingMemory(store, AGENT, settings=Settings(max_entries=2), clock=watch)
+    for number in range(5):
+        working.set(f"note-{number}", "x")
+    assert len(working.list()) == 5
 
 
 def test_sessions_do_not_see_one_another(store, watch):

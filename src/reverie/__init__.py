@@ -11,7 +11,8 @@ Importing opens nothing, reads no environment and starts no thread.
 
 from __future__ import annotations
 
-from reverie.aio import AsyncMemory, AsyncSession
+from typing import TYPE_CHECKING
+
 from reverie.config import Settings
 from reverie.context.pack import Pack
 from reverie.edits import Edit, JournalRow
@@ -36,6 +37,9 @@ from reverie.saving import Note, Saved
 from reverie.session import Session
 from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
 from reverie.working import WorkingMemory
+
+if TYPE_CHECKING:
+    from reverie.aio import AsyncMemory, AsyncSession
 
 __version__ = "0.1.0"
 
@@ -74,3 +78,12 @@ __all__ = [
     "WorkingMemoryFull",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the asynchronous API when it is asked for: importing asyncio would double the start-up time."""
+    if name in ("AsyncMemory", "AsyncSession"):
+        from reverie import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module 'reverie' has no attribute {name!r}")

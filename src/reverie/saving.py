@@ -22,7 +22,7 @@ from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
 from reverie.index.lexicon import Leaf, Lexicon
 from reverie.merging import Create, Decision, Reinforce, decide
-from reverie.passages import Analysis
+from reverie.passages import Analysis, Wanted
 from reverie.recall.analysis import pack, tokens
 from reverie.records import (
     HOME_LAYERS,
@@ -36,7 +36,7 @@ from reverie.records import (
     labels,
     one_of,
 )
-from reverie.stores.base import Store
+from reverie.stores.base import Store, readable
 from reverie.turns import Turn
 
 ATTEMPTS = 20
@@ -44,8 +44,8 @@ ATTEMPTS = 20
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
-_MOST_CANDIDATES = 8
-_MOST_WORDS = 24
+_MOST_CANDIDATES = 4
+_MOST_WORDS = 12
 
 Outcome = Literal["created", "reinforced", "extended"]
 _T = TypeVar("_T")
@@ -188,7 +188,7 @@ class Saving:
         saved = []
         for record in chunk:
             words = _words(record)
-            candidates = pending.alike(record, words) or pending.as_they_are(self._alike(record, words))
+            candidates = pending.alike(record, words) + pending.as_they_are(self._alike(record, words))
             decision = decide(record, candidates, now=self._clock())
             pending.take(decision, words)
             saved.append(_saved(decision))
@@ -204,8 +204,10 @@ class Saving:
         if not words:
             return []
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        keys = self._index.all_of("record", words, allowed, _MOST_CANDIDATES)
-        return self._store.records(keys) if keys else []
+        wanted = Wanted(words=[(word, 1.0) for word in words])
+        keys = self._index.any_of("record", wanted, allowed, _MOST_CANDIDATES)
+        found = readable(self._store.records, keys) if keys else []
+        return [record for record in found if record is not None]
 
     def _record(self, note: Note) -> Record:
         """The note as a record, checked."""
@@ -392,10 +394,14 @@ class _Pending:
             return [self._now[same]]
         if not words:
             return []
-        keys = self._lexicon.all_of(
-            words, lambda other: other.scope == record.scope and _kind(other) == record.kind
+        keys = self._lexicon.any_of(
+            [(word, 1.0) for word in words],
+            (),
+            (),
+            lambda other: other.scope == record.scope and _kind(other) == record.kind,
+            _MOST_CANDIDATES,
         )
-        return [self._now[self._ids[key]] for key in sorted(keys)[:_MOST_CANDIDATES]]
+        return [self._now[self._ids[key]] for key in keys]
 
     def as_they_are(self, records: Iterable[Record]) -> list[Record]:
         """Stored records with what this chunk has already decided about them."""
@@ -434,7 +440,7 @@ def _saved(decision: Decision) -> Saved:
 
 
 def _words(record: Record) -> list[str]:
-    """The longest distinct tokens of a content: enough to find whatever has them all."""
+    """The longest distinct tokens of a content: enough to find whatever may say the same."""
     distinct = list(dict.fromkeys(tokens(record.content)))
     return distinct if len(distinct) <= _MOST_WORDS else sorted(distinct, key=len)[-_MOST_WORDS:]
 

@@ -6,7 +6,6 @@ Decides nothing about ranking (`recall` does) and nothing about prompts (`contex
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from itertools import islice
 from typing import get_args
 
 from reverie.clock import Clock
-from reverie.errors import InvalidInput, StoreCorrupt
+from reverie.errors import InvalidInput
 from reverie.filters import Filter, checked_filter, matches_record, matches_turn
 from reverie.index.follower import SearchIndex
 from reverie.passages import Measure, Passage, Searchable, Wanted
@@ -24,11 +23,9 @@ from reverie.recall.hits import Hit, SearchMode, Why
 from reverie.recall.query import Query, parse
 from reverie.recall.ranking import Ranked, RankingSettings, Statistics, rank
 from reverie.records import Record, one_of, share
-from reverie.stores.base import Store
+from reverie.stores.base import Store, readable
 from reverie.tokens import plain_text
 from reverie.turns import Turn
-
-_log = logging.getLogger("reverie")
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
@@ -240,24 +237,10 @@ class Searching:
     def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[Record | Turn | None]:
         """The values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
-        read = self._store.records if subject == "record" else self._store.turns
-        try:
-            values: Sequence[Record | Turn] = read(keys)
-        except StoreCorrupt:
-            values = ()
-        if len(values) == len(keys):
-            return list(values)
-        return [self._value(read, key) for key in keys]
-
-    def _value(
-        self, read: Callable[[Sequence[int]], Sequence[Record | Turn]], key: int
-    ) -> Record | Turn | None:
-        try:
-            values = read([key])
-        except StoreCorrupt as error:
-            _log.warning("left out of a search: %s", error)
-            return None
-        return values[0] if values else None
+        read: Callable[[Sequence[int]], Sequence[Record | Turn]] = (
+            self._store.records if subject == "record" else self._store.turns
+        )
+        return readable(read, keys)
 
     def _measure(self, subject: Searchable, allowed: Filter) -> Measure:
         """How much there is in the scopes, remembered until the journal moves."""
@@ -290,12 +273,8 @@ def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000
 
 
 def _wanted(subject: Searchable, query: Query) -> Wanted:
-    """What to ask the index for. In a conversation a speaker's name tells whose turn, not which word."""
-    terms = query.terms
-    if subject == "turn" and any(term.kind != "name" for term in terms):
-        terms = tuple(term for term in terms if term.kind != "name")
     return Wanted(
-        words=[(term.token, term.weight) for term in terms],
+        words=[(term.token, term.weight) for term in query.wanted(turns=subject == "turn")],
         dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
     )
 

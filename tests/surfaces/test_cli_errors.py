@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -25,6 +25,7 @@ from reverie.surfaces.cli import cli
 from .conftest import PROGRAM, environment, process
 
 Call = Callable[..., Result]
+Start = Callable[..., "subprocess.Popen[bytes]"]
 SECRET = "hunter2-is-the-password"
 
 
@@ -369,10 +370,21 @@ def talk(path: Path, turns: int) -> Path:
     return path
 
 
-def started(*args: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
+@pytest.fixture
+def started() -> Iterator[Start]:
+    """Start `reverie` and leave it running; whatever still runs when the test is over is ended."""
+    all_started: list[subprocess.Popen[bytes]] = []
+
+    def start(*args: str | Path) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        running = subprocess.Popen([*PROGRAM, *args], env=environment(), stdout=pipe, stderr=pipe)
+        all_started.append(running)
+        return running
+
+    yield start
+    for running in all_started:
+        running.kill()
+        running.communicate()
 
 
 def stored(folder: Path) -> int:
@@ -394,7 +406,9 @@ def until_some_are_stored(folder: Path) -> int:
     raise AssertionError("nothing was stored")
 
 
-def test_recall_and_remember_in_other_processes_while_one_ingests(folder: Path, tmp_path: Path) -> None:
+def test_recall_and_remember_in_other_processes_while_one_ingests(
+    started: Start, folder: Path, tmp_path: Path
+) -> None:
     running = started("ingest", talk(tmp_path / "talk.jsonl", 80_000), "--to", folder)
     seen = until_some_are_stored(folder)
     found = process("recall", "gauge g7", "--json", "--folder", folder)
@@ -414,7 +428,9 @@ def test_recall_and_remember_in_other_processes_while_one_ingests(folder: Path, 
     assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
 
 
-def test_two_who_ingest_the_same_file_at_once_add_it_once(folder: Path, tmp_path: Path) -> None:
+def test_two_who_ingest_the_same_file_at_once_add_it_once(
+    started: Start, folder: Path, tmp_path: Path
+) -> None:
     turns = 3_000
     file = talk(tmp_path / "talk.jsonl", turns)
     both = [started("ingest", file, "--to", folder, "--json", "--quiet") for _ in range(2)]
@@ -427,7 +443,9 @@ def test_two_who_ingest_the_same_file_at_once_add_it_once(folder: Path, tmp_path
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_ingest_is_finished_by_another(folder: Path, tmp_path: Path, with_signal: int) -> None:
+def test_an_interrupted_ingest_is_finished_by_another(
+    started: Start, folder: Path, tmp_path: Path, with_signal: int
+) -> None:
     turns = 20_000
     file = talk(tmp_path / "talk.jsonl", turns)
     running = started("ingest", file, "--to", folder)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from reverie.passages import Analysis
 from reverie.records import Record
@@ -88,11 +89,8 @@ class Lexicon:
             for token, weight in wanted:
                 for key in postings.get(token, ()):
                     weights[key] = weights.get(key, 0.0) + weight
-        found = [key for key in weights if passes(self._leaves[key].value)]
-        if len(found) > limit:
-            found.sort(key=lambda key: (-weights[key], -key))
-            del found[limit:]
-        return found
+        best = sorted(weights, key=lambda key: (-weights[key], -key))
+        return list(islice((key for key in best if passes(self._leaves[key].value)), limit))
 
     def all_of(self, words: Collection[str], passes: Callable[[Record | Turn], bool]) -> list[int]:
         """Keys of passages that have every one of the words."""

@@ -15,9 +15,9 @@ that holds for any text, and each measured (see `RankingSettings`):
 Not here: finding candidates (the index), saying that nothing is relevant (`calibration`), recency and
 importance (`scoring`).
 
-Rejected after measuring, as they changed nothing or only one collection: feedback from the first hits,
-coverage of the question, words near each other, prefixes of words, log instead of saturation, weights by
-place in the question, names for "who", a malus for the neighbours of a hit.
+Rejected after measuring, as they changed nothing or only one collection: coverage of the question, words
+near each other, prefixes of words, log instead of saturation, weights by place in the question, names for
+"who", a malus for the neighbours of a hit.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class RankingSettings:
 
     The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on
     LoCoMo's development half (.844) and on ten BEAM chats (.557), nDCG@10 on Cranfield (.379 graded, .398
-    binary). A third more or less of one constant moves LoCoMo by less than .01 and BEAM, which has 179
-    questions, by less than .02; chosen on four conversations for the fifth they give .843. What is said
-    below of a constant is what its absence costs there.
+    binary). A step up or down of one constant (a tenth to a third) moves LoCoMo by less than .01 and
+    BEAM, which has 179 questions, by less than .02. These figures are the ones the constants were chosen
+    by, in some thousand trials, so expect less on other conversations. What is said below of a constant
+    is what its absence costs there.
 
     Attributes:
         k1: How slowly repeats of a word stop counting; 0 and up. At 1.2: LoCoMo .005, BEAM .022,

@@ -85,8 +85,9 @@ def score(
     """Combine what is known about a hit.
 
     Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its
-    recency is 1. Turns have none: when something was said does not tell whether it answers (measured: no
-    gain on conversations), so their recency stands at one half and their order is the order of relevance.
+    recency is 1. Turns have none: when something was said does not tell whether it answers (known from
+    earlier measurements on conversations, not repeated here), so their recency stands at one half and
+    their order is the order of relevance.
 
     Args:
         relevance: 0 to 1, as the ranker gives it.

@@ -10,18 +10,23 @@ Extending: write a class with these methods and run `reverie.testing.store.Store
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from reverie.edits import Edit, JournalRow
 from reverie.entries import Entry
+from reverie.errors import StoreCorrupt
 from reverie.filters import Filter
 from reverie.passages import Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.turns import SessionOverview, SessionState, Turn
 
+_log = logging.getLogger("reverie")
+
+Thing = TypeVar("Thing")
 Order = Literal["updated", "created"]
 
 
@@ -231,3 +236,30 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the place. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
         ...
+
+
+def readable(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:
+    """The values of some keys, in that order; None for one that has gone or cannot be read.
+
+    One broken row must not cost the others: it is named in the log, and `check` names it too.
+
+    Args:
+        read: `Store.records` or `Store.turns`.
+        keys: Which.
+    """
+    try:
+        values = read(keys)
+    except StoreCorrupt:
+        values = ()
+    if len(values) == len(keys):
+        return list(values)
+    return [_readable_one(read, key) for key in keys]
+
+
+def _readable_one(read: Callable[[Sequence[int]], Sequence[Thing]], key: int) -> Thing | None:
+    try:
+        values = read([key])
+    except StoreCorrupt as error:
+        _log.warning("left out: %s", error)
+        return None
+    return values[0] if values else None

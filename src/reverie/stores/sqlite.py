@@ -403,8 +403,9 @@ class SQLiteStore:
             stretches = _stretches(places, around)
             for start in range(0, len(stretches), _CHUNK):
                 some_stretches = _padded(stretches[start : start + _CHUNK], (0, 0, -1))
+                triples = ",".join(["(?,?,?)"] * len(some_stretches))
                 sql = (
-                    f"WITH near (session, first, last) AS (VALUES {','.join(['(?,?,?)'] * len(some_stretches))}) "
+                    f"WITH near (session, first, last) AS (VALUES {triples}) "
                     f"SELECT {_TURN_PASSAGE} FROM near CROSS JOIN turns AS it "
                     "ON it.session = near.session AND it.position BETWEEN near.first AND near.last"
                 )

@@ -46,7 +46,8 @@ class _Here:
     def __init__(self) -> None:
         self.writing = threading.Lock()
         self.writer: sqlite3.Connection | None = None
-        self.reading = threading.Condition(threading.Lock())
+        self.lock = threading.Lock()  # of all that follows
+        self.changed = threading.Condition(self.lock)
         self.idle: list[sqlite3.Connection] = []
         self.busy: dict[sqlite3.Connection, int] = {}  # and the thread that uses it
         self.waiting = False  # for them to be idle, so that the process can be forked
@@ -57,17 +58,17 @@ class _Here:
         # A reader of the forking thread itself is a `find` that somebody has not finished: no use waiting.
         me = threading.get_ident()
         self.rested = self.writing.acquire(timeout=patience)
-        with self.reading:
+        with self.lock:
             self.waiting = True
-            self.reading.wait_for(lambda: all(user == me for user in self.busy.values()), timeout=patience)
+            self.changed.wait_for(lambda: all(user == me for user in self.busy.values()), timeout=patience)
             if self.rested:
                 self.close()
 
     def resume(self) -> None:
         """Go on after `rest`."""
-        with self.reading:
+        with self.lock:
             self.waiting = False
-            self.reading.notify_all()
+            self.changed.notify_all()
         if self.rested:
             self.writing.release()
 
@@ -155,14 +156,14 @@ class Connections:
     def close(self) -> None:
         """Close all that are idle; one in use is closed by whoever uses it."""
         self._closed = True
-        with self._here.writing, self._here.reading:
+        with self._here.writing, self._here.lock:
             self._here.close()
 
     def _borrow(self, here: _Here) -> sqlite3.Connection:
         self._refuse_closed()
-        with here.reading:
+        with here.lock:
             while here.waiting:
-                here.reading.wait()
+                here.changed.wait()
             reader = here.idle.pop() if here.idle else self._connect(_READING)
             here.busy[reader] = threading.get_ident()
             return reader
@@ -170,13 +171,13 @@ class Connections:
     def _give_back(self, reader: sqlite3.Connection, here: _Here) -> None:
         if here is not self._here:
             return  # of the parent of this process, see below
-        with here.reading:
+        with here.lock:
             del here.busy[reader]
             if not self._closed and not here.waiting and len(here.idle) < _IDLE_READERS:
                 here.idle.append(reader)
                 return
             reader.close()
-            here.reading.notify_all()
+            here.changed.notify_all()
 
     def _connect(self, pragmas: Sequence[str]) -> sqlite3.Connection:
         if self._path in _SPOILT:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +53,8 @@ class Table(Generic[T]):
         source: What to select `selected` from.
         selected: The columns as SQL selects them.
         analysed: Whether the columns of the analysis stand beside them.
+        plain: The columns that are not JSON.
+        nesting: How a document ends with those that are.
     """
 
     subject: Subject
@@ -63,6 +66,13 @@ class Table(Generic[T]):
     source: str
     selected: str
     analysed: bool
+    plain: tuple[str, ...] = field(init=False)
+    nesting: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain", self.columns[: -len(self.json)])
+        nested = "".join(f',"{name}":%s' for name in self.json)
+        object.__setattr__(self, "nesting", f"%s{nested}}}")
 
 
 def tolerant_rows(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
@@ -88,12 +98,9 @@ def analysis_row(analysis: Analysis) -> Row:
 
 def to_document(table: Table[Any], row: Sequence[Any]) -> str:
     """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
-    plain = len(table.columns) - len(table.json)
-    document = to_json(
-        {name: value for name, value in zip(table.columns[:plain], row, strict=False) if value is not None}
-    )
-    nested = "".join(f',"{name}":{row[plain + number]}' for number, name in enumerate(table.json))
-    return f"{document[:-1]}{nested}}}"
+    plain = table.plain
+    document = to_json({name: value for name, value in zip(plain, row, strict=False) if value is not None})
+    return table.nesting % (document[:-1], *row[len(plain) :])
 
 
 def from_document(table: Table[T], document: str) -> T:
@@ -137,8 +144,8 @@ def _record_row(record: Record) -> Row:
         record.content,
         record.source,
         record.archive_reason,
-        to_json(record.tags) if record.tags else "[]",
-        to_json(record.references) if record.references else "[]",
+        _list(record.tags) if record.tags else "[]",
+        _list(record.references) if record.references else "[]",
         to_json(dict(record.metadata)) if record.metadata else "{}",
     )
 
@@ -330,7 +337,7 @@ def entry_row(entry: Entry) -> Row:
         to_microseconds(entry.stored_at),
         _count(entry.expires_at),
         entry.category,
-        to_json(entry.tags),
+        _list(entry.tags),
         entry.data,
     )
 
@@ -354,6 +361,10 @@ def entry_of(row: Sequence[Any]) -> Entry:
 
 
 # -- single columns ------------------------------------------------------------------------------------
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{','.join(map(encode_basestring, texts))}]"  # a quarter of the time that `to_json` takes
 
 
 def _count(moment: datetime | None) -> int | None:
