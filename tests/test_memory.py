@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import MovableClock
 
-from reverie import Conflict, InvalidInput, Memory, NotFound, Note, Settings, StoreUnavailable
+from conftest import MovableClock
+from reverie import Conflict, InvalidInput, Memory, Note, NotFound, Settings, StoreUnavailable
 from reverie.stores.sqlite import SQLiteStore
 
 
@@ -214,7 +214,9 @@ def test_what_has_expired_is_not_found_and_is_archived_by_purge(memory: Memory, 
 
 def test_expired_records_never_crowd_out_live_ones(memory: Memory, clock: MovableClock) -> None:
     memory.save_many({"content": f"demo demo demo {n}", "ttl": "1h"} for n in range(150))
-    kept = memory.save("A long text that mentions the demo only once among many other words of its own").record
+    kept = memory.save(
+        "A long text that mentions the demo only once among many other words of its own"
+    ).record
     clock.move(hours=2)
     assert [hit.id for hit in memory.search("demo", limit=5)] == [kept.id]
 
@@ -452,3 +454,40 @@ def test_durations_are_read_as_written() -> None:
     for bad in ("", "10", "5 parsecs", "-1h", "1e9d", "nan", None, True, 0, "99999999999d"):
         with pytest.raises(InvalidInput, match="ttl is"):
             parse_duration(bad)  # type: ignore[arg-type]
+
+
+def test_a_session_is_not_handed_to_another_scope(memory: Memory) -> None:
+    memory.session("cli:1", scope="user:ann").add("user", "My secret is tea")
+    with pytest.raises(InvalidInput, match="user:ann"):
+        memory.session("cli:1", scope="user:bob")
+    assert memory.session("cli:1", scope="user:ann").turns()
+
+
+def test_a_deleted_session_leaves_no_working_memory_behind(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "Hello")
+    chat.working.set("draft", "half a letter", ttl=None)
+    memory.delete_session("cli:1")
+    assert memory.session("cli:1").working.get("draft") is None
+
+
+def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "agent"
+    with Memory.open(folder) as memory:
+        memory.save("The staging port is 5433")
+        (folder / "soul.md").write_text("You are Rook, a calm agent.")
+        (folder / "style.md").write_text("Short sentences.")
+        chat = memory.session("cli:1")
+        chat.add("user", "Which port is staging on?")
+        pack = chat.context()
+        assert pack.text.startswith("You are Rook, a calm agent.")
+        assert pack.text.index("Rook") < pack.text.index("Short sentences.") < pack.text.index("5433")
+        (folder / "soul.md").write_text("You are Rook, a lively agent.")
+        assert "lively" in chat.context().text
+        (folder / "soul.md").write_bytes(b"\xff\xfe broken")
+        assert "lively" in chat.context().text
+        assert "soul.md" in caplog.text
+        (folder / "soul.md").unlink()
+        assert "Rook" not in chat.context().text

@@ -30,11 +30,12 @@ from reverie.errors import (
     WorkingMemoryFull,
 )
 from reverie.filters import Filter
-from reverie.memory import Memory, Stats
+from reverie.memory import Memory
 from reverie.recall.hits import FIL, Hit, Why
 from reverie.records import Record
 from reverie.saving import Note, Saved
 from reverie.session import Session
+from reverie.stats import Stats
 from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
 from reverie.working import WorkingMemory
 

@@ -123,10 +123,18 @@ class AsyncMemory:
         clock: Clock = clocks.utc_now,
         new_id: NewId = ids.new_id,
         actor: str = "owner",
+        profile: str | os.PathLike[str] | None = None,
         create: bool = True,
     ) -> AsyncMemory:
         memory = await asyncio.to_thread(
-            Memory.open, path, settings=settings, clock=clock, new_id=new_id, actor=actor, create=create
+            Memory.open,
+            path,
+            settings=settings,
+            clock=clock,
+            new_id=new_id,
+            actor=actor,
+            profile=profile,
+            create=create,
         )
         return cls(memory)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +18,9 @@ from reverie import clock as clocks
 from reverie import ids
 from reverie.clock import Clock
 from reverie.config import Settings
+from reverie.context import Standing
 from reverie.edits import JournalRow
-from reverie.entries import AGENT
+from reverie.entries import AGENT, session_namespace
 from reverie.errors import InvalidInput, NotFound
 from reverie.filters import (
     AllRestrictions,
@@ -32,7 +32,8 @@ from reverie.filters import (
 )
 from reverie.ids import NewId
 from reverie.index.committed import FORMAT
-from reverie.index.follower import IndexStatus, SearchIndex
+from reverie.index.follower import SearchIndex
+from reverie.profile import Profile
 from reverie.recall.analyser import analyse
 from reverie.recall.hits import FIL, Hit, SearchMode, Unit
 from reverie.recall.ranking import RankingSettings
@@ -40,7 +41,8 @@ from reverie.records import FIL as RECORDS_FIL
 from reverie.records import Kind, Layer, Origin, Record
 from reverie.saving import Changes, Note, Saved, Saving
 from reverie.searching import Question, Searching, checked_count
-from reverie.session import Session
+from reverie.session import Session, shown_cursor
+from reverie.stats import Stats, bytes_in
 from reverie.stores.base import Problem, Store
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
@@ -51,35 +53,6 @@ DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
 
 Duration = str | float | timedelta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """What a memory holds.
-
-    Attributes:
-        records: Live records.
-        archived: Archived records.
-        turns: Turns of all sessions.
-        sessions: Sessions.
-        journal: Changes ever made.
-        by_kind: Live records of each kind.
-        by_category: Live records of each category; those without one under the empty text.
-        bytes_on_disk: Size of the folder's files; 0 in memory.
-        index: How the search index stands.
-        path: The folder; None in memory.
-    """
-
-    records: int
-    archived: int
-    turns: int
-    sessions: int
-    journal: int
-    by_kind: Mapping[str, int]
-    by_category: Mapping[str, int]
-    bytes_on_disk: int
-    index: IndexStatus
-    path: Path | None
 
 
 class Memory:
@@ -102,6 +75,7 @@ class Memory:
         clock: Clock = clocks.utc_now,
         new_id: NewId = ids.new_id,
         actor: str = "owner",
+        profile: Path | None = None,
     ) -> None:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
@@ -112,6 +86,7 @@ class Memory:
             clock: What tells the time.
             new_id: What makes ids.
             actor: Who is named in the journal as the author of changes.
+            profile: The folder of `soul.md`, `directives.md` and `style.md`; None for no profile.
         """
         self.path = path
         self.settings = settings if settings is not None else Settings()
@@ -123,6 +98,7 @@ class Memory:
         self._index = SearchIndex(store, folder, analyse=analyse)
         self._searching = Searching(store, self._index, clock=clock, settings=RankingSettings())
         self._saving = Saving(store, self._index, clock=clock, new_id=new_id, actor=actor)
+        self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self.scratchpad = WorkingMemory(store, AGENT, settings=self.settings, clock=clock)
@@ -138,6 +114,7 @@ class Memory:
         clock: Clock = clocks.utc_now,
         new_id: NewId = ids.new_id,
         actor: str = "owner",
+        profile: str | os.PathLike[str] | None = None,
         create: bool = True,
     ) -> Memory:
         """Open the memory in a folder, making it if it is not there.
@@ -149,6 +126,8 @@ class Memory:
             clock: What tells the time; for tests and replays.
             new_id: What makes ids; for tests and replays.
             actor: Who is named in the journal as the author of changes, such as `owner` or `agent`.
+            profile: The folder of `soul.md`, `directives.md` and `style.md`, which stand first in every
+                prompt where they exist; None takes the memory's folder.
             create: Whether to make a memory where there is none.
 
         Returns:
@@ -160,15 +139,24 @@ class Memory:
             StoreForeign: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
+        beside = None if profile is None else _folder(profile)
         if path is not None and os.fspath(path) == IN_MEMORY:
             store: Store = InMemoryStore(analyse=analyse)
-            return cls(store, settings=settings, clock=clock, new_id=new_id, actor=actor)
+            return cls(store, settings=settings, clock=clock, new_id=new_id, actor=actor, profile=beside)
         folder = _folder(path)
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
         store = SQLiteStore(database, analyse=analyse, create=create)
-        return cls(store, path=folder, settings=settings, clock=clock, new_id=new_id, actor=actor)
+        return cls(
+            store,
+            path=folder,
+            settings=settings,
+            clock=clock,
+            new_id=new_id,
+            actor=actor,
+            profile=beside or folder,
+        )
 
     def close(self) -> None:
         """Write what is still held and let go of the folder. Closing twice is fine."""
@@ -567,8 +555,14 @@ class Memory:
                     actor=self._actor,
                     scope=scope,
                     notice=self._index.notice,
+                    standing=self._standing,
                 )
                 self._sessions[id] = session
+            elif scope and scope != session.state.scope:
+                raise InvalidInput(
+                    f"session {id!r} belongs to the scope {session.state.scope!r}, not to {scope!r}: "
+                    "open it with its own, or choose another id"
+                )
             return session
 
     def sessions(
@@ -588,7 +582,7 @@ class Memory:
         return self._store.turns(session=session, start=start, stop=stop)
 
     def delete_session(self, id: str) -> int:
-        """Remove a session and its turns for good, because a person asks for it.
+        """Remove a session, its turns and its working memory for good, because a person asks for it.
 
         Returns:
             How many turns were removed; 0 for an unknown session.
@@ -597,7 +591,9 @@ class Memory:
             open_session = self._sessions.pop(id, None)
         if open_session is not None:
             open_session.forget()
-        return self._saving.delete_session(id)
+        removed = self._saving.delete_session(id, cursors={shown_cursor(id): None})
+        self._store.drop_entries(session_namespace(id))
+        return removed
 
     # -- looking inside ----------------------------------------------------------------------------------
 
@@ -623,7 +619,7 @@ class Memory:
             journal=self._store.sequence(),
             by_kind=by_kind,
             by_category=self._store.tally("category", Filter()),
-            bytes_on_disk=_size(self.path),
+            bytes_on_disk=bytes_in(self.path),
             index=self._index.status(),
             path=self.path,
         )
@@ -631,6 +627,9 @@ class Memory:
     def check(self) -> list[Problem]:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         return self._store.check()
+
+    def _standing(self) -> Standing:
+        return Standing(profile=self._profile.read()) if self._profile is not None else Standing()
 
     def _live(self, scope: str | Sequence[str] | None) -> Filter:
         return Filter(scopes=_scopes(scope), alive_at=self._clock())
@@ -665,14 +664,3 @@ def _text(value: str, name: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {value!r}: pass a string")
     return value
-
-
-def _size(path: Path | None) -> int:
-    """Bytes of all files in a folder; a file that vanishes meanwhile counts nothing."""
-    if path is None:
-        return 0
-    total = 0
-    for file in path.rglob("*"):
-        with suppress(OSError):
-            total += file.stat().st_size
-    return total

@@ -319,7 +319,7 @@ class Saving:
             self._commit(edits, reason="purge")
         return len(due)
 
-    def delete_session(self, id: str) -> int:
+    def delete_session(self, id: str, *, cursors: Mapping[str, str | None]) -> int:
         """Remove a session and its turns for good (see `Memory.delete_session`)."""
 
         def attempt() -> int:
@@ -328,7 +328,7 @@ class Saving:
                 return 0
             turns = self._store.turns(session=id)
             edits = [Edit(before=turn, after=None) for turn in reversed(turns)]
-            self._commit([*edits, Edit(before=state, after=None)], reason="delete session")
+            self._commit([*edits, Edit(before=state, after=None)], reason="delete session", cursors=cursors)
             return len(turns)
 
         return self._retried(attempt)
@@ -355,11 +355,16 @@ class Saving:
 
     # -- committing --------------------------------------------------------------------------------------
 
-    def _commit(self, edits: Sequence[Edit], *, reason: str = "save", since: int | None = None) -> None:
-        if not edits:
-            return
+    def _commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        reason: str = "save",
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+    ) -> None:
         rows: list[JournalRow] = self._store.commit(
-            edits, actor=self._actor, reason=reason, at=self._clock(), since=since
+            edits, actor=self._actor, reason=reason, at=self._clock(), since=since, cursors=cursors
         )
         self._index.notice(rows)
 

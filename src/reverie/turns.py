@@ -47,7 +47,7 @@ class Turn:
         session: The id of the session it belongs to.
         position: Its place in the session, counted from 0 without gaps.
         role: `user`, `assistant`, `system` or `tool`.
-        content: What was said; may be empty only when there are tool calls.
+        content: What was said; may be empty only beside tool calls and in a tool's turn.
         speaker: Who said it, by name, where the role does not tell; may be empty.
         at: When it was said.
         tool_calls: What an assistant turn asks tools to do.
@@ -195,7 +195,8 @@ def checked_turn(turn: Turn) -> Turn:
     one_of(turn.role, ROLES, name="role")
     if isinstance(turn.position, bool) or not isinstance(turn.position, int) or turn.position < 0:
         raise InvalidInput(f"position is {turn.position!r}: it is a whole number from 0")
-    raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=bool(turn.tool_calls))
+    silent = bool(turn.tool_calls) or turn.role == "tool"  # a command may print nothing
+    raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
     plain_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
     plain_text(turn.tool_call_id, name="tool_call_id", longest=LONGEST_NAME, empty=True)
     if turn.tool_calls and turn.role != "assistant":

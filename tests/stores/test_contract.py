@@ -47,5 +47,5 @@ def _with(machine: type[StoreMachine], *, examples: int, steps: int) -> type:
     return case
 
 
-TestInMemoryMachine = _with(InMemoryMachine, examples=20, steps=30)
-TestSQLiteMachine = _with(SQLiteMachine, examples=60, steps=40)
+TestInMemoryMachine = _with(InMemoryMachine, examples=30, steps=30)
+TestSQLiteMachine = _with(SQLiteMachine, examples=120, steps=40)

@@ -15,23 +15,17 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from reverie.edits import Edit, undo_of
-from reverie.errors import Conflict, NotFound, ReverieError, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.errors import NotFound, ReverieError, StoreForeign, StoreUnavailable
 from reverie.filters import Filter
 from reverie.records import Record
-from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.machine import record_fields
-from reverie.testing.values import NOW, added, analyse, at, changed, entry, record, session, turn
+from reverie.testing.values import NOW, added, analyse, record
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -46,12 +40,6 @@ def path(tmp_path: Path) -> Path:
 def store(path: Path) -> Iterator[SQLiteStore]:
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
         yield store
-
-
-def spoil(path: Path, sql: str, *values: object) -> None:
-    """Change the file behind the store's back."""
-    with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute(sql, values)
 
 
 def everything_in(folder: Path) -> dict[str, bytes]:
@@ -141,17 +129,6 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
 def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreForeign, match="is a folder"):
         SQLiteStore(tmp_path, analyse=analyse)
-
-
-def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(record(number) for number in range(200))), actor="test", at=NOW)
-    store.close()
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as half:
-        assert "damaged" in half.check()[0].what
-        with pytest.raises(StoreCorrupt, match="restore a backup"):
-            list(half.find(Filter()))
 
 
 # -- migrations ------------------------------------------------------------------------------------------
@@ -552,141 +529,3 @@ def test_an_analyser_that_raises_leaves_nothing_behind(path: Path) -> None:
             store.commit(added(record(1), record(2)), actor="test", at=NOW)
         assert store.sequence() == 0
         store.commit(added(record(1)), actor="test", at=NOW)
-
-
-# -- damage ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "assignment",
-    [
-        "tags = '[\"x'",
-        "tags = '{}'",
-        "metadata = '[]'",
-        "metadata = '{\"a\": 1}'",
-        "created_at = 'yesterday'",
-        "created_at = 9000000000000000000",
-        "kind = 'gossip'",
-        "confidence = 'high'",
-        "content = x'414243'",
-        "content = CAST(x'41ff' AS TEXT)",
-        "category = x'00'",
-        "seen_count = 'often'",
-    ],
-)
-def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
-    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
-) -> None:
-    known = [record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
-    store.commit(added(*known), actor="test", at=NOW)
-    spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
-    with pytest.raises(StoreCorrupt):
-        store.records([known[0].id, known[1].id])
-    assert store.records([known[0].id, 3]) == [known[0], known[2]]
-    assert list(store.find(Filter())) == [known[2], known[0]]
-    assert known[1].id in caplog.text
-    assert "run check()" in caplog.text
-    assert [value for _, value in store.live("record")] == [known[0], known[2]]
-    assert known[1].id in " ".join(problem.what for problem in store.check())
-    assert store.tally("tag", Filter())["x"] >= 2
-
-
-def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
-    spoil(path, "UPDATE turns SET tool_calls = '[1]' WHERE position = 1")
-    assert list(store.scan_turns(Filter())) == [turn(2), turn(0)]
-    with pytest.raises(StoreCorrupt, match=turn(1).id):
-        store.turns(session="chat:1")
-    assert turn(1).id in " ".join(problem.what for problem in store.check())
-
-
-@pytest.mark.parametrize(
-    ("sql", "told"),
-    [
-        ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
-        ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
-        ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
-        ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
-        ("UPDATE journal SET before = after WHERE sequence = 6", "does not follow"),
-        ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
-        ("DELETE FROM measures", "differ from a recount"),
-        ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
-        ("DELETE FROM sessions", "belongs to none of sessions"),
-        ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
-        ("UPDATE entries SET tags = '1'", "entry 'note'"),
-        ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
-    ],
-)
-def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
-    one, two = record(1), record(2)
-    store.commit(added(one, two, session(), turn(0), turn(1)), actor="test", at=NOW)
-    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW)
-    store.put_entry(entry(), capacity=None, now=NOW)
-    assert store.check() == []
-    spoil(path, sql)
-    assert told in "\n".join(problem.what for problem in store.check())
-
-
-def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(record(number) for number in range(400))), actor="test", at=NOW)
-    store.close()
-    content = bytearray(path.read_bytes())
-    content[4096 * 5 : 4096 * 40] = os.urandom(4096 * 35)
-    path.write_bytes(content)
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as damaged:
-        assert damaged.check()
-        with pytest.raises(StoreCorrupt):
-            list(damaged.find(Filter(), containing="nowhere"))
-
-
-# -- laws ------------------------------------------------------------------------------------------------
-
-edits_of_records = st.lists(
-    st.tuples(st.integers(1, 6), record_fields, st.booleans()), min_size=1, max_size=12
-)
-
-
-def play(store: SQLiteStore | InMemoryStore, plan: list[tuple[int, dict[str, object], bool]]) -> None:
-    """Save, change and purge as the plan says, skipping what conflicts."""
-    for number, fields, purge in plan:
-        there = store.records([record(number).id])
-        before = there[0] if there else None
-        after = None if purge and there else replace(before or record(number), **fields)
-        with contextlib.suppress(Conflict):
-            store.commit([Edit(before=before, after=after)], actor="test", at=NOW)
-
-
-def state(store: SQLiteStore | InMemoryStore) -> dict[str, dict[str, object]]:
-    return {one.id: one.to_dict() for one in store.find(Filter(archived=None))}
-
-
-@given(first=edits_of_records, then=edits_of_records)
-@settings(max_examples=15, deadline=None)
-def test_undoing_changes_gives_back_what_was(tmp_path_factory, first, then) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path_factory.mktemp("law") / "reverie.db"
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        play(store, first)
-        before, sequence = state(store), store.sequence()
-        measure = store.measure("record", None)
-        play(store, then)
-        store.commit(undo_of(store.journal(after=sequence)), actor="undo", at=NOW)
-        assert state(store) == before
-        assert store.measure("record", None) == measure
-
-
-@given(plan=edits_of_records)
-@settings(max_examples=15, deadline=None)
-def test_replaying_the_journal_gives_the_same(tmp_path_factory, plan) -> None:  # type: ignore[no-untyped-def]
-    folder = tmp_path_factory.mktemp("law")
-    with (
-        contextlib.closing(SQLiteStore(folder / "one.db", analyse=analyse)) as store,
-        contextlib.closing(SQLiteStore(folder / "two.db", analyse=analyse)) as again,
-    ):
-        play(store, plan)
-        for row in store.journal():
-            again.commit([row.edit], actor=row.actor, reason=row.reason, at=row.at)
-        assert state(again) == state(store)
-        assert [replace(row, batch=0) for row in again.journal()] == [
-            replace(row, batch=0) for row in store.journal()
-        ]
-        assert again.live("record") == store.live("record")

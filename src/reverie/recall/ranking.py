@@ -77,6 +77,8 @@ class RankingSettings:
             .020.
         date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
         date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
+        elsewhere: Factor, on top, for turns of conversations in which that person does not speak; 0 to 1.
+            Nothing within one conversation; with five LoCoMo conversations in one memory .036.
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1. LoCoMo .014.
         not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0
             to 1. BEAM .093.
@@ -105,6 +107,7 @@ class RankingSettings:
     date_before: float = 1.0
     date_after: float = 15.0
     other_speaker: float = 0.83
+    elsewhere: float = 0.5
     not_the_user: float = 0.6
     asking: float = 0.85
     only_asking: float = 0.8
@@ -451,19 +454,22 @@ def _take_in(
 class _Form:
     """The factors for who says it and in which form."""
 
-    __slots__ = ("asker", "query", "settings", "short")
+    __slots__ = ("asker", "query", "settings", "short", "theirs")
 
     def __init__(self, query: Query, turns: Iterable[Passage], settings: RankingSettings) -> None:
         self.query = query
         self.settings = settings
         # Where nobody is just "the user", nobody knows who "I" is.
         self.asker = query.first_person and any(passage.speaker == USER for passage in turns)
+        self.theirs = {passage.thread for passage in turns if passage.speaker in query.speakers}
         self.short = [1.0 - settings.short * math.exp(-count / settings.short_words) for count in range(100)]
 
     def judge(self, candidate: _Candidate) -> None:
         passage, query, settings = candidate.passage, self.query, self.settings
         if query.speakers and passage.speaker not in query.speakers:
             candidate.speaker = settings.other_speaker
+            if passage.thread not in self.theirs:
+                candidate.speaker *= settings.elsewhere
         if self.asker and passage.speaker != USER:
             candidate.speaker *= settings.not_the_user
         cues = passage.cues

@@ -211,11 +211,11 @@ class Store(Protocol):
         ...
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
-        """Set an entry, replacing one of the same namespace and key.
+        """Set an entry, replacing one of the same namespace and key. Expired ones there are removed.
 
         Returns:
-            False when the namespace already has `capacity` live entries of other keys, and so
-            nothing was stored.
+            False when it would be a new one and the namespace has `capacity` live entries already; nothing
+            was changed then. A live entry can always be overwritten.
         """
         ...
 

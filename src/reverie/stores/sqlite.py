@@ -277,8 +277,7 @@ class SQLiteStore:
             rows = self._neighbours(keys, around)
         else:
             for start in range(0, len(keys), _CHUNK):
-                some = _padded(keys[start : start + _CHUNK])
-                rows += self._connections.rows(f"{_PASSAGE[subject]}({marks(len(some))})", some)
+                rows += self._passage_rows(subject, _padded(keys[start : start + _CHUNK]))
         rest = _REST[subject]
         return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
 
@@ -388,6 +387,14 @@ class SQLiteStore:
                     found[row[0] if column == "id" else key] = tuple(row)
         return [_read(table, found[name]) for name in wanted if name in found]
 
+    def _passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
+        sql = f"{_PASSAGE[subject]}({marks(len(keys))})"
+        try:
+            return self._connections.rows(sql, keys)
+        except StoreCorrupt:
+            with self._connections.reading() as file:
+                return _whole(subject, tolerant_rows(file, sql, keys))
+
     def _neighbours(self, keys: Sequence[int], around: int) -> list[Row]:
         """The passages of these turns and of those up to so many positions before and after, none twice.
 
@@ -409,7 +416,13 @@ class SQLiteStore:
                     f"SELECT {_TURN_PASSAGE} FROM near CROSS JOIN turns AS it "
                     "ON it.session = near.session AND it.position BETWEEN near.first AND near.last"
                 )
-                rows += file.execute(sql, [number for one in some_stretches for number in one])
+                numbers = [number for one in some_stretches for number in one]
+                try:
+                    rows += file.execute(sql, numbers).fetchall()
+                except sqlite3.OperationalError as error:
+                    if not is_undecodable(error):
+                        raise
+                    rows += _whole("turn", tolerant_rows(file, sql, numbers))
         return rows
 
     def _scan(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
@@ -495,6 +508,14 @@ def _read_or_none(table: Table[T], key: int, row: Row) -> T | None:
             error,
         )
         return None
+
+
+def _whole(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
+    """The rows of passages without those that hold text that is none."""
+    for row in rows:
+        if any(isinstance(value, bytes) for value in row):
+            logger.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
+    return [row for row in rows if not any(isinstance(value, bytes) for value in row)]
 
 
 def _journal_row(row: Row) -> JournalRow:

@@ -30,6 +30,7 @@ _READING = (
 # cut back to 64 MB only after a bulk load: overwriting an old log is quicker than growing a new one,
 # because the file system then has no size to record with each fsync.
 _WRITING = (
+    "PRAGMA journal_mode = WAL",  # as it was made; somebody may have changed it
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA secure_delete = ON",

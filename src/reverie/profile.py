@@ -1,0 +1,60 @@
+"""Who is the agent? Reads `soul.md`, `directives.md` and `style.md`; writes nothing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+_log = logging.getLogger("reverie")
+
+NAMES = ("soul.md", "directives.md", "style.md")
+"""The files of a profile, in the order they stand in a prompt; each may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: tuple[int, int]
+    text: str
+
+
+class Profile:
+    """The profile in a folder. A file that a person edits is read again at the next question."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[str, _Read] = {}
+
+    def read(self) -> tuple[str, ...]:
+        """The texts that there are, in order; blank ones are left out.
+
+        A file that is there but cannot be read (no permission, not UTF-8) is named in the log and its last
+        good text stays in force: a slip of the editor must not change who the agent is.
+        """
+        texts = (self._text(name) for name in NAMES)
+        return tuple(text for text in texts if text)
+
+    def _text(self, name: str) -> str:
+        path = self.folder / name
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            self._known.pop(name, None)
+            return ""
+        except OSError as error:
+            return self._last_good(name, error)
+        stamp = (status.st_mtime_ns, status.st_size)
+        known = self._known.get(name)
+        if known is None or known.stamp != stamp:
+            try:
+                known = _Read(stamp, path.read_text(encoding="utf-8-sig").strip())
+            except (OSError, UnicodeDecodeError) as error:
+                return self._last_good(name, error)
+            self._known[name] = known
+        return known.text
+
+    def _last_good(self, name: str, error: Exception) -> str:
+        known = self._known.get(name)
+        kept = "its last good text stays in force" if known else "it is left out"
+        _log.warning("profile file %r cannot be read, %s: %s", str(self.folder / name), kept, error)
+        return known.text if known else ""

@@ -1,0 +1,50 @@
+"""How much does a memory hold? The answer of `Memory.stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.index.follower import IndexStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a memory holds.
+
+    Attributes:
+        records: Live records.
+        archived: Archived records.
+        turns: Turns of all sessions.
+        sessions: Sessions.
+        journal: Changes ever made.
+        by_kind: Live records of each kind.
+        by_category: Live records of each category; those without one under the empty text.
+        bytes_on_disk: Size of the folder's files; 0 in memory.
+        index: How the search index stands.
+        path: The folder; None in memory.
+    """
+
+    records: int
+    archived: int
+    turns: int
+    sessions: int
+    journal: int
+    by_kind: Mapping[str, int]
+    by_category: Mapping[str, int]
+    bytes_on_disk: int
+    index: IndexStatus
+    path: Path | None
+
+
+def bytes_in(path: Path | None) -> int:
+    """Bytes of all files in a folder; a file that vanishes meanwhile counts nothing."""
+    if path is None:
+        return 0
+    total = 0
+    for file in path.rglob("*"):
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total

@@ -1,0 +1,140 @@
+"""A damaged file is reported, names what is damaged, and gives everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reverie.errors import StoreCorrupt
+from reverie.filters import Filter
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import NOW, added, analyse, at, changed, entry, record, session, turn
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent" / "reverie.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteStore]:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        yield store
+
+
+def spoil(path: Path, sql: str, *values: object) -> None:
+    """Change the file behind the store's back."""
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute(sql, values)
+
+
+def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(*(record(number) for number in range(200))), actor="test", at=NOW)
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as half:
+        assert "damaged" in half.check()[0].what
+        with pytest.raises(StoreCorrupt, match="restore a backup"):
+            list(half.find(Filter()))
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "tags = '[\"x'",
+        "tags = '{}'",
+        "metadata = '[]'",
+        "metadata = '{\"a\": 1}'",
+        "created_at = 'yesterday'",
+        "created_at = 9000000000000000000",
+        "kind = 'gossip'",
+        "confidence = 'high'",
+        "content = x'414243'",
+        "content = CAST(x'41ff' AS TEXT)",
+        "category = x'00'",
+        "seen_count = 'often'",
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
+    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
+) -> None:
+    known = [record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
+    store.commit(added(*known), actor="test", at=NOW)
+    spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
+    with pytest.raises(StoreCorrupt):
+        store.records([known[0].id, known[1].id])
+    assert store.records([known[0].id, 3]) == [known[0], known[2]]
+    assert list(store.find(Filter())) == [known[2], known[0]]
+    assert known[1].id in caplog.text
+    assert "run check()" in caplog.text
+    assert [value for _, value in store.live("record")] == [known[0], known[2]]
+    assert known[1].id in " ".join(problem.what for problem in store.check())
+    assert store.tally("tag", Filter())["x"] >= 2
+
+
+def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
+    spoil(path, "UPDATE turns SET tool_calls = '[1]' WHERE position = 1")
+    assert list(store.scan_turns(Filter())) == [turn(2), turn(0)]
+    with pytest.raises(StoreCorrupt, match=turn(1).id):
+        store.turns(session="chat:1")
+    assert turn(1).id in " ".join(problem.what for problem in store.check())
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
+        ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
+        ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
+        ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
+        ("UPDATE journal SET before = after WHERE sequence = 6", "does not follow"),
+        ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
+        ("DELETE FROM measures", "differ from a recount"),
+        ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
+        ("DELETE FROM sessions", "belongs to none of sessions"),
+        ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
+        ("UPDATE entries SET tags = '1'", "entry 'note'"),
+        ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
+    ],
+)
+def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
+    one, two = record(1), record(2)
+    store.commit(added(one, two, session(), turn(0), turn(1)), actor="test", at=NOW)
+    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW)
+    store.put_entry(entry(), capacity=None, now=NOW)
+    assert store.check() == []
+    spoil(path, sql)
+    assert told in "\n".join(problem.what for problem in store.check())
+
+
+def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(*(record(number) for number in range(400))), actor="test", at=NOW)
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 5 : 4096 * 40] = os.urandom(4096 * 35)
+    path.write_bytes(content)
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as damaged:
+        assert damaged.check()
+        with pytest.raises(StoreCorrupt):
+            list(damaged.find(Filter(), containing="nowhere"))
+
+
+@pytest.mark.parametrize("around", [0, 2])
+def test_words_that_are_no_text_cost_only_their_own_passage(
+    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, around: int
+) -> None:
+    store.commit(added(record(1), record(2), session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
+    spoil(path, "UPDATE records SET terms = CAST(x'41ff' AS TEXT) WHERE key = 1")
+    spoil(path, "UPDATE turns SET terms = CAST(x'41ff' AS TEXT) WHERE position = 1")
+    assert [one.key for one in store.passages("record", [1, 2], around=around)] == [2]
+    assert [one.key for one in store.passages("turn", [4, 5, 6], around=around)] == [4, 6]
+    assert "record 1" in caplog.text
+    assert "turn 5" in caplog.text
