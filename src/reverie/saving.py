@@ -400,9 +400,7 @@ class _Pending:
         if not words:
             return []
         keys = self._lexicon.any_of(
-            [(word, 1.0) for word in words],
-            (),
-            (),
+            Wanted(words=[(word, 1.0) for word in words]),
             lambda other: other.scope == record.scope and _kind(other) == record.kind,
             _MOST_CANDIDATES,
         )

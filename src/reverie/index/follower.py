@@ -31,7 +31,7 @@ from reverie.turns import Turn
 
 _log = logging.getLogger("reverie")
 
-FOLD_AT = 2_000
+FOLD_AT = 1_000
 """Fold when so many passages are in no commit: searching them costs well under a millisecond."""
 
 FOLD_ON_CLOSE = 200
@@ -107,7 +107,7 @@ class SearchIndex:
         with self._lock:
             committed = self._catch_up()
             passes = _passes(subject, allowed)
-            fresh = self._fresh[subject].any_of(wanted.words, wanted.dates, wanted.speakers, passes, limit)
+            fresh = self._fresh[subject].any_of(wanted, passes, limit)
             return (
                 self._without_stale(
                     subject, limit, lambda most: committed.any_of(subject, wanted, allowed, most)

@@ -5,11 +5,13 @@ Holds thousands, not millions, of passages. Ranks only roughly: the exact ranker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from math import log
 
-from reverie.passages import Analysis
+from reverie.passages import Analysis, Wanted
 from reverie.records import Record
 from reverie.turns import Turn
 
@@ -29,14 +31,22 @@ class Leaf:
     analysis: Analysis
 
 
+_K1, _B = 1.2, 0.75
+"""tantivy's own constants, so that both sides of the index choose candidates alike."""
+
+_Postings = dict[str, dict[int, int]]
+"""Token -> key of a passage -> how often it has the token."""
+
+
 class Lexicon:
     """An inverted index of a few passages. Not thread-safe: its owner holds a lock."""
 
     def __init__(self) -> None:
         self._leaves: dict[int, Leaf] = {}
-        self._words: dict[str, set[int]] = {}
-        self._dates: dict[str, set[int]] = {}
-        self._speakers: dict[str, set[int]] = {}
+        self._words: _Postings = {}
+        self._dates: _Postings = {}
+        self._speakers: _Postings = {}
+        self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -52,59 +62,64 @@ class Lexicon:
         """Add a passage, replacing an earlier one of the same key."""
         self.remove(leaf.key)
         self._leaves[leaf.key] = leaf
-        for postings, tokens in self._postings(leaf):
-            for token in tokens:
-                postings.setdefault(token, set()).add(leaf.key)
+        self._tokens += leaf.analysis.length
+        for postings, counts in self._counted(leaf):
+            for token, count in counts.items():
+                postings.setdefault(token, {})[leaf.key] = count
 
     def remove(self, key: int) -> None:
         """Remove a passage; an unknown key is fine."""
         leaf = self._leaves.pop(key, None)
         if leaf is None:
             return
-        for postings, tokens in self._postings(leaf):
-            for token in tokens:
+        self._tokens -= leaf.analysis.length
+        for postings, counts in self._counted(leaf):
+            for token in counts:
                 holders = postings[token]
-                holders.discard(key)
+                del holders[key]
                 if not holders:
                     del postings[token]
 
     def frequency(self, word: str, scopes: Collection[str] | None) -> int:
         """How many passages in those scopes (None: in all) have the word."""
-        holders = self._words.get(word, ())
+        holders = self._words.get(word, {})
         if scopes is None:
             return len(holders)
         return sum(self._leaves[key].value.scope in scopes for key in holders)
 
-    def any_of(
-        self,
-        words: Sequence[tuple[str, float]],
-        dates: Iterable[tuple[str, float]],
-        speakers: Iterable[tuple[str, float]],
-        passes: Callable[[Record | Turn], bool],
-        limit: int,
-    ) -> list[int]:
-        """Keys of passages with at least one of the words, dates or speakers, by the summed weights."""
-        weights: dict[int, float] = {}
-        for postings, wanted in ((self._words, words), (self._dates, dates), (self._speakers, speakers)):
-            for token, weight in wanted:
-                for key in postings.get(token, ()):
-                    weights[key] = weights.get(key, 0.0) + weight
-        best = sorted(weights, key=lambda key: (-weights[key], -key))
-        return list(islice((key for key in best if passes(self._leaves[key].value)), limit))
+    def any_of(self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
+        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
+        scores: dict[int, float] = {}
+        leaves, count = self._leaves, len(self._leaves)
+        flat = _K1 * (1.0 - _B)
+        slope = _K1 * _B * count / max(1, self._tokens)
+        for postings, tokens in (
+            (self._words, wanted.words),
+            (self._dates, wanted.dates),
+            (self._speakers, wanted.speakers),
+        ):
+            for token, weight in tokens:
+                holders = postings.get(token)
+                if holders:
+                    rarity = weight * log(1.0 + (count - len(holders) + 0.5) / (len(holders) + 0.5))
+                    for key, times in holders.items():
+                        part = rarity * times / (times + flat + slope * leaves[key].analysis.length)
+                        scores[key] = scores.get(key, 0.0) + part
+        best = sorted(scores, key=lambda key: (-scores[key], -key))
+        return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
     def all_of(self, words: Collection[str], passes: Callable[[Record | Turn], bool]) -> list[int]:
         """Keys of passages that have every one of the words."""
-        postings = [self._words.get(word, set()) for word in words]
+        postings = sorted((self._words.get(word, {}) for word in words), key=len)
         if not postings:
             return []
-        postings.sort(key=len)
-        common = postings[0].intersection(*postings[1:])
+        common = set(postings[0]).intersection(*postings[1:])
         return [key for key in common if passes(self._leaves[key].value)]
 
-    def _postings(self, leaf: Leaf) -> tuple[tuple[dict[str, set[int]], Iterable[str]], ...]:
+    def _counted(self, leaf: Leaf) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
         return (
-            (self._words, set(analysis.terms.split())),
-            (self._dates, set(analysis.dates.split())),
-            (self._speakers, (analysis.speaker,) if analysis.speaker else ()),
+            (self._words, Counter(analysis.terms.split())),
+            (self._dates, Counter(analysis.dates.split())),
+            (self._speakers, {analysis.speaker: 1} if analysis.speaker else {}),
         )
