@@ -45,7 +45,8 @@ ATTEMPTS = 20
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
 _MOST_CANDIDATES = 4
-_MOST_WORDS = 12
+_MOST_WORDS = 24
+_RAREST = 6  # what says the same shares the rare words; the common ones only cost time
 
 Outcome = Literal["created", "reinforced", "extended"]
 _T = TypeVar("_T")
@@ -200,14 +201,14 @@ class Saving:
         same = self._store.record_like(record.scope, record.fingerprint)
         if same is not None:
             return [same]
-        words = _words(record) if words is None else words
+        words = self._index.rarest("record", _words(record) if words is None else words, _RAREST)
         if not words:
             return []
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
         wanted = Wanted(words=[(word, 1.0) for word in words])
         keys = self._index.any_of("record", wanted, allowed, _MOST_CANDIDATES)
         found = readable(self._store.records, keys) if keys else []
-        return [record for record in found if record is not None]
+        return [old for old in found if old is not None and _overlap(record, old)]
 
     def _record(self, note: Note) -> Record:
         """The note as a record, checked."""
@@ -399,12 +400,14 @@ class _Pending:
             return [self._now[same]]
         if not words:
             return []
+        known = sorted((count, word) for word in words if (count := self._lexicon.frequency(word, None)))
         keys = self._lexicon.any_of(
-            Wanted(words=[(word, 1.0) for word in words]),
+            Wanted(words=[(word, 1.0) for _, word in known[:_RAREST]]),
             lambda other: other.scope == record.scope and _kind(other) == record.kind,
             _MOST_CANDIDATES,
         )
-        return [self._now[self._ids[key]] for key in keys]
+        found = dict.fromkeys(self._ids[key] for key in keys)
+        return [self._now[name] for name in found if _overlap(record, self._now[name])]
 
     def as_they_are(self, records: Iterable[Record]) -> list[Record]:
         """Stored records with what this chunk has already decided about them."""
@@ -443,9 +446,15 @@ def _saved(decision: Decision) -> Saved:
 
 
 def _words(record: Record) -> list[str]:
-    """The longest distinct tokens of a content: enough to find whatever may say the same."""
+    """The distinct tokens of a content, the longest of very many."""
     distinct = list(dict.fromkeys(tokens(record.content)))
     return distinct if len(distinct) <= _MOST_WORDS else sorted(distinct, key=len)[-_MOST_WORDS:]
+
+
+def _overlap(one: Record, other: Record) -> bool:
+    """Whether they share half of the shorter one's words: cheap, and less could never say the same."""
+    a, b = set(tokens(one.content)), set(tokens(other.content))
+    return 2 * len(a & b) >= min(len(a), len(b))
 
 
 def _kind(value: Record | Turn) -> str:

@@ -134,12 +134,6 @@ class Committed:
         ]
         return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
 
-    def all_of(self, subject: Searchable, words: Collection[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of passages that have every one of the words, at most `limit`."""
-        field = _WORDS[subject]
-        clauses = [(Occur.Must, self._term(field, word)) for word in words]
-        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
-
     def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
         restrictions = self._restrictions(subject, allowed)
         if restrictions:
@@ -171,6 +165,10 @@ class Committed:
                 raise IndexBroken(str(error)) from None
             self._frequencies[known] = found.count  # type: ignore[attr-defined]  # missing in its stubs
         return self._frequencies[known]
+
+    def rough_frequency(self, subject: Searchable, word: str) -> int:
+        """About in how many passages the word stands; deleted ones may still count."""
+        return self._searcher.doc_freq(_WORDS[subject], word)
 
     def _term(self, field: str, value: str | int) -> Query:
         return Query.term_query(self._schema, field, value, index_option="freq")

@@ -115,17 +115,17 @@ class SearchIndex:
                 + fresh
             )
 
-    def all_of(self, subject: Searchable, words: Collection[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of passages that have every one of the words, at most about `limit`."""
+    def rarest(self, subject: Searchable, words: Sequence[str], count: int) -> list[str]:
+        """The `count` rarest of the words that stand in anything at all, roughly, and quickly."""
         with self._lock:
             committed = self._catch_up()
-            fresh = self._fresh[subject].all_of(words, _passes(subject, allowed))
-            return (
-                self._without_stale(
-                    subject, limit, lambda most: committed.all_of(subject, words, allowed, most)
-                )
-                + fresh[:limit]
-            )
+            fresh = self._fresh[subject]
+            found = [
+                (frequency, word)
+                for word in words
+                if (frequency := committed.rough_frequency(subject, word) + fresh.frequency(word, None))
+            ]
+        return [word for _, word in sorted(found)[:count]]
 
     def frequencies(
         self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None

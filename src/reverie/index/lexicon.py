@@ -108,14 +108,6 @@ class Lexicon:
         best = sorted(scores, key=lambda key: (-scores[key], -key))
         return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
-    def all_of(self, words: Collection[str], passes: Callable[[Record | Turn], bool]) -> list[int]:
-        """Keys of passages that have every one of the words."""
-        postings = sorted((self._words.get(word, {}) for word in words), key=len)
-        if not postings:
-            return []
-        common = set(postings[0]).intersection(*postings[1:])
-        return [key for key in common if passes(self._leaves[key].value)]
-
     def _counted(self, leaf: Leaf) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
         return (
