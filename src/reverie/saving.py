@@ -46,7 +46,7 @@ ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
 _MOST_CANDIDATES = 4
 _MOST_WORDS = 24
-_RAREST = 6  # what says the same shares the rare words; the common ones only cost time
+_RAREST = 6
 
 Outcome = Literal["created", "reinforced", "extended"]
 _T = TypeVar("_T")
@@ -201,12 +201,9 @@ class Saving:
         same = self._store.record_like(record.scope, record.fingerprint)
         if same is not None:
             return [same]
-        words = self._index.rarest("record", _words(record) if words is None else words, _RAREST)
-        if not words:
-            return []
+        words = _words(record) if words is None else words
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        wanted = Wanted(words=[(word, 1.0) for word in words])
-        keys = self._index.any_of("record", wanted, allowed, _MOST_CANDIDATES)
+        keys = self._index.like("record", words, allowed, _MOST_CANDIDATES)
         found = readable(self._store.records, keys) if keys else []
         return [old for old in found if old is not None and _overlap(record, old)]
 
@@ -401,10 +398,12 @@ class _Pending:
         if not words:
             return []
         known = sorted((count, word) for word in words if (count := self._lexicon.frequency(word, None)))
+        rarest = [(word, 1.0) for _, word in known[:_RAREST]]
         keys = self._lexicon.any_of(
-            Wanted(words=[(word, 1.0) for _, word in known[:_RAREST]]),
+            Wanted(words=rarest),
             lambda other: other.scope == record.scope and _kind(other) == record.kind,
             _MOST_CANDIDATES,
+            least=(len(rarest) + 1) // 2,
         )
         found = dict.fromkeys(self._ids[key] for key in keys)
         return [self._now[name] for name in found if _overlap(record, self._now[name])]

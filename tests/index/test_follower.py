@@ -185,17 +185,24 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
             assert {r.id for r in store.records(keys)} == expected, allowed
 
 
-def test_the_rarest_words_are_told_before_and_after_a_commit() -> None:
+def test_what_may_say_the_same_shares_half_of_the_rarest_words() -> None:
     store = InMemoryStore(analyse=analyse)
     index = SearchIndex(store, None, analyse=analyse)
-    for number in range(1, 9):
-        put(
-            store,
-            None,
-            record(number, f"tea{number} tea" + " garden" * (number < 4) + " train" * (number < 2)),
-        )
+    for number, text in enumerate(
+        [
+            "green tea in the garden",
+            "black tea in the kitchen",
+            "the garden gate",
+            *(f"tea number {n}" for n in range(20)),
+        ],
+        start=1,
+    ):
+        put(store, None, record(number, text))
     for _ in range(2):
-        assert index.rarest("record", ["tea", "garden", "train", "nowhere"], 2) == ["train", "garden"]
+        keys = index.like("record", ["green", "tea", "garden", "nowher"], LIVE, 5)
+        assert [r.content for r in store.records(keys)][0] == "green tea in the garden"
+        assert "black tea in the kitchen" not in [r.content for r in store.records(keys)]
+        assert index.like("record", ["nowher"], LIVE, 5) == []
         index.fold()
 
 

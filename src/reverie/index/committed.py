@@ -124,15 +124,21 @@ class Committed:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
-        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
+    def any_of(
+        self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int, *, least: int = 1
+    ) -> list[int]:
+        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`.
+
+        `least` of what is wanted must be there.
+        """
         field = _WORDS[subject]
         clauses = [
             (Occur.Should, self._weighted(self._term(name, token), weight))
             for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
             for token, weight in tokens
         ]
-        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+        query = Query.boolean_query(clauses, minimum_number_should_match=least)
+        return self._keys(subject, query, allowed, limit)
 
     def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
         restrictions = self._restrictions(subject, allowed)

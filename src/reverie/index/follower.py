@@ -38,6 +38,7 @@ FOLD_ON_CLOSE = 200
 """Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
 
 _BATCH = 1_000
+_RAREST = 6
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 
@@ -115,17 +116,36 @@ class SearchIndex:
                 + fresh
             )
 
-    def rarest(self, subject: Searchable, words: Sequence[str], count: int) -> list[str]:
-        """The `count` rarest of the words that stand in anything at all, roughly, and quickly."""
+    def like(self, subject: Searchable, words: Sequence[str], allowed: Filter, limit: int) -> list[int]:
+        """Keys of passages that may say the same: they share half of the rarest words, or more.
+
+        What says the same shares the rare words; the common ones would only cost time.
+
+        Args:
+            subject: Records or turns.
+            words: The distinct words of the text.
+            allowed: What the result is restricted to.
+            limit: At most so many from the commit, and so many from what changed since.
+        """
         with self._lock:
             committed = self._catch_up()
             fresh = self._fresh[subject]
-            found = [
+            known = sorted(
                 (frequency, word)
                 for word in words
                 if (frequency := committed.rough_frequency(subject, word) + fresh.frequency(word, None))
-            ]
-        return [word for _, word in sorted(found)[:count]]
+            )
+            if not known:
+                return []
+            wanted = Wanted(words=[(word, 1.0) for _, word in known[:_RAREST]])
+            least = (len(wanted.words) + 1) // 2
+            here = fresh.any_of(wanted, _passes(subject, allowed), limit, least=least)
+            there = self._without_stale(
+                subject,
+                limit,
+                lambda most: committed.any_of(subject, wanted, allowed, most, least=least),
+            )
+        return there + here
 
     def frequencies(
         self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None

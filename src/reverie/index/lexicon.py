@@ -87,8 +87,13 @@ class Lexicon:
             return len(holders)
         return sum(self._leaves[key].value.scope in scopes for key in holders)
 
-    def any_of(self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
-        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
+    def any_of(
+        self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int, *, least: int = 1
+    ) -> list[int]:
+        """Keys of the passages that fit best by BM25 over what is here, at most `limit`.
+
+        `least` of the words wanted must be there.
+        """
         scores: dict[int, float] = {}
         leaves, count = self._leaves, len(self._leaves)
         flat = _K1 * (1.0 - _B)
@@ -105,6 +110,9 @@ class Lexicon:
                     for key, times in holders.items():
                         part = rarity * times / (times + flat + slope * leaves[key].analysis.length)
                         scores[key] = scores.get(key, 0.0) + part
+        if least > 1:
+            holding = Counter(key for word, _ in wanted.words for key in self._words.get(word, ()))
+            scores = {key: score for key, score in scores.items() if holding[key] >= least}
         best = sorted(scores, key=lambda key: (-scores[key], -key))
         return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
