@@ -143,7 +143,7 @@ def test_results_are_the_same_before_and_after_a_commit_of_the_index(tmp_path: P
         return [(hit.id, hit.score) for hit in memory.search("tea in the garden on day 7", limit=20)]
 
     with Memory.open(tmp_path, clock=clock) as memory:
-        memory.save_many({"content": f"Note {n}: tea{' garden' * (n % 5 == 0)} on day {n % 31}"} for n in range(300))
+        memory.save_many({"content": f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}"} for n in range(300))
         for record in memory.records(limit=20):
             memory.update(record.id, content=record.content + " in spring")
         for record in memory.records(limit=10, offset=50):

@@ -23,6 +23,7 @@ from reverie.index.follower import SearchIndex
 from reverie.index.lexicon import Leaf, Lexicon
 from reverie.merging import Create, Decision, Reinforce, decide
 from reverie.passages import Analysis, Wanted
+from reverie.recall.analyser import analyse
 from reverie.recall.analysis import pack, tokens
 from reverie.records import (
     HOME_LAYERS,
@@ -44,7 +45,7 @@ ATTEMPTS = 20
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
-_MOST_CANDIDATES = 4
+_MOST_CANDIDATES = 2
 _MOST_WORDS = 24
 _RAREST = 6
 
@@ -445,8 +446,8 @@ def _saved(decision: Decision) -> Saved:
 
 
 def _words(record: Record) -> list[str]:
-    """The distinct tokens of a content, the longest of very many."""
-    distinct = list(dict.fromkeys(tokens(record.content)))
+    """The distinct tokens of a record, the longest of very many."""
+    distinct = list(dict.fromkeys(analyse(record).terms.split()))
     return distinct if len(distinct) <= _MOST_WORDS else sorted(distinct, key=len)[-_MOST_WORDS:]
 
 

@@ -32,7 +32,7 @@ LONGEST_QUERY = 10_000
 
 MOST_HITS = 1_000
 
-POOL = 64
+POOL = 32
 """Candidates asked of the index beside the hits wanted; more find no better ones."""
 
 NEIGHBOURS = 4
@@ -187,7 +187,8 @@ class Searching:
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
             hits = self._load(subject, list(firsts.values()), question)
-            if len(hits) >= question.limit or not full or pool >= _LARGEST_POOL:
+            exhausted = not full or not scored or scored[-1].score.total < question.min_score
+            if len(hits) >= question.limit or exhausted or pool >= _LARGEST_POOL:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 __all__ = ["KIND_BONUS", "Score", "ScoringSettings", "score"]
 
@@ -45,6 +46,7 @@ class ScoringSettings:
         confidence: Weight of confidence; 0 and up.
         half_life: After how many days recency is one half; over 0. golemcore's 30 days, when decay begins.
         kinds: What a kind adds, 0 and up; a kind not listed adds nothing.
+        all_together: The sum of the weights and the largest bonus; worked out.
     """
 
     relevance: float = 0.40
@@ -53,23 +55,41 @@ class ScoringSettings:
     confidence: float = 0.20
     half_life: float = 30.0
     kinds: Mapping[str, float] = field(default_factory=lambda: KIND_BONUS)
+    all_together: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        weights = self.relevance + self.recency + self.importance + self.confidence
+        object.__setattr__(self, "all_together", weights + max(self.kinds.values(), default=0.0))
 
 
 DEFAULTS = ScoringSettings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """A hit's score and what it was made of.
+class Score(NamedTuple):
+    """A hit's score and what it was made of. A named tuple, because a search makes dozens.
 
     Attributes:
         total: 0 to 1, comparable between searches.
-        parts: `relevance`, `recency`, `importance`, `confidence`, each 0 to 1 as it went in, and `kind`,
-            the bonus.
+        relevance: 0 to 1, as the ranker gave it.
+        recency: 0 to 1.
+        importance: 0 to 1.
+        confidence: 0 to 1.
+        kind: The bonus for the kind.
     """
 
     total: float
-    parts: Mapping[str, float]
+    relevance: float
+    recency: float
+    importance: float
+    confidence: float
+    kind: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """All but the total, by name."""
+        parts = self._asdict()
+        del parts["total"]
+        return parts
 
 
 def score(
@@ -106,25 +126,14 @@ def score(
     """
     recency = _recency(age_days, kind=kind, pinned=pinned, half_life=settings.half_life)
     bonus = settings.kinds.get(kind, 0.0)
-    most = max(settings.kinds.values(), default=0.0)
-    weights = settings.relevance + settings.recency + settings.importance + settings.confidence + most
     mean = (
         settings.relevance * relevance
         + settings.recency * recency
         + settings.importance * importance
         + settings.confidence * confidence
         + bonus
-    ) / weights
-    return Score(
-        total=min(1.0, relevance * mean),
-        parts={
-            "relevance": relevance,
-            "recency": recency,
-            "importance": importance,
-            "confidence": confidence,
-            "kind": bonus,
-        },
-    )
+    ) / settings.all_together
+    return Score(min(1.0, relevance * mean), relevance, recency, importance, confidence, bonus)
 
 
 def _recency(age_days: float, *, kind: str, pinned: bool, half_life: float) -> float:

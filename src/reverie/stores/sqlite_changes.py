@@ -99,10 +99,7 @@ class _Places:
     new: set[int] = field(default_factory=set)
 
     def add(self, position: int) -> None:
-        if position in self.gone:
-            self.gone.remove(position)
-        else:
-            self.new.add(position)
+        self.new.add(position)
 
     def remove(self, position: int) -> None:
         if position in self.new:
@@ -113,9 +110,9 @@ class _Places:
     def gap(self) -> int | None:
         """The first position missing, if there is one. No position can be there twice."""
         count = self.had - len(self.gone) + len(self.new)
-        there = (p in self.new or (p < self.had and p not in self.gone) for p in range(count))
         if all(p < count for p in self.new) and all(p in self.gone for p in range(count, self.had)):
             return None
+        there = (p in self.new or (p < self.had and p not in self.gone) for p in range(count))
         return next(position for position, present in enumerate(there) if not present)
 
 

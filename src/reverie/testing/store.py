@@ -275,7 +275,8 @@ class StoreContract:
             (Filter(layers=("episodic",)), [5]),
             (Filter(origins=("web",)), [4]),
             (Filter(pinned=True), [1]),
-            (Filter(pinned=False, created_after=at(4)), [5, 4]),
+            (Filter(pinned=False), [5, 4, 3]),
+            (Filter(created_after=at(4)), [5, 4]),
             (Filter(created_before=at(3)), [1]),
             (Filter(valid_at=at(50)), [5, 4, 1]),
             (Filter(valid_at=at(20)), [5, 4, 3, 1]),
@@ -297,7 +298,7 @@ class StoreContract:
             record(3, moment=at(3), scope="a", category="project/x/y", tags=("red",),
                    valid_from=at(10), valid_to=at(50)),
             record(4, moment=at(4), category="project-context", origin="web", tags=("a,b", "red")),
-            record(5, moment=at(5), kind="event", layer="episodic", expires_at=at(60)),
+            record(5, moment=at(5), kind="event", layer="episodic", expires_at=at(60), category="project0"),
         ]  # fmt: skip
         store.commit(added(*known), actor="test", at=NOW)
         by_number = {number: known[number - 1] for number in range(1, 6)}
@@ -426,6 +427,8 @@ class StoreContract:
         store.commit(added(session(), turn(0), turn(1)), actor="test", at=NOW)
         with pytest.raises(Conflict, match="still has turns"):
             store.commit(removed(session()), actor="test", at=NOW)
+        with pytest.raises(Conflict, match="create it first"):
+            store.commit([*removed(turn(0), turn(1), session()), *added(turn(0))], actor="test", at=NOW)
         rows = store.commit(removed(turn(0), turn(1), session()), actor="test", at=NOW)
         assert store.sessions() == []
         assert list(store.scan_turns(Filter())) == []

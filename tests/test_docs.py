@@ -1,0 +1,610 @@
+"""The documentation says what is so: its examples run, its reference is complete, its links lead somewhere.
+
+What runs, in README.md and every file under docs/, from top to bottom, in one namespace and one temporary
+folder that is the home directory and the current one:
+
+* ```` ```python ````: executed; where a ```` ```text ```` block follows at once, that is what it prints.
+* ```` ```console ````: lines after `$ ` are commands (`reverie …`, `echo $?`, `export NAME=VALUE`,
+  `name=$(reverie …)`), the others what they show on a terminal of 80 columns. A command ends with 0 unless
+  `echo $?` follows and shows otherwise.
+* `<!-- file: NAME -->` before a block writes the block to that file.
+* `<!-- not run: REASON -->` before a block leaves it out.
+
+Ids, times, ages and sizes need not agree, a line `…` stands for any lines, and figures may differ a little.
+`REVERIE_DOCS_UPDATE=1 pytest tests/test_docs.py` writes what is shown anew where it no longer agrees.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import io
+import math
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import reverie
+from reverie import AsyncMemory, AsyncSession, Memory, Session, Settings, WorkingMemory, errors
+from reverie.config import _FORMS
+from reverie.surfaces.cli import COMMANDS, cli
+from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "reverie"
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REFERENCE = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs/reference").glob("*.md")}
+UPDATE = bool(os.environ.get("REVERIE_DOCS_UPDATE"))
+NOT_RUN_AT_MOST = 3
+COLUMNS = "80"
+
+
+def name_of(value: object) -> str:
+    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else str(value)
+
+
+# -- blocks ------------------------------------------------------------------------------------------
+
+_FENCE = re.compile(r"^(`{3,})(\w*)\s*$")
+_MARK = re.compile(r"^<!-- (file|not run): (.+) -->$")
+
+
+@dataclass
+class Block:
+    """One fenced block: its first line's number in the file, counted from 0, and its lines."""
+
+    language: str
+    start: int
+    lines: list[str]
+    mark: tuple[str, str] | None
+    output: Block | None = None
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+def blocks_of(text: str) -> list[Block]:
+    found: list[Block] = []
+    lines = text.splitlines()
+    n = 0
+    while n < len(lines):
+        fence = _FENCE.match(lines[n])
+        if fence is None:
+            n += 1
+            continue
+        end = next(k for k in range(n + 1, len(lines)) if lines[k].rstrip() == fence[1])
+        above = next((lines[k] for k in range(n - 1, -1, -1) if lines[k].strip()), "")
+        mark = _MARK.match(above)
+        block = Block(fence[2], n + 1, lines[n + 1 : end], (mark[1], mark[2]) if mark else None)
+        between = lines[found[-1].start + len(found[-1].lines) + 1 : n] if found else ["something"]
+        if block.language == "text" and found and found[-1].language == "python" and not any(between):
+            found[-1].output = block
+        found.append(block)
+        n = end + 1
+    return found
+
+
+# -- what is shown, and what really comes ------------------------------------------------------------
+
+_DIFFERS = [
+    (re.compile(r"\b[0-9a-f]{12}\b"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?"), "TIME"),
+    (re.compile(r"\b(?:just now|\d+ (?:minute|hour|day)s? ago)\b"), "AGO"),
+    (re.compile(r"\b\d+(?:\.\d+)? (?:bytes|kB|MB)\b"), "SIZE"),
+    (re.compile(r"\b\d+m\d\ds\b"), "COUNTDOWN"),
+    (re.compile(r"\S*reverie-demo-\w+"), "DEMO"),
+    (re.compile(r"[━╌─]+"), "━"),
+    (re.compile(r" {2,}"), "  "),
+]
+_FIGURE = re.compile(r"\d+\.\d+")
+_TOLERANCE = 0.03
+
+
+def settled(text: str) -> list[str]:
+    """The lines without what differs from run to run."""
+    for pattern, name in _DIFFERS:
+        text = pattern.sub(name, text)
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def lines_agree(shown: str, got: str) -> bool:
+    if _FIGURE.sub("FIGURE", shown) != _FIGURE.sub("FIGURE", got):
+        return False
+    pairs = zip(_FIGURE.findall(shown), _FIGURE.findall(got), strict=True)
+    return all(math.isclose(float(a), float(b), abs_tol=_TOLERANCE) for a, b in pairs)
+
+
+def agrees(shown: list[str], got: list[str]) -> bool:
+    """Whether the lines shown are what came; a line `…` stands for any number of lines."""
+    if not shown:
+        return not got
+    if shown[0] == "…":
+        return any(agrees(shown[1:], got[n:]) for n in range(len(got) + 1))
+    return bool(got) and lines_agree(shown[0], got[0]) and agrees(shown[1:], got[1:])
+
+
+class Terminal(io.StringIO):
+    """What a command writes to; standard output is a terminal here, and standard error joins it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Log(io.StringIO):
+    """Standard error, which goes where the terminal's output goes and draws no bars."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def write(self, text: str) -> int:
+        return self.terminal.write(text)
+
+
+class Page:
+    """One file of documentation while it is played."""
+
+    def __init__(self, file: Path, home: Path) -> None:
+        self.file = file
+        self.home = home
+        self.text = file.read_text(encoding="utf-8")
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.variables: dict[str, str] = {}
+        self.status = 0
+        self.anew: list[tuple[int, int, list[str]]] = []
+
+    def play(self) -> None:
+        for block in blocks_of(self.text):
+            kind, what = block.mark or ("", "")
+            if kind == "file":
+                place = self.home / what
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(block.text, encoding="utf-8")
+            if kind == "not run" or (kind == "file" and block.language != "python"):
+                continue
+            if block.language == "python":
+                self.run_python(block)
+            elif block.language == "console":
+                self.run_console(block)
+        for value in self.namespace.values():
+            if isinstance(value, Memory):
+                value.close()
+        if self.anew:
+            self.write_anew()
+
+    def run_python(self, block: Block) -> None:
+        said = io.StringIO()
+        code = compile("\n" * block.start + block.text, str(self.file), "exec")
+        with contextlib.redirect_stdout(said):
+            exec(code, self.namespace)
+        if block.output is not None:
+            self.compare(block.output.start, block.output.lines, said.getvalue())
+
+    def run_console(self, block: Block) -> None:
+        rest = list(enumerate(block.lines, start=block.start))
+        while rest:
+            number, line = rest.pop(0)
+            assert line.startswith("$ "), f"{self.file}:{number + 1}: expected a command after '$ '"
+            command = line[2:]
+            while command.endswith("\\"):
+                number, more = rest.pop(0)
+                command = command[:-1] + more.strip()
+            shown = []
+            while rest and not rest[0][1].startswith("$ "):
+                shown.append(rest.pop(0)[1])
+            got = self.call(command)
+            if not (rest and rest[0][1] == "$ echo $?") and command != "echo $?":
+                assert self.status == 0, f"{self.file}:{number + 1}: ended with {self.status}\n{got}"
+            self.compare(number + 1, shown, got)
+
+    def call(self, command: str) -> str:
+        """What a command shows."""
+        if command == "echo $?":
+            return f"{self.status}\n"
+        if export := re.fullmatch(r"export (\w+)=(\S+)", command):
+            os.environ[export[1]] = self.expanded(export[2])
+            self.status = 0
+            return ""
+        if kept := re.fullmatch(r"(\w+)=\$\((.*)\)", command):
+            self.variables[kept[1]] = self.call(kept[2]).strip()
+            return ""
+        if " | " in command:
+            return self.piped(command)
+        words = [self.expanded(word) for word in shlex.split(command)]
+        assert words.pop(0) == "reverie", f"{self.file}: cannot run {command!r}"
+        terminal = Terminal()
+        with contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(Log(terminal)):
+            try:
+                cli.main(words, prog_name="reverie", obj=Invocation())
+            except SystemExit as end:
+                self.status = int(end.code or 0)
+        return terminal.getvalue()
+
+    def piped(self, command: str) -> str:
+        scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        env = {**os.environ, **self.variables, "PATH": scripts}
+        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        self.status = done.returncode
+        return done.stdout + done.stderr
+
+    def expanded(self, word: str) -> str:
+        for name, value in self.variables.items():
+            word = word.replace(f"${name}", value)
+        return str(self.home / word[2:]) if word.startswith("~/") else word
+
+    def compare(self, start: int, shown: list[str], got: str) -> None:
+        got = got.replace(str(self.home), "~")
+        if agrees(settled("\n".join(shown)), settled(got)):
+            return
+        if UPDATE:
+            self.anew.append((start, len(shown), [line.rstrip() for line in got.strip("\n").splitlines()]))
+            return
+        said = "\n".join(shown)
+        pytest.fail(f"{self.file}:{start + 1} shows\n\n{said}\n\nbut this comes:\n\n{got}", pytrace=False)
+
+    def write_anew(self) -> None:
+        lines = self.text.splitlines()
+        for start, count, got in reversed(self.anew):
+            lines[start : start + count] = got
+        self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", DOCS, ids=name_of)
+def test_every_example_runs_and_shows_what_it_says(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("REVERIE_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TTY_")):
+            monkeypatch.delenv(name)
+    for name, value in {"HOME": str(tmp_path), "COLUMNS": COLUMNS, "LINES": "40", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(FOLDER, "")  # noted here, so that what a page exports is taken back
+    monkeypatch.delenv(FOLDER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Page(file, tmp_path).play()
+
+
+def test_hardly_any_block_is_left_out_and_each_says_why() -> None:
+    left_out = [
+        (name_of(file), block.start, block.mark[1])
+        for file in DOCS
+        for block in blocks_of(file.read_text(encoding="utf-8"))
+        if block.mark is not None and block.mark[0] == "not run"
+    ]
+    assert len(left_out) <= NOT_RUN_AT_MOST, left_out
+    assert all(len(reason.split()) >= 3 for _, _, reason in left_out), left_out
+
+
+# -- the reference is complete -----------------------------------------------------------------------
+
+OWNERS = {
+    "Memory": Memory,
+    "Session": Session,
+    "WorkingMemory": WorkingMemory,
+    "AsyncMemory": AsyncMemory,
+    "AsyncSession": AsyncSession,
+}
+DESCRIBED = (Memory, Session, WorkingMemory)
+
+
+def sections(text: str, level: str) -> dict[str, str]:
+    """The sections of a page by the name that stands in backquotes in their heading."""
+    pieces = re.split(rf"^{level} ", text, flags=re.MULTILINE)[1:]
+    return {found[1]: piece for piece in pieces if (found := re.match(r"`([^`]+)`", piece))}
+
+
+def public_methods(owner: type) -> list[str]:
+    return [name for name in vars(owner) if not name.startswith("_")]
+
+
+def public_attributes(owner: type) -> list[str]:
+    """What `__init__` sets for the caller's use."""
+    source = inspect.getsource(owner.__init__)  # type: ignore[misc]
+    return [name for name in re.findall(r"\bself\.(\w+)(?:: [^=]+)? = ", source) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", reverie.__all__)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    pages = "\n".join(REFERENCE.values())
+    assert re.search(rf"`(?:reverie\.)?{re.escape(name)}`", pages), f"{name} is missing in docs/reference"
+
+
+@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+def test_every_public_method_and_attribute_is_in_the_reference(owner: type) -> None:
+    for name in [*public_methods(owner), *public_attributes(owner)]:
+        assert f"`{owner.__name__}.{name}`" in REFERENCE["api"], f"{owner.__name__}.{name} is missing"
+
+
+@pytest.mark.parametrize("owner", DESCRIBED, ids=lambda owner: owner.__name__)
+def test_signatures_and_arguments_in_the_reference_are_those_of_the_code(owner: type) -> None:
+    entries = sections(REFERENCE["api"], "###")
+    for name in public_methods(owner):
+        if isinstance(inspect.getattr_static(owner, name), property):
+            continue
+        entry = entries[f"{owner.__name__}.{name}"]
+        wanted = signature(owner, name)
+        shown = re.search(r"```pyi\n(.*?)\n```", entry, re.DOTALL)
+        assert shown is not None, f"{owner.__name__}.{name} has no signature; it is\n{wanted}"
+        assert shown[1] == wanted, f"{owner.__name__}.{name} is now\n{wanted}"
+
+
+@pytest.mark.parametrize("name", [n for n in reverie.__all__ if n not in OWNERS and n != "Settings"])
+def test_every_field_of_a_value_is_in_the_reference(name: str) -> None:
+    value = getattr(reverie, name)
+    if not dataclasses.is_dataclass(value):
+        return
+    entry = sections(REFERENCE["api"], "###")[name]
+    rows = re.findall(r"^\| `(\w+)` \|", entry, re.MULTILINE)
+    assert rows == [field.name for field in dataclasses.fields(value)], name
+    for more in vars(value):
+        member = inspect.getattr_static(value, more)
+        if not more.startswith("_") and (callable(member) or isinstance(member, property | classmethod)):
+            assert re.search(rf"`{name}\.{more}\b", entry), f"{name}.{more} is missing"
+
+
+def test_every_error_is_in_the_reference_and_no_other() -> None:
+    known = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    assert set(re.findall(r"^\| `(\w+)` \|", REFERENCE["errors"], re.MULTILINE)) == known
+
+
+def test_dotted_names_in_the_docs_exist() -> None:
+    for file in DOCS:
+        for dotted in re.findall(r"`((?:reverie\.)?[A-Z]\w+\.\w+)\b", file.read_text(encoding="utf-8")):
+            owner_name, attribute = dotted.removeprefix("reverie.").split(".")
+            owner = OWNERS.get(owner_name) or getattr(reverie, owner_name, None)
+            if owner is None:
+                continue
+            fields = getattr(owner, "__dataclass_fields__", {})
+            attributes = public_attributes(owner) if owner in OWNERS.values() else []
+            exists = hasattr(owner, attribute) or attribute in fields or attribute in attributes
+            assert exists, f"{name_of(file)} names {dotted}, which does not exist"
+
+
+def test_imports_and_modules_named_in_the_docs_exist() -> None:
+    for file in DOCS:
+        text = file.read_text(encoding="utf-8")
+        for module, names in re.findall(r"`from (reverie[\w.]*) import ([\w, ]+)`", text):
+            for name in names.split(", "):
+                assert hasattr(importlib.import_module(module), name), f"{name_of(file)}: {module}.{name}"
+        for module in re.findall(r"`(reverie\.[a-z_.]+)`", text):
+            owner, _, attribute = module.rpartition(".")
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError:
+                assert hasattr(importlib.import_module(owner), attribute), f"{name_of(file)}: {module}"
+
+
+# -- the command line --------------------------------------------------------------------------------
+
+NAMES = [name for section in COMMANDS.values() for name in section]
+SHARED = {option for parameter in everywhere() for option in parameter.opts} | {"--help", "-h", "--version"}
+
+
+def command(name: str) -> click.Command:
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None
+    return found
+
+
+def options(name: str) -> set[str]:
+    parameters = command(name).params
+    return {option for each in parameters if isinstance(each, click.Option) for option in each.opts}
+
+
+def test_every_command_is_in_the_reference_and_no_other() -> None:
+    assert list(sections(REFERENCE["cli"], "##")) == [f"reverie {name}" for name in NAMES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_of_a_command_is_in_the_reference_and_no_other(name: str) -> None:
+    entry = sections(REFERENCE["cli"], "##")[f"reverie {name}"]
+    table = re.findall(r"^\| (`-.*?) \|", entry, re.MULTILINE)
+    named = {option for cell in table for option in re.findall(r"`(--?[\w-]+)", cell)}
+    assert named == options(name) - SHARED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_json_of_a_command_is_in_the_reference(name: str) -> None:
+    said = " ".join((command(name).help or "").split())
+    form = re.search(r"With --json: (.*?)(?: With --quiet.*)?\.?$", said)
+    entry = " ".join(sections(REFERENCE["cli"], "##")[f"reverie {name}"].replace("`", "").split())
+    assert form is None or form[1].rstrip(".") in entry
+
+
+def test_the_options_shared_by_all_commands_and_every_exit_code_are_in_the_reference() -> None:
+    top = REFERENCE["cli"].split("\n## `")[0]
+    assert set(re.findall(r"`(--?[\w-]+)[^`]*`", top)) >= SHARED
+    shown = re.findall(r"^\| (\d+) \| (.*?) \|$", top, re.MULTILINE)
+    assert shown == [(str(int(code)), says) for code, says in EXITS.items()]
+
+
+def test_options_named_anywhere_in_the_docs_exist() -> None:
+    known = SHARED.union(*(options(name) for name in NAMES))
+    for file in DOCS:
+        for option in re.findall(r"`(--[a-z][\w-]*)", file.read_text(encoding="utf-8")):
+            assert option in known, f"{name_of(file)} names {option}"
+
+
+# -- settings ----------------------------------------------------------------------------------------
+
+_PROPERTIES = {"default_ttl_minutes": "default_ttl", "idle_minutes": "idle_minutes"} | {
+    f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")
+}
+_UNITS = {"int": "whole number", "flag": "flag", "text": "text"}
+
+
+def settings_rows() -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", REFERENCE["settings"], re.MULTILINE)
+    return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in rows}
+
+
+def test_every_setting_is_in_the_reference_as_it_is() -> None:
+    rows = settings_rows()
+    assert set(rows) == {field.name for field in dataclasses.fields(Settings)}
+    for field in dataclasses.fields(Settings):
+        form = _FORMS[field.name]
+        _, unit, span, default, also, variable = rows[field.name]
+        assert unit == _UNITS.get(form.kind, form.kind), field.name
+        assert span == _span(form), field.name
+        assert default == _written_default(field.default), field.name
+        assert also == ", ".join(f"`{name}`" for name in form.also), field.name
+        assert variable == f"`REVERIE_{field.name.upper()}`"
+
+
+def _span(form: Any) -> str:
+    if form.kind in ("flag", "text"):
+        return {"flag": "yes, no", "text": "a path"}[form.kind]
+    low = "over 0" if form.kind == "minutes" else f"{form.low:g}"
+    return f"{low} to {form.high:,.0f}" + (", or none" if form.optional else "")
+
+
+def _written_default(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return f"`{value}`" if isinstance(value, str) else f"{value:g}"
+
+
+def test_the_reference_says_which_settings_have_no_effect_yet() -> None:
+    code = "\n".join(
+        file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "config.py"
+    )
+    used, not_used = REFERENCE["settings"].split("## Accepted, without effect yet")
+    for name in settings_rows():
+        has_effect = bool(re.search(rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b", code))
+        assert f"`{name}`" in (used if has_effect else not_used), f"{name}: has effect: {has_effect}"
+
+
+def test_variables_named_in_the_docs_exist() -> None:
+    known = {f"REVERIE_{field.name.upper()}" for field in dataclasses.fields(Settings)}
+    for file in DOCS:
+        for variable in re.findall(r"REVERIE_[A-Z_]+\b", file.read_text(encoding="utf-8")):
+            assert variable in known | {FOLDER}, f"{name_of(file)} names {variable}"
+
+
+# -- links -------------------------------------------------------------------------------------------
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+
+
+def anchors(file: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("file", DOCS, ids=name_of)
+def test_every_link_leads_somewhere(file: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in _LINK.findall(text):
+        if target.startswith(("http://", "https://")):
+            continue
+        place = (file.parent / target).resolve() if target else file
+        assert place.exists(), f"{name_of(file)} links to {target}"
+        if anchor and place.suffix == ".md":
+            assert anchor in anchors(place), f"{name_of(file)} links to {target}#{anchor}"
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target, _ in _LINK.findall(index.read_text("utf-8"))}
+    assert {file.resolve() for file in DOCS[1:]} - linked - {index} == set()
+
+
+def test_tests_and_make_targets_named_in_the_docs_exist() -> None:
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for file in DOCS:
+        text = file.read_text(encoding="utf-8")
+        for name in re.findall(r"\btest_\w+(?=`)", text):
+            assert f"def {name}(" in tests, f"{name_of(file)} names {name}"
+        for target in re.findall(r"\bmake ([a-z]+)`", text):
+            assert target in targets, f"{name_of(file)} names make {target}"
+
+
+# -- docstrings --------------------------------------------------------------------------------------
+
+
+def modules() -> Iterator[str]:
+    yield "reverie"
+    for found in pkgutil.walk_packages([str(SOURCE)], "reverie."):
+        yield found.name
+
+
+@pytest.mark.parametrize("module", modules())
+def test_everything_public_has_a_docstring(module: str) -> None:
+    file = inspect.getsourcefile(importlib.import_module(module))
+    assert file is not None
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{module} has no docstring"
+    missing = [f"{module}.{name}" for name in _undocumented(tree, importlib.import_module(module))]
+    assert not missing, missing
+
+
+def _undocumented(tree: ast.Module, module: Any) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            value = getattr(module, node.name)
+            if not (value.help if isinstance(value, click.Command) else inspect.getdoc(value)):
+                yield node.name
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if not ast.get_docstring(node):
+                yield node.name
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and not inner.name.startswith(
+                    "_"
+                ):
+                    member = inspect.getattr_static(getattr(module, node.name), inner.name)
+                    documented = ast.get_docstring(inner) or inspect.getdoc(
+                        getattr(getattr(module, node.name), inner.name)
+                    )
+                    if not documented and not hasattr(member, "_pytestfixturefunction"):
+                        yield f"{node.name}.{inner.name}"
+
+
+# -- signatures, as the reference writes them --------------------------------------------------------
+
+
+def signature(owner: type, name: str) -> str:
+    """`Memory.save(content: str, *, …) -> Saved`, on one line or with one parameter a line."""
+    found = inspect.getattr_static(owner, name)
+    function = found.__func__ if isinstance(found, classmethod) else found
+    described = inspect.signature(function)
+    given = list(described.parameters.values())[1:]
+    parameters = [_parameter(each) for each in given]
+    named_only = next((n for n, each in enumerate(given) if each.kind == each.KEYWORD_ONLY), None)
+    if named_only is not None:
+        parameters.insert(named_only, "*")
+    head, result = f"{owner.__name__}.{name}", described.return_annotation
+    line = f"{head}({', '.join(parameters)}) -> {result}"
+    if len(line) <= 100:
+        return line
+    return f"{head}(\n" + "".join(f"    {each},\n" for each in parameters) + f") -> {result}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
+    text = f"{stars}{parameter.name}: {parameter.annotation}"
+    return text if parameter.default is parameter.empty else f"{text} = {_default(parameter.default)}"
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, Enum):
+        return type(value).__name__.upper()
+    return value.__name__ if callable(value) else repr(value).replace("'", '"')
