@@ -13,28 +13,29 @@ _LONGEST_REMEMBERED = 2_000
 
 
 def analyse(value: Record | Turn) -> Analysis:
-    """The tokens, cues, speaker and dates of a record or a turn.
+    """The tokens of a record or a turn; for a turn also its cues, speaker and dates.
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
     """
     text = value.searchable_text()
-    read = _read_again if len(text) <= _LONGEST_REMEMBERED else _read
-    terms, length, cues = read(text)
+    short = len(text) <= _LONGEST_REMEMBERED
+    terms, length = (_packed_again if short else _packed)(text)
     if isinstance(value, Record):
-        return Analysis(terms=terms, length=length, cues=cues)
+        return Analysis(terms=terms, length=length)
     return Analysis(
         terms=terms,
         length=length,
-        cues=cues,
+        cues=(_cues_again if short else analysis.cues)(text),
         speaker=(value.speaker or value.role).casefold(),
         dates=analysis.pack(analysis.date_tokens(value.at)),
     )
 
 
-def _read(text: str) -> tuple[str, int, str]:
+def _packed(text: str) -> tuple[str, int]:
     tokens = analysis.tokens(text)
-    return analysis.pack(tokens), len(tokens), analysis.cues(text)
+    return analysis.pack(tokens), len(tokens)
 
 
-_read_again = lru_cache(maxsize=2_048)(_read)
+_packed_again = lru_cache(maxsize=2_048)(_packed)
+_cues_again = lru_cache(maxsize=2_048)(analysis.cues)

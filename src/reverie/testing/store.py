@@ -515,6 +515,8 @@ class StoreContract:
         assert sorted((one.thread, one.position) for one in found) == [
             (1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 7), (1, 8), (1, 9), (12, 0),
         ]  # fmt: skip
+        touching = store.passages("turn", [3, 7, 11], around=2)
+        assert sorted(one.position for one in touching) == list(range(10))
         everything = store.passages("turn", list(range(2, 12)), around=50)
         assert len(everything) == len(set(everything)) == 10
 
