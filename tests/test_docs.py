@@ -351,7 +351,7 @@ def test_every_field_of_a_value_is_in_the_reference(name: str) -> None:
         return
     entry = sections(REFERENCE["api"], "###")[name]
     rows = re.findall(r"^\| `(\w+)` \|", entry, re.MULTILINE)
-    assert rows == [field.name for field in dataclasses.fields(value)], name
+    assert sorted(rows) == sorted(field.name for field in dataclasses.fields(value)), name
     for more in vars(value):
         member = inspect.getattr_static(value, more)
         if not more.startswith("_") and (callable(member) or isinstance(member, property | classmethod)):
@@ -382,7 +382,7 @@ def test_imports_and_modules_named_in_the_docs_exist() -> None:
         for module, names in re.findall(r"`from (reverie[\w.]*) import ([\w, ]+)`", text):
             for name in names.split(", "):
                 assert hasattr(importlib.import_module(module), name), f"{name_of(file)}: {module}.{name}"
-        for module in re.findall(r"`(reverie\.[a-z_.]+)`", text):
+        for module in re.findall(r"`(reverie\.(?!db|toml)[a-z_.]+)`", text):
             owner, _, attribute = module.rpartition(".")
             try:
                 importlib.import_module(module)
@@ -547,7 +547,7 @@ def modules() -> Iterator[str]:
         yield found.name
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", list(modules()))
 def test_everything_public_has_a_docstring(module: str) -> None:
     file = inspect.getsourcefile(importlib.import_module(module))
     assert file is not None
@@ -558,24 +558,28 @@ def test_everything_public_has_a_docstring(module: str) -> None:
 
 
 def _undocumented(tree: ast.Module, module: Any) -> Iterator[str]:
+    for node in _public(tree):
+        value = getattr(module, node.name)
+        said = value.help if isinstance(value, click.Command) else inspect.getdoc(value)
+        if not (ast.get_docstring(node) if isinstance(node, ast.ClassDef) else said):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            for inner in _public(node):
+                if not ast.get_docstring(inner) and not _documented_elsewhere(value, inner.name):
+                    yield f"{node.name}.{inner.name}"
+
+
+def _public(tree: ast.Module | ast.ClassDef) -> Iterator[Any]:
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-            value = getattr(module, node.name)
-            if not (value.help if isinstance(value, click.Command) else inspect.getdoc(value)):
-                yield node.name
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            if not ast.get_docstring(node):
-                yield node.name
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and not inner.name.startswith(
-                    "_"
-                ):
-                    member = inspect.getattr_static(getattr(module, node.name), inner.name)
-                    documented = ast.get_docstring(inner) or inspect.getdoc(
-                        getattr(getattr(module, node.name), inner.name)
-                    )
-                    if not documented and not hasattr(member, "_pytestfixturefunction"):
-                        yield f"{node.name}.{inner.name}"
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
+            "_"
+        ):
+            yield node
+
+
+def _documented_elsewhere(owner: type, name: str) -> bool:
+    """Whether a method has its parent's docstring or one set later; a test's name says what it does."""
+    return name.startswith("test_") or bool(inspect.getdoc(getattr(owner, name)))
 
 
 # -- signatures, as the reference writes them --------------------------------------------------------
