@@ -50,6 +50,7 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REFERENCE = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs/reference").glob("*.md")}
 UPDATE = bool(os.environ.get("REVERIE_DOCS_UPDATE"))
 NOT_RUN_AT_MOST = 3
+FIXTURE = type(pytest.fixture(lambda: None))
 COLUMNS = "80"
 
 
@@ -107,6 +108,7 @@ _DIFFERS = [
     (re.compile(r"\b(?:just now|\d+ (?:minute|hour|day)s? ago)\b"), "AGO"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:bytes|kB|MB)\b"), "SIZE"),
     (re.compile(r"\b\d+m\d\ds\b"), "COUNTDOWN"),
+    (re.compile(r"\b\d+\.\d+ (?:ms|s)\b"), "TOOK"),
     (re.compile(r"\S*reverie-demo-\w+"), "DEMO"),
     (re.compile(r"[━╌─]+"), "━"),
     (re.compile(r" {2,}"), "  "),
@@ -119,7 +121,12 @@ def settled(text: str) -> list[str]:
     """The lines without what differs from run to run."""
     for pattern, name in _DIFFERS:
         text = pattern.sub(name, text)
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+    return trimmed(text)
+
+
+def trimmed(text: str) -> list[str]:
+    """The lines without white space at their ends, and without empty ones before and after."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()
 
 
 def lines_agree(shown: str, got: str) -> bool:
@@ -252,10 +259,11 @@ class Page:
         if agrees(settled("\n".join(shown)), settled(got)):
             return
         if UPDATE:
-            self.anew.append((start, len(shown), [line.rstrip() for line in got.strip("\n").splitlines()]))
+            self.anew.append((start, len(shown), trimmed(got)))
             return
         said = "\n".join(shown)
-        pytest.fail(f"{self.file}:{start + 1} shows\n\n{said}\n\nbut this comes:\n\n{got}", pytrace=False)
+        came = "\n".join(trimmed(got))
+        pytest.fail(f"{self.file}:{start + 1} shows\n\n{said}\n\nbut this comes:\n\n{came}", pytrace=False)
 
     def write_anew(self) -> None:
         lines = self.text.splitlines()
@@ -571,15 +579,16 @@ def _undocumented(tree: ast.Module, module: Any) -> Iterator[str]:
 
 def _public(tree: ast.Module | ast.ClassDef) -> Iterator[Any]:
     for node in tree.body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
-            "_"
-        ):
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not node.name.startswith("_"):
             yield node
 
 
 def _documented_elsewhere(owner: type, name: str) -> bool:
     """Whether a method has its parent's docstring or one set later; a test's name says what it does."""
-    return name.startswith("test_") or bool(inspect.getdoc(getattr(owner, name)))
+    member = getattr(owner, name)
+    return name.startswith("test_") or isinstance(member, FIXTURE) or bool(inspect.getdoc(member))
 
 
 # -- signatures, as the reference writes them --------------------------------------------------------

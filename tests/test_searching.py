@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import MovableClock
 
+from conftest import MovableClock
 from reverie import InvalidInput, Memory
 
 
@@ -36,7 +36,13 @@ def test_a_kinds_name_is_not_a_word_of_its_records(memory: Memory) -> None:
 
 def test_paths_identifiers_and_their_parts_are_found(memory: Memory) -> None:
     memory.save("The bug is in src/payments/retry_policy.py near parseConfig")
-    for query in ("retry_policy", "retry policy", "src/payments/retry_policy.py", "parseConfig", "parse config"):
+    for query in (
+        "retry_policy",
+        "retry policy",
+        "src/payments/retry_policy.py",
+        "parseConfig",
+        "parse config",
+    ):
         assert len(memory.search(query)) == 1, query
 
 
@@ -85,7 +91,10 @@ def test_among_equals_the_important_the_sure_and_the_fresh_come_first(
     memory.save("Window one faces north")
     clock.move(days=200)
     memory.save("Window two faces north")
-    assert contents(memory.search("window faces north")) == ["Window two faces north", "Window one faces north"]
+    assert contents(memory.search("window faces north")) == [
+        "Window two faces north",
+        "Window one faces north",
+    ]
 
 
 def test_every_hit_says_why(memory: Memory) -> None:
@@ -138,12 +147,16 @@ def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock:
     assert scores(tmp_path / "alone", crowd=False) == scores(tmp_path / "crowded", crowd=True)
 
 
-def test_results_are_the_same_before_and_after_a_commit_of_the_index(tmp_path: Path, clock: MovableClock) -> None:
+def test_results_are_the_same_before_and_after_a_commit_of_the_index(
+    tmp_path: Path, clock: MovableClock
+) -> None:
     def found(memory: Memory) -> list[tuple[str, float]]:
         return [(hit.id, hit.score) for hit in memory.search("tea in the garden on day 7", limit=20)]
 
     with Memory.open(tmp_path, clock=clock) as memory:
-        memory.save_many({"content": f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}"} for n in range(300))
+        memory.save_many(
+            {"content": f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}"} for n in range(300)
+        )
         for record in memory.records(limit=20):
             memory.update(record.id, content=record.content + " in spring")
         for record in memory.records(limit=10, offset=50):
@@ -226,7 +239,9 @@ def test_turns_are_found_through_their_neighbours_their_speaker_and_their_date(
     assert contents(memory.search_turns("harbour in May 2024"))[0] == "Yes, the little one by the harbour."
     assert contents(memory.search_turns("What did Bob say about the harbour?"))[0].startswith(("Yes", "The"))
     assert contents(memory.search_turns("harbour", session="chat:2"))[0] == "The harbour was foggy"
-    assert {hit.turn.session for hit in memory.search_turns("harbour", session="chat:2") if hit.turn} == {"chat:2"}
+    assert {hit.turn.session for hit in memory.search_turns("harbour", session="chat:2") if hit.turn} == {
+        "chat:2"
+    }
     sessions = memory.search_turns("anniversary dinner", unit="session")
     assert [hit.id for hit in sessions] == ["chat:1"]
     assert sessions[0].kind == "session"
@@ -237,7 +252,9 @@ def test_a_role_filter_holds_for_neighbours_too(memory: Memory) -> None:
     chat.add("user", "Which port does staging use?")
     chat.add("assistant", "It is 5433.")
     assert {hit.turn.role for hit in memory.search_turns("staging port") if hit.turn} == {"user", "assistant"}
-    assert {hit.turn.role for hit in memory.search_turns("staging port", roles=["user"]) if hit.turn} == {"user"}
+    assert {hit.turn.role for hit in memory.search_turns("staging port", roles=["user"]) if hit.turn} == {
+        "user"
+    }
 
 
 def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory) -> None:

@@ -358,6 +358,8 @@ def _read(file: Path) -> Mapping[str, Any]:
         if suffix == ".json":
             data = json.loads(text, object_pairs_hook=_without_repeats)
         elif suffix == ".toml":
+            import tomllib  # here: few have such a file, and it takes four milliseconds
+
             data = tomllib.loads(text)
         elif suffix in {".yaml", ".yml"}:
             data = _yaml(text)

@@ -44,7 +44,6 @@ from reverie.searching import Question, Searching, checked_count
 from reverie.session import Session, shown_cursor
 from reverie.stats import Stats, bytes_in
 from reverie.stores.base import Problem, Store
-from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.turns import SessionOverview, Turn
 from reverie.working import WorkingMemory
@@ -141,6 +140,8 @@ class Memory:
         """
         beside = None if profile is None else _folder(profile)
         if path is not None and os.fspath(path) == IN_MEMORY:
+            from reverie.stores.inmemory import InMemoryStore  # here: most memories are on disk
+
             store: Store = InMemoryStore(analyse=analyse)
             return cls(store, settings=settings, clock=clock, new_id=new_id, actor=actor, profile=beside)
         folder = _folder(path)

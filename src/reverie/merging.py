@@ -25,9 +25,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from reverie.passes.duplicates import Reading, Relation, compare, read
 from reverie.records import MOST_LABELS, ORIGINS, UNTRUSTED, Origin, Record
+
+if TYPE_CHECKING:
+    from reverie.passes.duplicates import Reading, Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,8 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     for old in ranked:
         if _expired(old, now) or not may_fold(old, new):
             continue
+        from reverie.passes.duplicates import compare, read  # here: a search never needs its patterns
+
         reading = reading if reading is not None else read(new.content)
         found: Relation = compare(reading, read(old.content))
         if found == "repeats":

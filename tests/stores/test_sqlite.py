@@ -23,8 +23,8 @@ import pytest
 from reverie.errors import NotFound, ReverieError, StoreForeign, StoreUnavailable
 from reverie.filters import Filter
 from reverie.records import Record
-from reverie.stores.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 from reverie.testing.values import NOW, added, analyse, record
 
 ROOT = os.geteuid() == 0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie.errors import StoreUnavailable
-from reverie.stores.migrations import location
-from reverie.stores.sqlite_errors import translated
+from reverie.stores.sqlite.errors import translated
+from reverie.stores.sqlite.migrations import location
 
 _IDLE_READERS = 8
 _STATEMENTS = 256

@@ -9,7 +9,7 @@ from typing import Any
 from reverie.errors import InvalidInput
 from reverie.records import Record, checked
 from reverie.stores.base import Problem
-from reverie.stores.sqlite_rows import (
+from reverie.stores.sqlite.rows import (
     ENTRY_COLUMNS,
     RECORDS,
     TABLES,

@@ -2,14 +2,6 @@
 
 Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
 The tables, and why they are as they are, stand in `migrations`.
-
-    sqlite.py               the store's methods: reading, and what begins and ends a transaction
-    sqlite_changes.py       making edits
-    sqlite_check.py         is what is stored sound?
-    sqlite_connections.py   connections, threads, forks
-    sqlite_rows.py          rows and values
-    sqlite_filters.py       filters in SQL
-    sqlite_errors.py        errors in our words
 """
 
 from __future__ import annotations
@@ -30,13 +22,13 @@ from reverie.filters import Filter
 from reverie.passages import Analyse, Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.stores.base import Order, Problem
-from reverie.stores.migrations import prepare
-from reverie.stores.sqlite_changes import Changes, prepared
-from reverie.stores.sqlite_check import problems
-from reverie.stores.sqlite_connections import Connections, not_forking
-from reverie.stores.sqlite_errors import is_undecodable
-from reverie.stores.sqlite_filters import EACH_TAG, Where, marks, records_where, turns_where
-from reverie.stores.sqlite_rows import (
+from reverie.stores.sqlite.changes import Changes, prepared
+from reverie.stores.sqlite.check import problems
+from reverie.stores.sqlite.connections import Connections, not_forking
+from reverie.stores.sqlite.errors import is_undecodable
+from reverie.stores.sqlite.filters import EACH_TAG, Where, marks, records_where, turns_where
+from reverie.stores.sqlite.migrations import prepare
+from reverie.stores.sqlite.rows import (
     ENTRY_COLUMNS,
     RECORDS,
     SESSIONS,
@@ -285,11 +277,15 @@ class SQLiteStore:
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn]]:
         """Live passages with the values they were made from, by ascending key, for building an index."""
-        alive = "archived_at IS NULL AND " if subject == "record" else ""
-        sql = f"SELECT key FROM {TABLES[subject].name} WHERE {alive}key > ? ORDER BY key LIMIT ?"
         table: Table[Any] = TABLES[subject]
-        values = dict(self._keyed(table, sql, (after, limit)))
-        return [(passage, values[passage.key]) for passage in self.passages(subject, list(values))]
+        alive = "archived_at IS NULL AND " if subject == "record" else ""
+        sql = f"SELECT key FROM {table.name} WHERE {alive}key > ? ORDER BY key LIMIT ?"
+        while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
+            values = dict(self._keyed(table, sql, (after, limit)))
+            if values:
+                return [(passage, values[passage.key]) for passage in self.passages(subject, list(values))]
+            after = keys[-1]  # not one of them can be read: an empty answer would mean the end
+        return []
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from reverie.clock import to_microseconds
 from reverie.filters import Filter
-from reverie.stores.sqlite_rows import to_json
+from reverie.stores.sqlite.rows import to_json
 
 NOTHING = "0"
 EVERYTHING = "1"

@@ -13,7 +13,7 @@ from reverie.edits import Edit, JournalRow
 from reverie.errors import Conflict
 from reverie.passages import Analyse
 from reverie.records import Record
-from reverie.stores.sqlite_rows import (
+from reverie.stores.sqlite.rows import (
     ANALYSIS_COLUMNS,
     RECORDS,
     SESSIONS,

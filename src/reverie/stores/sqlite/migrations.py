@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.errors import NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
-from reverie.stores.sqlite_errors import translated
+from reverie.stores.sqlite.errors import translated
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
