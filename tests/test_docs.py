@@ -50,7 +50,6 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REFERENCE = {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs/reference").glob("*.md")}
 UPDATE = bool(os.environ.get("REVERIE_DOCS_UPDATE"))
 NOT_RUN_AT_MOST = 3
-FIXTURE = type(pytest.fixture(lambda: None))
 COLUMNS = "80"
 
 
@@ -173,7 +172,8 @@ class Page:
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.variables: dict[str, str] = {}
         self.status = 0
-        self.anew: list[tuple[int, int, list[str]]] = []
+        self.came: list[tuple[int, int, list[str]]] = []
+        self.is_outdated = False
 
     def play(self) -> None:
         for block in blocks_of(self.text):
@@ -191,7 +191,7 @@ class Page:
         for value in self.namespace.values():
             if isinstance(value, Memory):
                 value.close()
-        if self.anew:
+        if self.is_outdated:
             self.write_anew()
 
     def run_python(self, block: Block) -> None:
@@ -256,18 +256,21 @@ class Page:
 
     def compare(self, start: int, shown: list[str], got: str) -> None:
         got = got.replace(str(self.home), "~")
+        self.came.append((start, len(shown), shown if "…" in shown else trimmed(got)))
         if agrees(settled("\n".join(shown)), settled(got)):
             return
         if UPDATE:
-            self.anew.append((start, len(shown), trimmed(got)))
+            self.came[-1] = (start, len(shown), trimmed(got))
+            self.is_outdated = True
             return
         said = "\n".join(shown)
         came = "\n".join(trimmed(got))
         pytest.fail(f"{self.file}:{start + 1} shows\n\n{said}\n\nbut this comes:\n\n{came}", pytrace=False)
 
     def write_anew(self) -> None:
+        """Write the page with all that came, so that the ids in it belong together."""
         lines = self.text.splitlines()
-        for start, count, got in reversed(self.anew):
+        for start, count, got in reversed(self.came):
             lines[start : start + count] = got
         self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -588,7 +591,10 @@ def _public(tree: ast.Module | ast.ClassDef) -> Iterator[Any]:
 def _documented_elsewhere(owner: type, name: str) -> bool:
     """Whether a method has its parent's docstring or one set later; a test's name says what it does."""
     member = getattr(owner, name)
-    return name.startswith("test_") or isinstance(member, FIXTURE) or bool(inspect.getdoc(member))
+    is_fixture = type(member).__name__ == "FixtureFunctionDefinition" or hasattr(
+        member, "_pytestfixturefunction"
+    )
+    return name.startswith("test_") or is_fixture or bool(inspect.getdoc(member))
 
 
 # -- signatures, as the reference writes them --------------------------------------------------------

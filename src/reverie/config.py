@@ -10,7 +10,6 @@ import dataclasses
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
