@@ -427,7 +427,7 @@ def test_idle_sessions_leave_memory_but_not_the_disk(memory: Memory, clock: Mova
 
 
 def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
-    from reverie.recall.analyser import analyse
+    from reverie.analyser import analyse
 
     memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyse))
     memory.save("Kept in a store of my own")

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reverie.analyser import analyse
 from reverie.config import Settings
 from reverie.context import Standing, render
 from reverie.edits import Edit
 from reverie.errors import InvalidInput, StoreUnavailable
 from reverie.filters import matches_record, matches_turn
 from reverie.ids import new_id
-from reverie.recall.analyser import analyse
 from reverie.recall.analysis import tokens
 from reverie.recall.hits import Hit, Why
 from reverie.records import Record
@@ -251,7 +251,7 @@ import sys
 from reverie.clock import utc_now
 from reverie.config import Settings
 from reverie.ids import new_id
-from reverie.recall.analyser import analyse
+from reverie.analyser import analyse
 from reverie.session import Session
 from reverie.stores.sqlite import SQLiteStore
 from pathlib import Path

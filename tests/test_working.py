@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reverie.analyser import analyse
 from reverie.config import Settings
 from reverie.entries import AGENT, session_namespace
 from reverie.errors import InvalidInput, WorkingMemoryFull
-from reverie.recall.analyser import analyse
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.working import WorkingMemory, lies_under

@@ -47,7 +47,7 @@ from reverie import (
     WorkingMemoryFull,
     __version__,
 )
-from reverie.recall.analyser import analyse
+from reverie.analyser import analyse
 from reverie.records import Kind, Layer, Origin
 from reverie.stores.base import Problem, Store
 from reverie.stores.inmemory import InMemoryStore

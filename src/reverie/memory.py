@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 from reverie import clock as clocks
 from reverie import ids
+from reverie.analyser import analyse
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context import Standing
@@ -34,7 +35,6 @@ from reverie.ids import NewId
 from reverie.index.committed import FORMAT
 from reverie.index.follower import SearchIndex
 from reverie.profile import Profile
-from reverie.recall.analyser import analyse
 from reverie.recall.hits import FIL, Hit, SearchMode, Unit
 from reverie.recall.ranking import RankingSettings
 from reverie.records import FIL as RECORDS_FIL
@@ -79,7 +79,7 @@ class Memory:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
         Args:
-            store: Where everything is kept, opened with `reverie.recall.analyser.analyse`.
+            store: Where everything is kept, opened with `reverie.analyser.analyse`.
             path: The folder for the search index; None keeps the index in memory.
             settings: The settings; None for the defaults.
             clock: What tells the time.

@@ -97,10 +97,10 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     for old in ranked:
         if _expired(old, now) or not may_fold(old, new):
             continue
-        from reverie.passes.duplicates import compare, read  # here: a search never needs its patterns
+        from reverie.passes.duplicates import compare, read_again  # here: a search never needs its patterns
 
-        reading = reading if reading is not None else read(new.content)
-        found: Relation = compare(reading, read(old.content))
+        reading = reading if reading is not None else read_again(new.content)
+        found: Relation = compare(reading, read_again(old.content))
         if found == "repeats":
             return Reinforce(old=old, after=reinforced(old, new, now=now))
         if found == "extends" and _may_extend(old, new):

@@ -30,7 +30,8 @@ class Passage(NamedTuple):
         position: Its place in the session; 0 for a record.
         speaker: Who said it, lower-case; empty for a record.
         at: When it was created or said, in seconds since 1970.
-        cues: What the analyser noted of its form, such as that it asks something; opaque to stores.
+        cues: What the analyser noted beside the words: of a turn's form, such as that it asks something; of
+            a record, the keys by which its like is found. Opaque to stores.
         dates: The words of its date, packed like `terms`; empty for a record.
         importance: 0 to 1.
         confidence: 0 to 1.
@@ -63,7 +64,8 @@ class Analysis:
         terms: Its tokens, packed.
         length: How many tokens these are.
         speaker: Who said it, lower-case; empty for a record.
-        cues: What it noted of its form, such as that it asks something; opaque to stores.
+        cues: What it noted beside the words: of a turn's form, such as that it asks something; of a record,
+            the keys by which its like is found. Opaque to stores.
         dates: The words of its date, packed; empty for a record.
     """
 

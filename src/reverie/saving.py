@@ -14,17 +14,14 @@ from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
 from reverie import categories, clock
+from reverie.analyser import analyse
 from reverie.clock import Clock
 from reverie.edits import Edit, JournalRow
 from reverie.errors import Conflict, InvalidInput, NotFound
 from reverie.filters import Filter
 from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
-from reverie.index.lexicon import Leaf, Lexicon
 from reverie.merging import Create, Decision, Reinforce, decide
-from reverie.passages import Analysis, Wanted
-from reverie.recall.analyser import analyse
-from reverie.recall.analysis import pack, tokens
 from reverie.records import (
     HOME_LAYERS,
     KINDS,
@@ -38,16 +35,13 @@ from reverie.records import (
     one_of,
 )
 from reverie.stores.base import Store, readable
-from reverie.turns import Turn
 
 ATTEMPTS = 20
 """How often a save that lost a race decides again before it gives up with `Conflict`."""
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
-_MOST_CANDIDATES = 2
-_MOST_WORDS = 24
-_RAREST = 6
+_MOST_CANDIDATES = 8
 
 Outcome = Literal["created", "reinforced", "extended"]
 _T = TypeVar("_T")
@@ -163,9 +157,9 @@ class Saving:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._record(note)
 
-        def attempt() -> Saved:
-            since = self._store.sequence()
-            decision = decide(record, self._alike(record), now=self._clock())
+        def attempt(again: bool) -> Saved:
+            alike, since = self._alike(record, thorough=again)
+            decision = decide(record, alike, now=self._clock())
             self._commit([_edit(decision)], since=since)
             return _saved(decision)
 
@@ -179,7 +173,7 @@ class Saving:
         saved: list[Saved] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._retried(lambda chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
+            saved += self._retried(lambda _, chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
             if progress is not None:
                 progress(len(chunk))
         return saved
@@ -189,24 +183,26 @@ class Saving:
         pending = _Pending()
         saved = []
         for record in chunk:
-            words = _words(record)
-            candidates = pending.alike(record, words) + pending.as_they_are(self._alike(record, words))
+            stored, _ = self._alike(record, thorough=True)
+            candidates = pending.alike(record) + pending.as_they_are(stored)
             decision = decide(record, candidates, now=self._clock())
-            pending.take(decision, words)
+            pending.take(decision)
             saved.append(_saved(decision))
         self._commit(pending.edits(), since=since)
         return saved
 
-    def _alike(self, record: Record, words: Sequence[str] | None = None) -> list[Record]:
-        """Live records of the same scope and kind that may say the same."""
-        same = self._store.record_like(record.scope, record.fingerprint)
-        if same is not None:
-            return [same]
-        words = _words(record) if words is None else words
+    def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
+        """Live records of the same scope and kind that may say the same, as of some journal row.
+
+        The very same words share all keys, so the index finds them too; only where so many share some of
+        them that it had to cut is the store asked as well, after the first attempt met with a conflict.
+        """
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        keys = self._index.like("record", words, allowed, _MOST_CANDIDATES)
+        keys, since = self._index.alike(analyse(record).cues.split(), allowed, _MOST_CANDIDATES)
         found = readable(self._store.records, keys) if keys else []
-        return [old for old in found if old is not None and _overlap(record, old)]
+        alike = [old for old in found if old is not None]
+        same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
+        return ([same] if same is not None else alike), since
 
     def _record(self, note: Note) -> Record:
         """The note as a record, checked."""
@@ -321,7 +317,7 @@ class Saving:
     def delete_session(self, id: str, *, cursors: Mapping[str, str | None]) -> int:
         """Remove a session and its turns for good (see `Memory.delete_session`)."""
 
-        def attempt() -> int:
+        def attempt(_: bool) -> int:
             state = self._store.session(id)
             if state is None:
                 return 0
@@ -335,7 +331,7 @@ class Saving:
     def _changed(
         self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
     ) -> Record:
-        def attempt() -> Record:
+        def attempt(_: bool = False) -> Record:
             found = self._store.records([id])
             if not found:
                 raise NotFound(f"no record has the id {id!r}: search or list for the right one")
@@ -367,18 +363,18 @@ class Saving:
         )
         self._index.notice(rows)
 
-    def _retried(self, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` returns, tried again after each lost race against another process.
+    def _retried(self, attempt: Callable[[bool], _T]) -> _T:
+        """What `attempt` returns, tried again after each lost race; it is told whether it is a second try.
 
         Threads of this process wait for each other instead: a lock costs less than a lost race.
         """
         with self._lock:
-            for _ in range(ATTEMPTS - 1):
+            for number in range(ATTEMPTS - 1):
                 try:
-                    return attempt()
+                    return attempt(number > 0)
                 except Conflict:
                     continue
-            return attempt()
+            return attempt(True)
 
 
 class _Pending:
@@ -387,33 +383,22 @@ class _Pending:
     def __init__(self) -> None:
         self._first: dict[str, Record | None] = {}
         self._now: dict[str, Record] = {}
-        self._prints: dict[tuple[str, str], str] = {}
-        self._lexicon = Lexicon()
-        self._ids: list[str] = []
+        self._by_cue: dict[str, dict[str, None]] = {}
 
-    def alike(self, record: Record, words: Sequence[str]) -> list[Record]:
+    def alike(self, record: Record) -> list[Record]:
         """Records of this chunk that may say the same."""
-        same = self._prints.get((record.scope, record.fingerprint))
-        if same is not None:
-            return [self._now[same]]
-        if not words:
-            return []
-        known = sorted((count, word) for word in words if (count := self._lexicon.frequency(word, None)))
-        rarest = [(word, 1.0) for _, word in known[:_RAREST]]
-        keys = self._lexicon.any_of(
-            Wanted(words=rarest),
-            lambda other: other.scope == record.scope and _kind(other) == record.kind,
-            _MOST_CANDIDATES,
-            least=(len(rarest) + 1) // 2,
-        )
-        found = dict.fromkeys(self._ids[key] for key in keys)
-        return [self._now[name] for name in found if _overlap(record, self._now[name])]
+        ids = {name: None for cue in self._cues(record) for name in self._by_cue.get(cue, ())}
+        return [self._now[name] for name in ids]
+
+    @staticmethod
+    def _cues(record: Record) -> list[str]:
+        return [record.fingerprint, *analyse(record).cues.split()]
 
     def as_they_are(self, records: Iterable[Record]) -> list[Record]:
         """Stored records with what this chunk has already decided about them."""
         return [self._now.get(record.id, record) for record in records]
 
-    def take(self, decision: Decision, words: Sequence[str]) -> None:
+    def take(self, decision: Decision) -> None:
         """Note a decision for the transaction to come."""
         edit = _edit(decision)
         after = edit.after
@@ -422,9 +407,8 @@ class _Pending:
             assert edit.before is None or isinstance(edit.before, Record)
             self._first[after.id] = edit.before
         self._now[after.id] = after
-        self._prints[(after.scope, after.fingerprint)] = after.id
-        self._lexicon.add(Leaf(len(self._ids), after, Analysis(terms=pack(words), length=len(words))))
-        self._ids.append(after.id)
+        for cue in self._cues(after):
+            self._by_cue.setdefault(cue, {})[after.id] = None
 
     def edits(self) -> list[Edit]:
         """One edit for each record concerned."""
@@ -443,22 +427,6 @@ def _saved(decision: Decision) -> Saved:
     if isinstance(decision, Reinforce):
         return Saved(record=decision.after, outcome="reinforced")
     return Saved(record=decision.after, outcome="extended")
-
-
-def _words(record: Record) -> list[str]:
-    """The distinct tokens of a record, the longest of very many."""
-    distinct = list(dict.fromkeys(analyse(record).terms.split()))
-    return distinct if len(distinct) <= _MOST_WORDS else sorted(distinct, key=len)[-_MOST_WORDS:]
-
-
-def _overlap(one: Record, other: Record) -> bool:
-    """Whether they share half of the shorter one's words: cheap, and less could never say the same."""
-    a, b = set(tokens(one.content)), set(tokens(other.content))
-    return 2 * len(a & b) >= min(len(a), len(b))
-
-
-def _kind(value: Record | Turn) -> str:
-    return value.kind if isinstance(value, Record) else "turn"
 
 
 def _kind_of(category: str | None) -> Kind:

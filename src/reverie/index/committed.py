@@ -8,7 +8,7 @@ raises `IndexBroken`, and its owner makes a new one. It knows up to which journa
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class WriterBusy(Exception):
 def schema() -> tantivy.Schema:
     """The fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
-    for field in (*_WORDS.values(), "dates"):
+    for field in (*_WORDS.values(), "dates", "alike"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
         builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
@@ -124,21 +124,20 @@ class Committed:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(
-        self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int, *, least: int = 1
-    ) -> list[int]:
-        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`.
-
-        `least` of what is wanted must be there.
-        """
+    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
         field = _WORDS[subject]
         clauses = [
             (Occur.Should, self._weighted(self._term(name, token), weight))
             for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
             for token, weight in tokens
         ]
-        query = Query.boolean_query(clauses, minimum_number_should_match=least)
-        return self._keys(subject, query, allowed, limit)
+        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
+        """Keys of the records that share most of the cues, at most `limit`."""
+        clauses = [(Occur.Should, self._term("alike", cue)) for cue in cues]
+        return self._keys("record", Query.boolean_query(clauses), allowed, limit)
 
     def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
         restrictions = self._restrictions(subject, allowed)
@@ -171,10 +170,6 @@ class Committed:
                 raise IndexBroken(str(error)) from None
             self._frequencies[known] = found.count  # type: ignore[attr-defined]  # missing in its stubs
         return self._frequencies[known]
-
-    def rough_frequency(self, subject: Searchable, word: str) -> int:
-        """About in how many passages the word stands; deleted ones may still count."""
-        return self._searcher.doc_freq(_WORDS[subject], word)
 
     def _term(self, field: str, value: str | int) -> Query:
         return Query.term_query(self._schema, field, value, index_option="freq")
@@ -299,6 +294,7 @@ def _document(leaf: Leaf) -> tantivy.Document:
     document.add_text("scope", f"={value.scope}")
     document.add_unsigned("key", leaf.key)
     if isinstance(value, Record):
+        document.add_text("alike", analysis.cues)
         _add_record(document, value)
     else:
         document.add_integer("created", to_microseconds(value.at))

@@ -38,7 +38,6 @@ FOLD_ON_CLOSE = 200
 """Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
 
 _BATCH = 1_000
-_RAREST = 6
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 
@@ -116,36 +115,22 @@ class SearchIndex:
                 + fresh
             )
 
-    def like(self, subject: Searchable, words: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of passages that may say the same: they share half of the rarest words, or more.
-
-        What says the same shares the rare words; the common ones would only cost time.
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
+        """Records that may say the same as another: they share some of its analysis's cues.
 
         Args:
-            subject: Records or turns.
-            words: The distinct words of the text.
+            cues: The cues of the other one.
             allowed: What the result is restricted to.
             limit: At most so many from the commit, and so many from what changed since.
+
+        Returns:
+            Their keys, and the journal row up to which this is the whole answer.
         """
         with self._lock:
             committed = self._catch_up()
-            fresh = self._fresh[subject]
-            known = sorted(
-                (frequency, word)
-                for word in words
-                if (frequency := committed.rough_frequency(subject, word) + fresh.frequency(word, None))
-            )
-            if not known:
-                return []
-            wanted = Wanted(words=[(word, 1.0) for _, word in known[:_RAREST]])
-            least = (len(wanted.words) + 1) // 2
-            here = fresh.any_of(wanted, _passes(subject, allowed), limit, least=least)
-            there = self._without_stale(
-                subject,
-                limit,
-                lambda most: committed.any_of(subject, wanted, allowed, most, least=least),
-            )
-        return there + here
+            fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
+            there = self._without_stale("record", limit, lambda most: committed.alike(cues, allowed, most))
+            return fresh + there, self._followed
 
     def frequencies(
         self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None

@@ -6,7 +6,7 @@ Holds thousands, not millions, of passages. Ranks only roughly: the exact ranker
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import log
@@ -46,6 +46,7 @@ class Lexicon:
         self._words: _Postings = {}
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
+        self._alike: _Postings = {}
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -87,22 +88,29 @@ class Lexicon:
             return len(holders)
         return sum(self._leaves[key].value.scope in scopes for key in holders)
 
-    def any_of(
-        self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int, *, least: int = 1
-    ) -> list[int]:
-        """Keys of the passages that fit best by BM25 over what is here, at most `limit`.
+    def any_of(self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
+        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
+        return self._best(
+            ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
+            passes,
+            limit,
+        )
 
-        `least` of the words wanted must be there.
-        """
+    def alike(self, cues: Sequence[str], passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
+        """Keys of the records that share most of the cues, at most `limit`."""
+        return self._best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
+
+    def _best(
+        self,
+        looked_for: Iterable[tuple[_Postings, Sequence[tuple[str, float]]]],
+        passes: Callable[[Record | Turn], bool],
+        limit: int,
+    ) -> list[int]:
         scores: dict[int, float] = {}
         leaves, count = self._leaves, len(self._leaves)
         flat = _K1 * (1.0 - _B)
         slope = _K1 * _B * count / max(1, self._tokens)
-        for postings, tokens in (
-            (self._words, wanted.words),
-            (self._dates, wanted.dates),
-            (self._speakers, wanted.speakers),
-        ):
+        for postings, tokens in looked_for:
             for token, weight in tokens:
                 holders = postings.get(token)
                 if holders:
@@ -110,9 +118,6 @@ class Lexicon:
                     for key, times in holders.items():
                         part = rarity * times / (times + flat + slope * leaves[key].analysis.length)
                         scores[key] = scores.get(key, 0.0) + part
-        if least > 1:
-            holding = Counter(key for word, _ in wanted.words for key in self._words.get(word, ()))
-            scores = {key: score for key, score in scores.items() if holding[key] >= least}
         best = sorted(scores, key=lambda key: (-scores[key], -key))
         return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
@@ -122,4 +127,5 @@ class Lexicon:
             (self._words, Counter(analysis.terms.split())),
             (self._dates, Counter(analysis.dates.split())),
             (self._speakers, {analysis.speaker: 1} if analysis.speaker else {}),
+            (self._alike, dict.fromkeys(analysis.cues.split(), 1) if isinstance(leaf.value, Record) else {}),
         )

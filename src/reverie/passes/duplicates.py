@@ -13,8 +13,11 @@ compared by its letters only, without case, spacing and final punctuation.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from reverie.passes.specifics import (
@@ -177,6 +180,9 @@ _MONTHS = word_set(
 )
 _MOST_STARTS = 200
 _LONGEST_KEPT = 64
+_LONGEST_CUT = 64
+_LONGEST_REMEMBERED = 2_000
+_ADDING = frozenset({"because", "since", "and"})
 _BREAK = "¶"
 
 
@@ -279,6 +285,42 @@ def read(text: str) -> Reading:
     return Reading(text=text, letters=letters, words=tuple(words), breaks=tuple(inner), english=True)
 
 
+def keys(reading: Reading) -> tuple[str, ...]:
+    """What any two texts share of which one repeats or extends the other, for finding them quickly.
+
+    Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
+    place where a plain addition could start. Sharing one proves nothing; `compare` decides. Texts that share
+    none differ.
+
+    Returns:
+        Keys of 12 hexadecimal characters, none twice, about four for a sentence and at most some two hundred.
+    """
+    words = reading.words
+    if not words:
+        return (_key([reading.letters]),)
+    sequences: list[Sequence[str]] = [words]
+    if reading.english:
+        ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
+        sequences += [words[a:b] for a, b in zip((0, *ends), ends, strict=False)]
+        first = ends[0]
+        cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
+        sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
+    return tuple(dict.fromkeys(_key(sequence) for sequence in sequences))
+
+
+def _key(words: Sequence[str]) -> str:
+    """A hash of the words without those that only stress, and with one ending of the first verb."""
+    said = [word for word in words if word not in _INTENSIFIERS]
+    if said:
+        said[0] = _BARE_VERBS.get(said[0], said[0])
+    return hashlib.blake2b(" ".join(said).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def read_again(text: str) -> Reading:
+    """`read`, remembered for texts of moderate length: a save looks at the same few more than once."""
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else read(text)
+
+
 class _Chunks(dict[str, _Chunk]):
     """Chunk -> what it says; works out what it has not seen, and starts afresh when it is full.
 
@@ -297,6 +339,7 @@ class _Chunks(dict[str, _Chunk]):
 
 
 _chunks = _Chunks()
+_remembered = lru_cache(maxsize=1_024)(read)
 
 
 def _read_chunk(chunk: str) -> _Chunk:

@@ -13,7 +13,10 @@ _LONGEST_REMEMBERED = 2_000
 
 
 def analyse(value: Record | Turn) -> Analysis:
-    """The tokens of a record or a turn; for a turn also its cues, speaker and dates.
+    """The tokens of a record or a turn, and what else is noted of it.
+
+    For a turn that is who says it, when, and in what form; for a record the keys by which another that says
+    the same is found (`reverie.passes.duplicates.keys`).
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
@@ -22,7 +25,7 @@ def analyse(value: Record | Turn) -> Analysis:
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _packed)(text)
     if isinstance(value, Record):
-        return Analysis(terms=terms, length=length)
+        return Analysis(terms=terms, length=length, cues=_keys(value.content))
     return Analysis(
         terms=terms,
         length=length,
@@ -39,3 +42,9 @@ def _packed(text: str) -> tuple[str, int]:
 
 _packed_again = lru_cache(maxsize=2_048)(_packed)
 _cues_again = lru_cache(maxsize=2_048)(analysis.cues)
+
+
+def _keys(text: str) -> str:
+    from reverie.passes.duplicates import keys, read_again  # here: a search never needs its patterns
+
+    return " ".join(keys(read_again(text)))

@@ -1,0 +1,52 @@
+"""Whatever folds is found by its keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.passes.duplicates import compare, keys, read
+
+LINES = (Path(__file__).parent / "pairs.jsonl").read_text().splitlines()
+PAIRS = [json.loads(line) for line in LINES if line]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
+def test_a_pair_that_folds_shares_a_key(pair: dict[str, str]) -> None:
+    new, old = read(pair["new"]), read(pair["old"])
+    for a, b in ((new, old), (old, new)):
+        if compare(a, b) != "differs" and a.letters != b.letters:
+            assert set(keys(a)) & set(keys(b))
+
+
+SAID = """
+The user likes tea. Really because since 2019 and drinks coffee! He prefers Berlin, Germany at
+Monday 10:30 does not don't very lives in Ann works . ¶ Thanks.
+""".split()  # noqa: SIM905
+WORDS = st.lists(
+    st.sampled_from(SAID),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(first=WORDS, second=WORDS)
+def test_what_folds_shares_a_key(first: list[str], second: list[str]) -> None:
+    for a, b in (
+        (" ".join(first), " ".join(second)),
+        (" ".join(first), " ".join(first + second)),
+        (" ".join(second), " ".join(first) + ". " + " ".join(second)),
+        (" ".join(first), "really " + " ".join(first)),
+    ):
+        one, other = read(a), read(b)
+        if compare(one, other) != "differs" or compare(other, one) != "differs":
+            assert set(keys(one)) & set(keys(other)) or one.letters == other.letters
+
+
+def test_a_long_text_has_a_bounded_number_of_keys() -> None:
+    assert len(keys(read("One thing happened. Then another. " * 20_000))) < 300
+    assert len(keys(read("and so " * 50_000))) < 300
