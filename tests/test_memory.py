@@ -491,3 +491,50 @@ def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
         assert "soul.md" in caplog.text
         (folder / "soul.md").unlink()
         assert "Rook" not in chat.context().text
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda memory: memory.remember_fil("abc"), "findings are 'abc'"),
+        (lambda memory: memory.sessions(limit=-1), "limit is -1"),
+        (lambda memory: memory.search_turns("tea", unit="page"), "unit is 'page'"),
+        (lambda memory: memory.search("tea", scope=5), "scope is 5"),
+        (lambda memory: memory.search("tea", kinds=[5]), "kinds is \\[5\\]"),
+        (lambda memory: memory.save("tea", metadata=[1]), "metadata is list"),
+        (lambda memory: memory.save_many([5]), "a note is int"),
+        (lambda memory: memory.history(after="x"), "after is 'x'"),
+        (lambda memory: memory.get(5), "id is 5"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused_by_name(memory: Memory, call: object, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        call(memory)  # type: ignore[operator]
+    assert memory.history() == []
+
+
+def test_none_restricts_nothing(memory: Memory) -> None:
+    memory.save("Tea")
+    assert len(memory.search("tea", kinds=None, scope=None, category=None)) == 1  # type: ignore[arg-type]
+
+
+def test_the_folder_and_all_in_it_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    import os
+
+    before = os.umask(0)
+    try:
+        with Memory.open(tmp_path / "memory") as memory:
+            memory.save_many({"content": f"Fact {n} on tea"} for n in range(300))
+            memory.search("tea")
+    finally:
+        os.umask(before)
+    everything = [tmp_path / "memory", *(tmp_path / "memory").rglob("*")]
+    assert any(path.name == "meta.json" for path in everything)
+    for path in everything:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_the_floor_of_relevance_is_a_setting() -> None:
+    with Memory.open(":memory:", settings=Settings(min_relevance=0.99)) as strict:
+        strict.save("Tea is kept on the upper shelf of the kitchen, beside the coffee and the sugar")
+        assert strict.search("where did the sugar go when we moved the furniture last summer") == []

@@ -23,7 +23,7 @@ from reverie.errors import InvalidInput, MissingExtra, NotFound
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
 
-NOT_SETTINGS = frozenset({"REVERIE_HOME", "REVERIE_CONFIG"})
+NOT_SETTINGS = frozenset({"REVERIE_FOLDER"})
 """Variables of that prefix that say where things are, not how they are set."""
 
 _Kind = Literal["int", "number", "minutes", "days", "flag", "text"]

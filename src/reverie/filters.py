@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
@@ -149,14 +149,21 @@ def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> F
             )
         if name in _ONE_OR_SEVERAL:
             if value is not None:
-                values[_ONE_OR_SEVERAL[name]] = (value,) if isinstance(value, str) else tuple(value)
+                values[_ONE_OR_SEVERAL[name]] = (value,) if isinstance(value, str) else _texts(name, value)
         elif name in _SEVERAL:
             if isinstance(value, str):
                 raise InvalidInput(f"{name} is {value!r}: pass a list, such as [{value!r}]")
-            values[name] = tuple(value)
+            values[name] = () if value is None else _texts(name, value)
         else:
             values[name] = value
     return checked_filter(Filter(**values))
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    texts = tuple(value) if isinstance(value, Iterable) else None
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(f"{name} is {value!r}: pass a list of strings")
+    return texts
 
 
 def checked_filter(wanted: Filter) -> Filter:

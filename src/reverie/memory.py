@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 from reverie import clock as clocks
 from reverie import ids
@@ -38,7 +38,7 @@ from reverie.profile import Profile
 from reverie.recall.hits import FIL, Hit, SearchMode, Unit
 from reverie.recall.ranking import RankingSettings
 from reverie.records import FIL as RECORDS_FIL
-from reverie.records import Kind, Layer, Origin, Record
+from reverie.records import Kind, Layer, Origin, Record, one_of
 from reverie.saving import Changes, Note, Saved, Saving
 from reverie.searching import Question, Searching, checked_count
 from reverie.session import Session, shown_cursor
@@ -95,7 +95,13 @@ class Memory:
         self._actor = actor
         folder = None if path is None else path / "index" / FORMAT
         self._index = SearchIndex(store, folder, analyse=analyse)
-        self._searching = Searching(store, self._index, clock=clock, settings=RankingSettings())
+        self._searching = Searching(
+            store,
+            self._index,
+            clock=clock,
+            settings=RankingSettings(),
+            floor=self.settings.min_relevance,
+        )
         self._saving = Saving(store, self._index, clock=clock, new_id=new_id, actor=actor)
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
@@ -294,6 +300,9 @@ class Memory:
             source: Where they came from, such as `GOAL:deploy`.
             scope: Whose memory they are.
         """
+        for name, texts in (("findings", findings), ("insights", insights), ("lessons", lessons)):
+            if isinstance(texts, str):
+                raise InvalidInput(f"{name} are {texts!r}: pass a list, such as [{texts!r}]")
         lists: tuple[tuple[Kind, Iterable[str]], ...] = (
             ("finding", findings),
             ("insight", insights),
@@ -403,13 +412,14 @@ class Memory:
         Raises:
             InvalidInput: an argument is not of its form.
         """
+        one_of(unit, get_args(Unit), name="unit")
         allowed = restricted(only, TurnRestrictions)
         question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
 
     def recall(
         self,
-        query: str,
+        query: str | None = None,
         *,
         limit: int = 10,
         min_score: float = 0.0,
@@ -419,7 +429,7 @@ class Memory:
         """Records and turns together that answer a question, best first: what a prompt is built from.
 
         Args:
-            query: The question, up to 10,000 characters.
+            query: The question, up to 10,000 characters; None lists what is newest.
             limit: At most so many, 1 to 1,000.
             min_score: Only hits that score at least so much, 0 to 1.
             mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
@@ -518,7 +528,7 @@ class Memory:
 
         Args:
             older_than: How long ago it must have been archived; None takes the setting `retention_days`
-                (0 days there keeps everything for ever). Pinned records stay.
+                (0 days there keeps everything for ever), 0 purges all that is archived. Pinned ones stay.
 
         Returns:
             How many records were removed.
@@ -528,7 +538,9 @@ class Memory:
             return 0
         if older_than is None:
             older_than = timedelta(days=self.settings.retention_days)
-        return self._saving.purge(older_than=clocks.parse_duration(older_than, name="older_than"))
+        at_once = older_than in (0, timedelta(0))
+        age = timedelta(0) if at_once else clocks.parse_duration(older_than, name="older_than")
+        return self._saving.purge(older_than=age)
 
     # -- conversations -----------------------------------------------------------------------------------
 
@@ -570,6 +582,8 @@ class Memory:
         self, *, scope: str | Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Sessions with their number of turns, the latest active first."""
+        if limit is not None:
+            checked_count(limit, name="limit", least=0)
         return self._store.sessions(scopes=_scopes(scope), limit=limit)
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
@@ -606,11 +620,13 @@ class Memory:
             after: Only changes with a larger number.
             limit: At most so many.
         """
+        checked_count(after, name="after", least=0)
         return self._store.journal(after=after, id=id, limit=checked_count(limit, name="limit"))
 
     def stats(self) -> Stats:
         """What this memory holds."""
-        by_kind = self._store.tally("kind", Filter())
+        live = self._live(None)
+        by_kind = self._store.tally("kind", live)
         sessions = self._store.sessions()
         return Stats(
             records=sum(by_kind.values()),
@@ -619,7 +635,7 @@ class Memory:
             sessions=len(sessions),
             journal=self._store.sequence(),
             by_kind=by_kind,
-            by_category=self._store.tally("category", Filter()),
+            by_category=self._store.tally("category", live),
             bytes_on_disk=bytes_in(self.path),
             index=self._index.status(),
             path=self.path,

@@ -236,7 +236,7 @@ class Saving:
             valid_from=_utc(note.valid_from, "valid_from"),
             valid_to=_utc(note.valid_to, "valid_to"),
             expires_at=None if ttl is None else now + ttl,
-            metadata=MappingProxyType(dict(note.metadata)),
+            metadata=MappingProxyType(_mapping(note.metadata)),
         )
         return checked(record)
 
@@ -254,7 +254,7 @@ class Saving:
         for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
             wanted[name] = _utc(wanted[name], name)
         if "metadata" in wanted:
-            wanted["metadata"] = MappingProxyType(dict(wanted["metadata"]))
+            wanted["metadata"] = MappingProxyType(_mapping(wanted["metadata"]))
 
         def change(record: Record) -> Record:
             if expected is not None and record != expected:
@@ -438,11 +438,19 @@ def _kind_of(category: str | None) -> Kind:
 def _note(note: Note | Mapping[str, Any]) -> Note:
     if isinstance(note, Note):
         return note
+    if not isinstance(note, Mapping):
+        raise InvalidInput(f"a note is {type(note).__name__}: pass a Note or a mapping with 'content'")
     if unknown := set(note) - _NOTE_FIELDS:
         raise InvalidInput(f"unknown field of a note: {sorted(unknown)!r}; use {sorted(_NOTE_FIELDS)!r}")
     if "content" not in note:
         raise InvalidInput("a note has no content: pass 'content'")
     return Note(**note)
+
+
+def _mapping(metadata: object) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidInput(f"metadata is {type(metadata).__name__}: pass a mapping of text to text")
+    return dict(metadata)
 
 
 _NOTE_FIELDS = {f.name for f in fields(Note)}

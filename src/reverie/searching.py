@@ -87,11 +87,29 @@ def _thread(passage: Passage) -> int | None:
 class Searching:
     """Searches over one store and its index. Safe to use from several threads; changes nothing."""
 
-    def __init__(self, store: Store, index: SearchIndex, *, clock: Clock, settings: RankingSettings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        clock: Clock,
+        settings: RankingSettings,
+        floor: float | None = None,
+    ) -> None:
+        """Search `store` through `index`.
+
+        Args:
+            store: Where the values are.
+            index: What finds candidates in it.
+            clock: What tells the time.
+            settings: The constants of ranking.
+            floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
+        """
         self._store = store
         self._index = index
         self._clock = clock
         self._settings = settings
+        self._floor = calibration.FLOOR if floor is None else floor
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
 
     # -- the ways to search ----------------------------------------------------------------------------
@@ -207,7 +225,7 @@ class Searching:
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
         )
         ranked = rank(query, passages, statistics=statistics, settings=self._settings)
-        ranked = calibration.relevant(ranked, query)
+        ranked = calibration.relevant(ranked, query, floor=self._floor)
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [

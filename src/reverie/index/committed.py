@@ -68,7 +68,8 @@ class Committed:
             if folder is None:
                 self._index = tantivy.Index(self._schema)
             else:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                for made in (folder.parent, folder):
+                    made.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._index = tantivy.Index(self._schema, str(folder), reuse=True)
         except (ValueError, OSError) as error:
             raise IndexBroken(str(error)) from None
@@ -262,6 +263,14 @@ class Committed:
         if merge:
             with suppress(ValueError):  # a failed merge costs speed only; the commit stands
                 writer.wait_merging_threads()
+        self._make_private()
+
+    def _make_private(self) -> None:
+        """Take the files from everybody else: tantivy makes them as the umask says."""
+        if self._folder is not None:
+            for file in self._folder.iterdir():
+                with suppress(OSError):  # merged away meanwhile
+                    file.chmod(0o600)
 
     def _writer(self) -> tantivy.IndexWriter:
         try:

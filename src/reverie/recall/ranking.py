@@ -376,8 +376,8 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     for candidate in candidates:
         passage = candidate.passage
         near = closeness.of(passage.at) if closeness.days else 0.0
-        if not candidate.base and near < 1.0:
-            continue
+        if not passage.length or (not candidate.base and near < 1.0):
+            continue  # what has no word of its own answers nothing, whatever stands around it
         candidate.session = settings.session * best.get(passage.thread, 0.0)
         candidate.date = settings.date * scale.attainable * near
         form.judge(candidate)

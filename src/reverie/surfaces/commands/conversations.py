@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie import clock
+from reverie.errors import NotFound
 from reverie.surfaces import output
 from reverie.surfaces.asking import Moment, read_text
 from reverie.surfaces.invocation import Command, Invocation, as_json, invocation
@@ -105,6 +106,8 @@ def context(
     """
     question = read_text(message, name="message") if message else None
     with asked.memory() as memory:
+        if question is None and not memory.turns(session, start=-1):
+            raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
         pack = memory.session(session).context(question, mark=mark, **budget)
     if as_json:
         output.document(pack.to_dict())
@@ -112,6 +115,8 @@ def context(
     if pack.text:
         click.echo(output.safe(pack.text))
     else:
-        output.say("The pack is empty: nothing relevant is remembered.", quiet=asked.quiet)
+        found = pack.diagnostics.candidates
+        why = "nothing relevant is remembered" if not found else "see --explain for what was left out"
+        output.say(f"The pack is empty: {why}.", quiet=asked.quiet)
     if explain:
         click.echo(f"\n{output.safe(pack.explain())}")
