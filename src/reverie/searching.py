@@ -32,8 +32,11 @@ LONGEST_QUERY = 10_000
 
 MOST_HITS = 1_000
 
-POOL = 32
-"""Candidates asked of the index beside the hits wanted; more find no better ones."""
+POOL = 40
+"""Candidates asked of the index, at least; more find no better ones."""
+
+_MORE_THAN_WANTED = 16
+"""How many more candidates than hits are asked for, where that is more than `POOL`."""
 
 NEIGHBOURS = 4
 """Turns before and after a candidate that are ranked with it."""
@@ -198,7 +201,7 @@ class Searching:
         query = parse(text, speakers=self._measure(subject, question.allowed).speakers)
         if not query:
             return []
-        pool = POOL + question.limit
+        pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         while True:
             scored, full = self._scored(subject, query, question, pool)
             firsts: dict[int | None, _Scored] = {}
@@ -224,7 +227,10 @@ class Searching:
             mean_length=measure.mean_length,
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
         )
-        ranked = rank(query, passages, statistics=statistics, settings=self._settings)
+        # Turns keep the order of relevance, so those far behind need not be looked at; records may still
+        # change places by what else is known of them.
+        most = 2 * pool if subject == "turn" else None
+        ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
         ranked = calibration.relevant(ranked, query, floor=self._floor)
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
