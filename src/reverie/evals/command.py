@@ -12,7 +12,7 @@ from reverie.evals.report import main_eval
 from reverie.recall.hits import Unit
 
 
-@click.command("eval")
+@click.command("eval", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("path")
 @click.option(
     "--format",
