@@ -277,3 +277,14 @@ def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> Non
     assert len(memory.records()) == 2
     assert len(memory.search("green tea degrees", limit=1)) == 1
     assert len(memory.search("green tea degrees")) == 1
+
+
+def test_sessions_stand_in_the_order_of_their_best_turns(memory: Memory) -> None:
+    for name, texts in {"a": ["rock", "tea"], "b": ["rock music", "cake"], "c": ["music", "bread"]}.items():
+        memory.session(name).add_many({"role": "user", "content": f"We spoke of {text}"} for text in texts)
+    sessions = memory.search_turns("rock music", unit="session")
+    turns = memory.search_turns("rock music")
+    assert sessions[0].id == "b"
+    assert sessions[0].score == turns[0].score
+    assert [hit.id for hit in sessions] == list(dict.fromkeys(hit.turn.session for hit in turns if hit.turn))
+    assert len(memory.search_turns("rock music", unit="session", limit=1)) == 1

@@ -136,7 +136,11 @@ class Searching:
         return _without_repeats(found)[: question.limit]
 
     def sessions(self, question: Question) -> list[Hit]:
-        """Sessions that answer the question, best first: each is as good as its best turn."""
+        """Sessions that answer the question, best first: each is as good as its best turn.
+
+        (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
+        development half: they change recall@10 and any@5 by at most .002, or make it worse.)
+        """
         found = self._hits("turn", question, distinct=_thread)
         return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
 

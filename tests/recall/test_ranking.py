@@ -17,7 +17,6 @@ from reverie.passages import Passage
 from reverie.recall.analysis import cues, pack, tokens
 from reverie.recall.query import parse
 from reverie.recall.ranking import Ranked, RankingSettings, Statistics, idf, rank, relevance
-from reverie.recall.sessions import rank_sessions
 
 PLAIN = RankingSettings(
     k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,
@@ -284,16 +283,6 @@ def test_a_turn_that_only_asks_stands_behind_one_that_tells() -> None:
 def test_turns_and_records_can_stand_in_one_pool() -> None:
     found = ranked("violin", [turn(0, "the violin"), turn(1, "yes"), record(2, "a violin")])
     assert set(keys(found)) == {0, 1, 2}
-
-
-def test_sessions_stand_in_the_order_of_their_best_turns() -> None:
-    talk = [turn(0, "rock", thread=7), turn(1, "rock music", thread=8), turn(2, "music", thread=7)]
-    found = ranked("rock music", talk)
-    sessions = rank_sessions(found, {passage.key: passage.thread for passage in talk if passage.thread})
-    assert [session.thread for session in sessions] == [8, 7]
-    assert [entry.key for entry in sessions[0].turns] == [1]
-    assert sessions[0].relevance == found[0].relevance
-    assert rank_sessions(found, {}) == []
 
 
 # -- laws ----------------------------------------------------------------------------------------------

@@ -29,14 +29,11 @@ from collections.abc import Sequence
 from reverie.recall.query import Query
 from reverie.recall.ranking import Ranked
 
-__all__ = ["COVERED", "FLOOR", "LIKELY", "relevant"]
+__all__ = ["COVERED", "FLOOR", "relevant"]
 
 FLOOR = 0.07
-"""Below this relevance of the best hit there is nothing: the floor of a search, which somebody asked for."""
-
-LIKELY = 0.3
-"""Below this it is unlikely that there is something: the floor for what is shown to a model that did not
-ask."""
+"""Below this relevance of the best hit there is nothing. Low, because a search that
+somebody asked for should rather show too much."""
 
 COVERED = 0.5
 """A hit that has so much of the question's weight is never refused: in a very long text even a rare word
