@@ -306,7 +306,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     holder = Committed(folder)
     writer = holder._writer()
     with pytest.raises(WriterBusy):
-        Committed(folder).write((), (), 1, merge=False)
+        Committed(folder).write(lambda _: 1, merge=False)
     assert index.fold() is False
     assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
     del writer

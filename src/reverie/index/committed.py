@@ -8,7 +8,7 @@ raises `IndexBroken`, and its owner makes a new one. It knows up to which journa
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,6 +53,23 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
+class Batch:
+    """What goes into one commit, in order: a later change of a passage holds against an earlier one."""
+
+    def __init__(self, writer: tantivy.IndexWriter, fields: tantivy.Schema) -> None:
+        self._writer = writer
+        self._fields = fields
+
+    def remove(self, key: int) -> None:
+        """Take a passage out; an unknown key is fine."""
+        # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
+        self._writer.delete_documents_by_query(Query.term_query(self._fields, "key", key))
+
+    def add(self, leaf: Leaf) -> None:
+        """Put a passage in, which must not be there."""
+        self._writer.add_document(_document(leaf))
+
+
 class Committed:
     """The newest commit of the index, and the way to make the next one."""
 
@@ -81,19 +98,21 @@ class Committed:
             self._stamp = self._read_stamp()
             self._index.reload()
             self._searcher = self._index.searcher()
-            found = self._searcher.search(self._term("key", _MARKER), 1, count=False).hits
-            addresses = [address for _, address in found]
-            values = self._searcher.fast_field_values("sequence", addresses)
+            self.sequence = self._sequence_in(self._searcher)
         except (ValueError, OSError) as error:
             raise IndexBroken(str(error)) from None
-        value = values[0] if values else None
-        self.sequence = int(value) if value is not None else 0
-        marked = len(values)
+        marked = int(self.sequence > 0)
         alive = self._searcher.num_docs
         counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
         self._exact = counted == alive
         self._frequencies: dict[tuple[Searchable, str, tuple[str, ...] | None], int] = {}
         self.passages = alive - marked
+
+    def _sequence_in(self, searcher: tantivy.Searcher) -> int:
+        """The journal row up to which a commit is complete; 0 for an empty index."""
+        found = searcher.search(self._term("key", _MARKER), 1, count=False).hits
+        values = searcher.fast_field_values("sequence", [address for _, address in found])
+        return int(values[0]) if values and values[0] is not None else 0
 
     @property
     def segments(self) -> int:
@@ -226,35 +245,27 @@ class Committed:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def write(
-        self,
-        removed: Iterable[int],
-        added: Iterable[Leaf],
-        sequence: int,
-        *,
-        merge: bool,
-    ) -> None:
-        """Make one commit: passages away, passages in, complete up to journal row `sequence`.
-
-        What this object answers stays the same until `refresh`.
+    def write(self, fill: Callable[[Batch], int], *, merge: bool) -> None:
+        """Make one commit. What this object answers stays the same until `refresh`.
 
         Args:
-            removed: Keys to take out; keys that are added again must be among them.
-            added: What to put in.
-            sequence: The journal row up to which the commit is complete.
+            fill: Takes passages out and puts passages in, and returns the journal row up to which the index
+                is complete with that. It is called with the writer's lock held, and only if nobody has
+                made a commit since the one that is in use here.
             merge: Wait until tantivy has merged small segments; slower now, quicker searches later.
 
         Raises:
-            WriterBusy: another process, or thread, is writing.
+            WriterBusy: somebody else is writing, or has just written: refresh and try again.
             IndexBroken: the index cannot be written (deleted, disk full, unreadable).
         """
         writer = self._writer()
         try:
-            for key in (_MARKER, *removed):
-                # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
-                writer.delete_documents_by_query(self._term("key", key))
-            for leaf in added:
-                writer.add_document(_document(leaf))
+            self._index.reload()
+            if self._sequence_in(self._index.searcher()) != self.sequence:
+                raise WriterBusy("another commit came first")
+            batch = Batch(writer, self._schema)
+            sequence = fill(batch)
+            batch.remove(_MARKER)
             writer.add_document(_marker(sequence))
             writer.commit()
         except (ValueError, OSError) as error:

@@ -22,7 +22,7 @@ from typing import Literal
 
 from reverie.edits import JournalRow
 from reverie.filters import Filter, matches_record, matches_turn
-from reverie.index.committed import Committed, IndexBroken, WriterBusy, remove_index
+from reverie.index.committed import Batch, Committed, IndexBroken, WriterBusy, remove_index
 from reverie.index.lexicon import Leaf, Lexicon
 from reverie.passages import SEARCHABLE, Analyse, Analysis, Passage, Searchable, Wanted, searchable
 from reverie.records import Record
@@ -266,19 +266,33 @@ class SearchIndex:
         """Fill an empty index from the store; if another process is at it, wait for that one."""
         deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
         while True:
-            sequence = self._store.sequence()
             try:
-                committed.write((), self._all_leaves(), sequence, merge=True)
+                committed.write(self._fill, merge=True)
             except WriterBusy:
                 if time.monotonic() > deadline:
                     return committed  # correct all the same: everything is followed in memory
                 time.sleep(0.05)
             except IndexBroken as error:
                 committed = self._in_memory(error)
-                committed.write((), self._all_leaves(), sequence, merge=True)
+                committed.write(self._fill, merge=True)
             committed.refresh()
             if committed.sequence:
                 return committed
+
+    def _fill(self, batch: Batch) -> int:
+        """Put in everything there is, and then, from the journal, what has changed while it was read."""
+        sequence = self._store.sequence()
+        for leaf in self._all_leaves():
+            batch.add(leaf)
+        while rows := self._store.journal(after=sequence, limit=_BATCH):
+            for row in rows:
+                batch.remove(row.key)
+                after = row.edit.after
+                if _is_live(after):
+                    assert isinstance(after, Record | Turn)
+                    batch.add(Leaf(row.key, after, self._analyse(after)))
+            sequence = rows[-1].sequence
+        return sequence
 
     def _all_leaves(self) -> Iterator[Leaf]:
         for subject in SEARCHABLE:
@@ -319,8 +333,16 @@ class SearchIndex:
             fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.leaves()]
             stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.leaves()]
             sequence = self._followed
+
+        def fill(batch: Batch) -> int:
+            for key in (*stale, *(leaf.key for leaf in fresh)):
+                batch.remove(key)
+            for leaf in fresh:
+                batch.add(leaf)
+            return sequence
+
         try:
-            committed.write([*stale, *(leaf.key for leaf in fresh)], fresh, sequence, merge=True)
+            committed.write(fill, merge=True)
         except WriterBusy:
             return False
         except IndexBroken as error:
