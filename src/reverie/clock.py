@@ -28,13 +28,16 @@ def utc(moment: datetime, *, name: str = "time") -> datetime:
     """`moment` in UTC.
 
     Raises:
-        InvalidInput: it has no time zone, so nobody can tell which moment it means.
+        InvalidInput: it has no time zone, so nobody can tell which moment it means, or is in no year of UTC.
     """
     if not isinstance(moment, datetime):
         raise InvalidInput(f"{name} is {moment!r}: pass a datetime with a time zone")
     if moment.tzinfo is None:
         raise InvalidInput(f"{name} is {moment!r}, without a time zone: add tzinfo, such as UTC")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{name} is {moment!r}: in UTC it lies outside the years 1 to 9999") from None
 
 
 def parse_time(text: str, *, name: str = "time") -> datetime:
@@ -49,7 +52,7 @@ def parse_time(text: str, *, name: str = "time") -> datetime:
         raise InvalidInput(
             f"{name} is {text!r}: write a date as 2025-01-31 or a time as 2025-01-31T10:30:00Z"
         ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else utc(moment, name=name)
 
 
 def format_time(moment: datetime) -> str:

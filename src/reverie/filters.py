@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from reverie import categories, clock
 from reverie.errors import InvalidInput
 from reverie.records import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, one_of
+from reverie.tokens import raw_text
 from reverie.turns import ROLES, Role, Turn
 
 
@@ -176,6 +177,9 @@ def checked_filter(wanted: Filter) -> Filter:
         one_of(origin, ORIGINS, name="origin")
     for role in wanted.roles:
         one_of(role, ROLES, name="role")
+    for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
+        for text in texts:
+            raw_text(text, name=name, longest=len(text), empty=True)
     if wanted.category is not None:
         categories.valid_category(wanted.category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from reverie.config import Settings
 from reverie.context import Standing
 from reverie.edits import JournalRow
 from reverie.entries import AGENT, session_namespace
-from reverie.errors import InvalidInput, NotFound
+from reverie.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.filters import (
     AllRestrictions,
     Filter,
@@ -106,6 +107,8 @@ class Memory:
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
+        self._closing = threading.Lock()
+        self._closed = False
         self.scratchpad = WorkingMemory(store, AGENT, settings=self.settings, clock=clock)
 
     # -- opening and closing ---------------------------------------------------------------------------
@@ -166,14 +169,21 @@ class Memory:
         )
 
     def close(self) -> None:
-        """Write what is still held and let go of the folder. Closing twice is fine."""
-        with self._lock:
-            sessions = list(self._sessions.values())
-            self._sessions.clear()
-        for session in sessions:
-            session.close()
-        self._index.close()
-        self._store.close()
+        """Write what is still held and let go of the folder. Closing twice is fine.
+
+        Raises:
+            StoreUnavailable: what sessions were shown last could not be written; the folder is let go of all
+                the same.
+        """
+        with self._closing, ExitStack() as closing:
+            with self._lock:
+                sessions = [] if self._closed else list(self._sessions.values())
+                self._sessions.clear()
+                self._closed = True
+            closing.callback(self._store.close)
+            closing.callback(self._index.close)
+            for session in sessions:
+                closing.callback(session.close)
 
     def __enter__(self) -> Memory:
         return self
@@ -656,7 +666,10 @@ class Memory:
         limit = self._clock() - timedelta(minutes=self.settings.idle_minutes)
         for session in list(self._sessions.values()):
             if session.last_used < limit:
-                session.close()
+                try:
+                    session.close()
+                except StoreUnavailable:  # a full disk; what it was shown is kept here until there is room
+                    continue
                 del self._sessions[session.id]
 
 

@@ -248,7 +248,7 @@ def labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) ->
     Raises:
         InvalidInput: one is blank or too long, or there are more than 100.
     """
-    if isinstance(values, str):
+    if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name}s are {values!r}: pass a list of strings")
     cleaned = tuple(dict.fromkeys(plain_text(v, name=name, longest=longest).strip() for v in values))
     if len(cleaned) > MOST_LABELS:

@@ -6,7 +6,9 @@ process reads again and decides again, so that two who save the same fact leave 
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -36,8 +38,14 @@ from reverie.records import (
 )
 from reverie.stores.base import Store, readable
 
-ATTEMPTS = 20
-"""How often a save that lost a race decides again before it gives up with `Conflict`."""
+ATTEMPTS = 60
+"""How often a change that lost a race decides again before it gives up with `Conflict`."""
+
+_PATIENT = 8
+"""After so many lost races a save no longer insists that nothing at all was saved meanwhile: only the very
+same words can still refuse it. Of two near repetitions that are saved in that moment both may stay."""
+
+_LONGEST_PAUSE_S = 0.02
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
@@ -157,10 +165,10 @@ class Saving:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._record(note)
 
-        def attempt(again: bool) -> Saved:
-            alike, since = self._alike(record, thorough=again)
+        def attempt(tries: int) -> Saved:
+            alike, since = self._alike(record, thorough=tries > 0)
             decision = decide(record, alike, now=self._clock())
-            self._commit([_edit(decision)], since=since)
+            self._commit([_edit(decision)], since=since if tries < _PATIENT else None)
             return _saved(decision)
 
         return self._retried(attempt)
@@ -173,12 +181,12 @@ class Saving:
         saved: list[Saved] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._retried(lambda _, chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
+            saved += self._retried(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
             if progress is not None:
                 progress(len(chunk))
         return saved
 
-    def _save_chunk(self, chunk: Sequence[Record]) -> list[Saved]:
+    def _save_chunk(self, chunk: Sequence[Record], tries: int) -> list[Saved]:
         since = self._store.sequence()
         pending = _Pending()
         saved = []
@@ -188,7 +196,7 @@ class Saving:
             decision = decide(record, candidates, now=self._clock())
             pending.take(decision)
             saved.append(_saved(decision))
-        self._commit(pending.edits(), since=since)
+        self._commit(pending.edits(), since=since if tries < _PATIENT else None)
         return saved
 
     def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
@@ -317,7 +325,7 @@ class Saving:
     def delete_session(self, id: str, *, cursors: Mapping[str, str | None]) -> int:
         """Remove a session and its turns for good (see `Memory.delete_session`)."""
 
-        def attempt(_: bool) -> int:
+        def attempt(_: int) -> int:
             state = self._store.session(id)
             if state is None:
                 return 0
@@ -331,7 +339,7 @@ class Saving:
     def _changed(
         self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
     ) -> Record:
-        def attempt(_: bool = False) -> Record:
+        def attempt(_: int = 0) -> Record:
             found = self._store.records([id])
             if not found:
                 raise NotFound(f"no record has the id {id!r}: search or list for the right one")
@@ -363,18 +371,19 @@ class Saving:
         )
         self._index.notice(rows)
 
-    def _retried(self, attempt: Callable[[bool], _T]) -> _T:
-        """What `attempt` returns, tried again after each lost race; it is told whether it is a second try.
+    def _retried(self, attempt: Callable[[int], _T]) -> _T:
+        """What `attempt` returns, tried again after each lost race; it is told how many tries there were.
 
         Threads of this process wait for each other instead: a lock costs less than a lost race.
         """
         with self._lock:
-            for number in range(ATTEMPTS - 1):
+            for tries in range(ATTEMPTS - 1):
                 try:
-                    return attempt(number > 0)
+                    return attempt(tries)
                 except Conflict:
-                    continue
-            return attempt(True)
+                    if tries:  # once may be chance; those who lose again should not all come back at once
+                        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+            return attempt(ATTEMPTS)
 
 
 class _Pending:

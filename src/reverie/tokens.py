@@ -8,6 +8,9 @@ from reverie.errors import InvalidInput
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+"""White space and characters that nobody sees."""
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -46,7 +49,7 @@ def raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> s
     """Like `plain_text`, but control characters other than NUL are kept, as the output of tools has them."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} is {type(text).__name__}: pass a string")
-    if not empty and not text.strip():
+    if not empty and _NOTHING.fullmatch(text):
         raise InvalidInput(f"{name} is empty: pass some text")
     if len(text) > longest:
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed")

@@ -25,11 +25,15 @@ from reverie.recall.query import parse
 from reverie.recall.ranking import Statistics, rank
 from reverie.records import labels
 from reverie.stores.base import Store
+from reverie.tokens import plain_text
 
 SCRATCHPAD_CAPACITY = 5_000
 """Live entries of the agent's scratchpad; a session has as many as the settings say."""
 
 MOST_HITS = 1_000
+
+LONGEST_QUERY = 10_000
+"""Characters of a question, as in every search."""
 
 _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
@@ -164,6 +168,8 @@ class WorkingMemory:
         if category is not None:
             categories.valid_category(category)
         wanted = labels(tags, name="tag")
+        if query is not None:
+            plain_text(query, name="query", longest=LONGEST_QUERY, empty=True)
         entries = self.list()
         allowed = [
             entry

@@ -95,6 +95,7 @@ class Connections:
         self._path = path
         self._patience = patience
         self._closed = False
+        self._file = _file(path)
         self._here = _Here()
         _OPEN.add(self)
 
@@ -117,7 +118,7 @@ class Connections:
                 return reader.execute(sql, values).fetchall()
             finally:
                 self._give_back(reader, here)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise translated(error, self._path) from error
 
     @contextlib.contextmanager
@@ -135,7 +136,7 @@ class Connections:
                         reader.execute("ROLLBACK")
             finally:
                 self._give_back(reader, here)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise translated(error, self._path) from error
 
     @contextlib.contextmanager
@@ -153,12 +154,13 @@ class Connections:
             writer = here.writer
             writer.execute("BEGIN IMMEDIATE")
             try:
+                self._refuse_another_file()
                 yield writer
                 writer.execute("COMMIT")
             finally:
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise translated(error, self._path) from error
         finally:
             here.writing.release()
@@ -215,6 +217,14 @@ class Connections:
         if self._closed:
             raise StoreUnavailable(f"{str(self._path)!r} has been closed: open it again")
 
+    def _refuse_another_file(self) -> None:
+        """Raise if the file is not in its place any more: SQLite would write on, to where nobody looks."""
+        if _file(self._path) != self._file:
+            raise StoreUnavailable(
+                f"{str(self._path)!r} was removed, moved or replaced while it was open: "
+                "close it and open it again"
+            )
+
     # -- forks -------------------------------------------------------------------------------------------
     #
     # "Open anew in the child" is not enough. SQLite keeps a list of open files per process, with the locks
@@ -238,6 +248,15 @@ class Connections:
         for connection in left:
             _keep_for_ever(connection)
         self._here = _Here()
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file is at that place; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 _OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from reverie.errors import Conflict, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space and retry",
@@ -22,8 +22,12 @@ _UNAVAILABLE = {
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
 
-def translated(error: sqlite3.Error, path: Path) -> Conflict | StoreError:
+def translated(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> Conflict | InvalidInput | StoreError:
     """The error to raise instead; never quotes what is stored."""
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidInput(
+            "an id or a name has a lone surrogate: decode the text with errors='replace' first"
+        )
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
         return _without_code(error, path)
