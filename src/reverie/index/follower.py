@@ -276,7 +276,7 @@ class SearchIndex:
                 committed = self._in_memory(error)
                 committed.write(self._fill, merge=True)
             committed.refresh()
-            if committed.sequence:
+            if committed.sequence or not self._store.sequence():
                 return committed
 
     def _fill(self, batch: Batch) -> int:
