@@ -93,7 +93,13 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
         == len(found)
         == numbers.selected
         + numbers.already_shown
-        + (numbers.replayed + numbers.untrusted + numbers.weak + numbers.over_layer_limit + numbers.over_budget)
+        + (
+            numbers.replayed
+            + numbers.untrusted
+            + numbers.weak
+            + numbers.over_layer_limit
+            + numbers.over_budget
+        )
     )
     lines = pack.text.split("\n")
     for choice in pack.choices:

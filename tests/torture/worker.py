@@ -1,8 +1,9 @@
 """A process that works on a memory with several threads until it is killed, and says what it was told.
 
 Run as `python worker.py FOLDER SEED THREADS`. It writes lines of JSON: `["try", what, …]` before a call and
-`["done", what, …]` after the call has returned; `["wrong", text]` when something was not as it must be.
-Whatever is said to be done must be there afterwards, however the process ends.
+`["done", what, …]` after the call has returned; `["refused", what, why]` when it raised `Conflict`;
+`["wrong", text]` when something was not as it must be. Whatever is said to be done must be there afterwards,
+however the process ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from reverie import Memory, WorkingMemoryFull
+from reverie import Conflict, Memory, WorkingMemoryFull
 
 SHARED = [
     "Bread is baked before sunrise at the northern mill",
@@ -51,13 +52,17 @@ class Thread:
             while True:
                 self._count += 1
                 self._random.choice(calls)()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - whatever it is, the test is told
             say("wrong", traceback.format_exc())
             os._exit(3)
 
     def _call(self, what: str, *about: Any, call: Callable[[], Any]) -> Any:
         say("try", what, *about)
-        result = call()
+        try:
+            result = call()
+        except Conflict as error:
+            say("refused", what, str(error))
+            return None
         say("done", what, *about)
         return result
 
@@ -68,6 +73,8 @@ class Thread:
         mark = self._mark()
         text = f"Crate {mark} holds {self._random.choice(('plums', 'pears', 'figs'))}"
         saved = self._call("save", text, call=lambda: self._memory.save(text))
+        if saved is None:
+            return
         if saved.outcome != "created" or saved.record.content != text:
             say("wrong", f"{text!r} was {saved.outcome} as {saved.record.content!r}")
         self._own.append((saved.record.id, text))
@@ -75,7 +82,8 @@ class Thread:
     def _many(self) -> None:
         texts = [f"Pallet {self._mark()}m{n} waits in hall {n}" for n in range(3)]
         saved = self._call("many", texts, call=lambda: self._memory.save_many({"content": t} for t in texts))
-        self._own += [(each.record.id, text) for each, text in zip(saved, texts, strict=True)]
+        if saved is not None:
+            self._own += [(each.record.id, text) for each, text in zip(saved, texts, strict=True)]
 
     def _repeat(self) -> None:
         text = self._random.choice(SHARED)
@@ -83,18 +91,19 @@ class Thread:
 
     def _update(self) -> None:
         if self._own:
-            id, text = self._random.choice(self._own)
-            self._call("source", text, self._count, call=lambda: self._memory.update(id, source=self._mark()))
+            name, text = self._random.choice(self._own)
+            source = self._mark()
+            self._call("source", text, self._count, call=lambda: self._memory.update(name, source=source))
 
     def _archive(self) -> None:
         if self._own:
-            id, text = self._random.choice(self._own)
-            self._call("live", text, False, call=lambda: self._memory.archive(id, reason=self._mark()))
+            name, text = self._random.choice(self._own)
+            self._call("live", text, False, call=lambda: self._memory.archive(name, reason=self._mark()))
 
     def _restore(self) -> None:
         if self._own:
-            id, text = self._random.choice(self._own)
-            self._call("live", text, True, call=lambda: self._memory.restore(id))
+            name, text = self._random.choice(self._own)
+            self._call("live", text, True, call=lambda: self._memory.restore(name))
 
     def _turn(self) -> None:
         session, text = self._random.choice(SESSIONS), f"Turn {self._mark()} of mine"
@@ -121,12 +130,12 @@ class Thread:
     def _look(self) -> None:
         """What this thread saved last is found at once; what it asks for otherwise must not fail."""
         if self._own:
-            id, text = self._own[-1]
-            record = self._memory.get(id)
+            name, text = self._own[-1]
+            record = self._memory.get(name)
             hits = self._memory.search(text, limit=3)
             if record is None:
                 say("wrong", f"{text!r} is gone")
-            elif not record.archived and all(hit.id != id for hit in hits):
+            elif not record.archived and all(hit.id != name for hit in hits):
                 say("wrong", f"{text!r} is not found by its own words")
         session = self._memory.session(self._random.choice(SESSIONS))
         session.context("which crates hold plums?")

@@ -1,0 +1,256 @@
+"""The main job: conversations are read in, killed and read in again while others ask, add and save.
+
+Nothing is lost, doubled or out of order, and the answers in the end are those of a folder that nobody
+disturbed. The conversations are made here; `REVERIE_TORTURE_FILE` names a LoCoMo file to take instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from reverie.conversations import read_conversations
+
+SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0")) or 5.0
+PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.surfaces.cli import main; main()"]
+ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith("REVERIE_")}
+NOW = datetime(2040, 1, 1, tzinfo=UTC)
+DAMAGES = ("none", "none", "deleted", "emptied", "torn", "garbage", "no list")
+
+_THINGS = [
+    "kayak",
+    "lantern",
+    "trumpet",
+    "quilt",
+    "compass",
+    "violin",
+    "teapot",
+    "ladder",
+    "sextant",
+    "telescope",
+    "anvil",
+    "hammock",
+]
+_PLACES = ["Lisbon", "Oslo", "Kyoto", "Quito", "Dakar", "Perth", "Tallinn", "Ghent", "Cusco", "Hanoi"]
+
+
+def made(path: Path) -> Path:
+    """A LoCoMo file of 3 samples with 12 sessions of 20 turns each, and questions about them."""
+    chance = random.Random(5)
+    samples = []
+    for n in range(3):
+        talk: dict[str, Any] = {"speaker_a": f"Ana{n}", "speaker_b": f"Bo{n}"}
+        asked = []
+        for k in range(1, 13):
+            turns = []
+            for t in range(20):
+                thing, place, count = chance.choice(_THINGS), chance.choice(_PLACES), chance.randrange(2, 90)
+                text = f"I bought {count} parts for the {thing} in {place}, lot {n}{k:02}{t:02}."
+                turns.append(
+                    {"speaker": f"Ana{n}" if t % 2 == 0 else f"Bo{n}", "dia_id": f"D{k}:{t}", "text": text}
+                )
+                asked.append(
+                    {"question": f"Where came lot {n}{k:02}{t:02} for the {thing} from?", "answer": place}
+                )
+            talk |= {f"session_{k}": turns, f"session_{k}_date_time": f"{k}:30 pm on {k} May, 2023"}
+        samples.append({"sample_id": str(n), "conversation": talk, "qa": asked})
+    path.write_text(json.dumps(samples), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    given = os.environ.get("REVERIE_TORTURE_FILE")
+    return Path(given) if given else made(tmp_path_factory.mktemp("talk") / "talk.json")
+
+
+def expected(file: Path) -> dict[str, list[tuple[str, str, str]]]:
+    """What each session says when the file has been read in."""
+    there: dict[str, list[tuple[str, str, str]]] = {}
+    for piece in read_conversations(file):
+        there.setdefault(piece.session, []).extend(
+            (turn["role"], turn["speaker"], turn["content"]) for turn in piece.turns
+        )
+    return there
+
+
+def stored(memory: Memory, sessions: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]:
+    return {name: [(t.role, t.speaker, t.content) for t in memory.turns(name)] for name in sessions}
+
+
+def questions(file: Path) -> list[str]:
+    samples = json.loads(file.read_text(encoding="utf-8"))
+    return [each["question"] for sample in samples for each in sample["qa"]]
+
+
+def damage(folder: Path, how: str) -> None:
+    """Do to the index what people and disks do, while nobody or somebody uses it.
+
+    A file is replaced, not cut where it lies: what a process has mapped into its memory cannot be taken
+    away from it without ending it.
+    """
+    index = folder / "index"
+    files = [path for path in index.glob("*/*") if path.is_file()]
+    if how == "deleted":
+        shutil.rmtree(index, ignore_errors=True)
+    for path in files if how in ("emptied", "torn", "garbage") else ():
+        try:
+            whole = path.read_bytes()
+            replaced = {"emptied": b"", "torn": whole[: len(whole) // 2], "garbage": os.urandom(len(whole))}[
+                how
+            ]
+            path.with_suffix(".damage").write_bytes(replaced)
+            path.with_suffix(".damage").replace(path)
+        except FileNotFoundError:  # merged away meanwhile
+            continue
+    if how == "no list":
+        for path in index.glob("*/meta.json"):
+            path.unlink(missing_ok=True)
+
+
+@dataclass
+class Others:
+    """Processes that ask, pack, save and add while the file is read in, and what they were told."""
+
+    folder: Path
+    asked: list[str]
+    chance: random.Random
+    running: list[tuple[str, str, subprocess.Popen[bytes]]] = field(default_factory=list)
+    saved: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    answered: int = 0
+    count: int = 0
+
+    def start(self, session: str) -> None:
+        """One more of them."""
+        self.count += 1
+        what = self.chance.choice(["recall", "context", "remember", "say"])
+        question = self.chance.choice(self.asked)
+        text = f"Note {self.count} about box {self.chance.randrange(10**9)}"
+        args = {
+            "recall": ["recall", question, "--json"],
+            "context": ["context", session, question, "--json"],
+            "remember": ["remember", text, "--quiet"],
+            "say": ["say", "other:1", text, "--quiet"],
+        }[what]
+        pipe = subprocess.PIPE
+        command = [*PROGRAM, *args, "--folder", str(self.folder)]
+        started = subprocess.Popen(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
+        self.running.append((what, text, started))
+
+    def finish(self) -> None:
+        """Wait for all of them; each must have done what it was asked to."""
+        for what, text, process in self.running:
+            out, err = process.communicate(timeout=60)
+            assert b"Traceback" not in err, err.decode()
+            # Nothing is found before anything was read in, nor a folder before it is made.
+            allowed = (0, 1, 3) if what in ("recall", "context") else (0,)
+            assert process.returncode in allowed, (what, process.returncode, err.decode())
+            if what == "remember":
+                self.saved.append(text)
+            elif what == "say":
+                self.said.append(text)
+            elif process.returncode == 0:
+                json.loads(out)
+                self.answered += 1
+        self.running.clear()
+
+
+def read_in(file: Path, folder: Path) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    command = [*PROGRAM, "ingest", str(file), "--to", str(folder), "--json"]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
+
+
+@pytest.fixture
+def ended() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """What is started is ended."""
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.timeout(SECONDS * 3 + 120)
+def test_reading_in_survives_kills_damage_and_company(
+    file: Path, tmp_path: Path, ended: list[subprocess.Popen[bytes]]
+) -> None:
+    folder = tmp_path / "memory"
+    whole, asked = expected(file), questions(file)
+    chance = random.Random(29)
+    others = Others(folder, asked, chance)
+    end = time.monotonic() + SECONDS
+    kills = 0
+    while time.monotonic() < end:
+        readers = [read_in(file, folder) for _ in range(chance.choice([1, 1, 2]))]
+        ended += readers
+        for _ in range(2):
+            others.start(chance.choice(list(whole)))
+        time.sleep(chance.uniform(0.05, 0.6))
+        damage(folder, chance.choice(DAMAGES))
+        for reader in readers:
+            reader.send_signal(signal.SIGKILL)
+            _, err = reader.communicate(timeout=60)
+            kills += reader.returncode == -signal.SIGKILL
+            assert b"Traceback" not in err, err.decode()
+        others.finish()
+        with Memory.open(folder) as memory:
+            assert memory.check() == []
+            for name, turns in stored(memory, whole).items():
+                assert turns == whole[name][: len(turns)], f"{name} is not a beginning of what it shall be"
+        if chance.random() < 0.15:
+            shutil.rmtree(folder)
+            others = Others(folder, asked, chance, answered=others.answered)
+    both = [read_in(file, folder) for _ in range(2)]
+    ended += both
+    for reader in both:
+        _, err = reader.communicate(timeout=60)
+        assert reader.returncode == 0, err.decode()
+    with Memory.open(folder) as memory:
+        assert memory.check() == []
+        assert stored(memory, whole) == whole
+        assert sorted(turn.content for turn in memory.turns("other:1")) == sorted(others.said)
+        there = [record.content for record in memory.records(limit=None)]
+        assert sorted(others.saved) == sorted(there)
+        assert memory.stats().turns == sum(map(len, whole.values())) + len(others.said)
+    assert kills >= 3
+    assert others.answered >= 1
+    print(f"{kills} kills; meanwhile {others.answered} answers, {len(others.saved + others.said)} writes")
+
+
+def test_the_answers_are_those_of_a_folder_that_nobody_disturbed(file: Path, tmp_path: Path) -> None:
+    disturbed, calm = tmp_path / "disturbed", tmp_path / "calm"
+    chance = random.Random(31)
+    for n in range(3):
+        running = read_in(file, disturbed)
+        time.sleep(0.15 + 0.1 * n)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        damage(disturbed, DAMAGES[2 + n])
+    for folder in (disturbed, calm):
+        done = read_in(file, folder)
+        _, err = done.communicate(timeout=60)
+        assert done.returncode == 0, err.decode()
+    asked = chance.sample(questions(file), k=30)
+    assert answers(disturbed, asked) == answers(calm, asked)
+
+
+def answers(folder: Path, asked: list[str]) -> list[list[tuple[str, float]]]:
+    with Memory.open(folder, clock=lambda: NOW) as memory:
+        found = [memory.search_turns(question) for question in asked]
+        return [[(hit.content, round(hit.score, 9)) for hit in hits] for hits in found]
