@@ -176,8 +176,8 @@ def searching(memory: Memory) -> None:
     memory.search("x", session="a")  # type: ignore[call-arg]
     memory.search_turns("x", category="general")  # type: ignore[call-arg]
     memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
-    memory.recall(None)  # type: ignore[arg-type]
-    del hits, newest, restricted, turns, everything, findings, by_category
+    newest_of_both: list[Hit] = memory.recall(None)
+    del hits, newest, restricted, turns, everything, findings, by_category, newest_of_both
 
 
 def a_hit(hit: Hit) -> None:

@@ -123,17 +123,20 @@ def torture(folder: Path, *, seconds: float, processes: int, threads: int, seed:
 
 
 def answers(folder: Path, questions: list[str]) -> list[list[tuple[float, str]]]:
-    """What a memory answers at one moment: scores, with the id where no other hit has the same score."""
+    """What a memory answers at one moment: scores, with the id where no other hit has the same score.
+
+    Of thousands that fit equally badly it is chance which ones are looked at, so hits that score less than
+    a tenth of the best are left out.
+    """
     with Memory.open(folder, clock=lambda: NOW) as memory:
         found = [
-            found
-            for question in questions
-            for found in (memory.search(question), memory.search_turns(question))
+            search(question) for question in questions for search in (memory.search, memory.search_turns)
         ]
-    counted = [Counter(hit.score for hit in hits) for hits in found]
+    strong = [[hit for hit in hits if hit.score >= 0.1 * hits[0].score] for hits in found]
+    counted = [Counter(hit.score for hit in hits) for hits in strong]
     return [
-        [(hit.score, hit.id if count[hit.score] == 1 and hit is not hits[-1] else "tied") for hit in hits]
-        for hits, count in zip(found, counted, strict=True)
+        [(hit.score, hit.id if count[hit.score] == 1 else "tied") for hit in hits]
+        for hits, count in zip(strong, counted, strict=True)
     ]
 
 
@@ -220,9 +223,6 @@ def test_what_was_acknowledged_survives_every_kill(killed: tuple[Path, list[Work
     print(f"{len(workers)} kills, {account.acknowledged} acknowledged writes")
 
 
-@pytest.mark.xfail(
-    reason="two that fold or build the index at once count passages twice; see test_index_races", strict=False
-)
 def test_search_agrees_with_one_that_built_its_index_afresh(
     killed: tuple[Path, list[Worker]], tmp_path: Path
 ) -> None:
@@ -231,7 +231,6 @@ def test_search_agrees_with_one_that_built_its_index_afresh(
     assert answers(folder, questions) == answers(without_index(folder, tmp_path / "copy"), questions)
 
 
-@pytest.mark.xfail(reason="a save gives up after 20 lost races, without a pause between them", strict=False)
 def test_nobody_who_saves_is_told_to_try_again(killed: tuple[Path, list[Worker]]) -> None:
     _, workers = killed
     assert [line for worker in workers for line in worker.lines if line[0] == "refused"] == []

@@ -40,6 +40,7 @@ FOLD_ON_CLOSE = 200
 _BATCH = 1_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class SearchIndex:
         self._fold_at = fold_at
         self._lock = threading.RLock()
         self._folding: threading.Thread | None = None
+        self._closing = False
         self._committed: Committed | None = None
         self._lost = False
         self._problem = ""
@@ -265,17 +267,20 @@ class SearchIndex:
     def _build(self, committed: Committed) -> Committed:
         """Fill an empty index from the store; if another process is at it, wait for that one."""
         deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
+        broken = 0
         while True:
             try:
-                committed.write(self._fill, merge=True)
-            except WriterBusy:
-                if time.monotonic() > deadline:
-                    return committed  # correct all the same: everything is followed in memory
-                time.sleep(0.05)
-            except IndexBroken as error:
-                committed = self._in_memory(error)
-                committed.write(self._fill, merge=True)
-            committed.refresh()
+                try:
+                    committed.write(self._fill, merge=True)
+                except WriterBusy:
+                    if time.monotonic() > deadline:
+                        return committed  # correct all the same: everything is followed in memory
+                    time.sleep(0.05)
+                committed.refresh()
+            except IndexBroken as error:  # deleted while it was built, or the disk is full
+                broken += 1
+                committed = self._replace() if broken < _TRIES else self._in_memory(error)
+                continue
             if committed.sequence or not self._store.sequence():
                 return committed
 
@@ -360,13 +365,17 @@ class SearchIndex:
             time.sleep(0.05)  # somebody else folds: do not ask again at once
 
     def _start(self, work: Callable[[], object]) -> None:
+        if self._closing:  # the store may be closed before it is done; who opens it next sees to it
+            return
         if self._folding is None or not self._folding.is_alive():
             self._folding = threading.Thread(target=work, name="reverie-index", daemon=True)
             self._folding.start()
 
     def close(self) -> None:
         """Finish what is under way, and leave a commit behind if much has changed since the last."""
-        folding = self._folding
+        with self._lock:
+            self._closing = True
+            folding = self._folding
         if folding is not None:
             folding.join()
         with self._lock:
