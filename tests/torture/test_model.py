@@ -241,7 +241,7 @@ TEXTS = st.lists(
 )
 def test_the_same_question_has_the_same_answer_after_opening_again(texts: list[str], question: str) -> None:
     now = datetime(2025, 6, 2, tzinfo=UTC)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         answers = []
         for n in range(3):
             with Memory.open(folder, clock=lambda: now) as memory:
@@ -260,7 +260,7 @@ def test_the_same_question_has_the_same_answer_after_opening_again(texts: list[s
 def test_what_was_shown_is_shown_again_once_it_has_scrolled_out(
     replay: int, between: int, close: bool
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         wanted = Settings(replay_turns=replay)
         memory = Memory.open(folder, settings=wanted)
         known = memory.save("The harbour crane is painted yellow").record.id
