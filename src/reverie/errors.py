@@ -9,6 +9,9 @@
     │   ├── StoreUnavailable           disk full, read-only, locked: fix that and retry
     │   ├── StoreCorrupt               the data on disk cannot be read: see `check()`
     │   └── StoreForeign               not a Reverie store, or one made by a newer Reverie
+    ├── ModelError
+    │   ├── ModelUnavailable           too slow, too busy, unreachable: try again later
+    │   └── ModelRefused               the question, the key or the model's name is wrong
     └── MissingExtra (ImportError)     an optional package is not installed: the message names it
 
 A message says what failed, the value in repr, and what to do next. It never quotes a memory's content.
@@ -51,6 +54,18 @@ class StoreCorrupt(StoreError):
 
 class StoreForeign(StoreError):
     """The file is not a Reverie store, or a newer Reverie made it."""
+
+
+class ModelError(ReverieError):
+    """A model gave no answer. Nothing that is remembered depends on it."""
+
+
+class ModelUnavailable(ModelError):
+    """The model was too slow, too busy, unreachable or cut off. Try again later."""
+
+
+class ModelRefused(ModelError):
+    """The model, or its server, will not answer this: the question, the key or the name is wrong."""
 
 
 class MissingExtra(ReverieError, ImportError):

@@ -21,7 +21,8 @@ Who may change what (a repetition is no evidence of trust):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -190,6 +191,67 @@ def extended(old: Record, new: Record, *, now: datetime) -> Record:
         last_seen_at=max(old.last_seen_at, now),
         updated_at=max(old.updated_at, now),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Records that say what another says already.
+
+    Attributes:
+        duplicates: Those that may go.
+        into: The one that stays, as it is.
+        after: The one that stays, with what the others know better.
+    """
+
+    duplicates: tuple[Record, ...]
+    into: Record
+    after: Record
+
+
+def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Fold]:
+    """Which of the records say the same by form, and need not stand side by side.
+
+    Saving folds at once; what is left for this are records that were edited, restored or imported into
+    repetitions, and the rare two that were saved in one moment. Of each group the pinned, else the oldest
+    record stays.
+
+    Args:
+        records: Live records.
+        changed: Ids of those to look at; each is compared with all others.
+    """
+    from reverie.passes.duplicates import (
+        keys,
+        read_again,
+        relation,
+    )  # here: a search never needs its patterns
+
+    live = {record.id: record for record in records if not record.archived}
+    order = sorted(live.values(), key=_seniority)
+    words = {record.id: keys(read_again(record.content)) for record in order}
+    having: dict[str, list[Record]] = defaultdict(list)
+    for record in order:
+        for key in words[record.id]:
+            having[key].append(record)
+    gone: set[str] = set()
+    for record in order:
+        if record.id not in changed or record.id in gone:
+            continue
+        found = {other.id: other for key in words[record.id] for other in having[key]}
+        group = sorted((other for name, other in found.items() if name not in gone), key=_seniority)
+        stays, others = group[0], group[1:]
+        after, duplicates = stays, []
+        for other in others:
+            if may_fold(after, other) and relation(other.content, stays.content) == "repeats":
+                merged = reinforced(after, other, now=max(after.last_seen_at, other.last_seen_at))
+                after = replace(merged, seen_count=after.seen_count + other.seen_count)
+                duplicates.append(other)
+        if duplicates:
+            gone |= {stays.id, *(other.id for other in duplicates)}
+            yield Fold(duplicates=tuple(duplicates), into=stays, after=after)
+
+
+def _seniority(record: Record) -> tuple[bool, datetime, str]:
+    return not record.pinned, record.created_at, record.id
 
 
 def _said_again(old: Record, new: Record, *, now: datetime) -> Record:

@@ -1,0 +1,180 @@
+"""What did the model mean? Reads JSON out of whatever a model wrapped it in; never guesses what is missing.
+
+Taken: reasoning before the answer, code fences anywhere, prose around it, prose that itself has braces, line
+breaks within strings, a comma too many. Refused: an answer that breaks off, because what a model did not
+finish may have been about to say something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+_REASONING = re.compile(
+    r"<(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]*>.*?</\1\s*>", re.S | re.I
+)
+_REASONING_OPEN = re.compile(r"<(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]*>", re.I)
+_REASONING_CLOSE = re.compile(
+    r"\A.*</(think|thinking|thought|reasoning|reflection|scratchpad)\s*>", re.S | re.I
+)
+_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.S)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_BEGINS_LIKE_JSON = re.compile(r'\{\s*(?:"|\})|\[\s*(?:["{\[\]\d-]|true\b|false\b|null\b)')
+_DECODER = json.JSONDecoder(strict=False)
+_MOST_CHARACTERS = 2_000_000
+_TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
+
+
+class Unusable(Exception):
+    """The answer cannot be used. The message says why and never quotes it."""
+
+
+def without_reasoning(text: str) -> str:
+    """The answer without what the model thought aloud before it.
+
+    Raises:
+        Unusable: it never stopped thinking.
+    """
+    kept = _REASONING.sub("", text)
+    kept = _REASONING_CLOSE.sub("", kept)  # some servers cut the opening mark off
+    if _REASONING_OPEN.search(kept):
+        raise Unusable("the answer ends within its reasoning")
+    return kept.strip()
+
+
+def parsed(text: str, *, keys: Collection[str] = ()) -> Any:
+    """The JSON value in an answer.
+
+    Args:
+        text: The answer.
+        keys: What the wanted object has; of several values the one that has most of them is taken, of equal
+            ones the last.
+
+    Raises:
+        Unusable: the answer is empty, has no JSON, or breaks off within it.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise Unusable(f"the answer has {len(text):,} characters")
+    text = without_reasoning(text)
+    if not text:
+        raise Unusable("the answer is empty")
+    wanted = frozenset(keys)
+    found: list[Any] = []
+    for part in (*(fence.group(1) for fence in _FENCE.finditer(text)), text):
+        found = list(_values(part))
+        if found and (not wanted or any(_has(value, wanted) for value in found)):
+            break
+    if not found:
+        raise Unusable("the answer has no JSON")
+    return max(enumerate(found), key=lambda entry: (_has(entry[1], wanted), entry[0]))[1]
+
+
+def as_text(value: Any) -> str:
+    """What should be a text, as one: models put an object or a list where a string should be.
+
+    >>> as_text({"content": "Prefers tea"}), as_text(["Prefers", "tea"]), as_text(None)
+    ('Prefers tea', 'Prefers\\ntea', '')
+    """
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, Mapping):
+        for key in _TEXT_KEYS:
+            if isinstance(value.get(key), str):
+                return str(value[key]).strip()
+        return "; ".join(f"{key}: {as_text(each)}" for key, each in value.items() if as_text(each))
+    if isinstance(value, list):
+        return "\n".join(text for text in map(as_text, value) if text)
+    return str(value)
+
+
+def as_texts(value: Any) -> list[str]:
+    """What should be a list of texts, as one, without empty and repeated ones."""
+    if isinstance(value, str):
+        value = value.split("\n") if "\n" in value else [value]
+    elif not isinstance(value, list):
+        value = [] if value is None else [value]
+    return list(dict.fromkeys(text for text in map(as_text, value) if text))
+
+
+def as_share(value: Any, *, otherwise: float) -> float:
+    """What should be a number from 0 to 1, as one; `otherwise` where it is none. `85` and `"85%"` are .85."""
+    if isinstance(value, str):
+        percent = value.strip().endswith("%")
+        try:
+            value = float(value.strip().rstrip("%"))
+        except ValueError:
+            return otherwise
+        value = value / 100 if percent else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return otherwise
+    if 1 < value <= 100:
+        value = value / 100
+    return min(1.0, max(0.0, float(value)))
+
+
+def _has(value: Any, wanted: frozenset[str]) -> int:
+    return len(wanted.intersection(value)) if isinstance(value, dict) else 0
+
+
+def _values(text: str) -> Iterator[Any]:
+    """The JSON objects and lists in a text, outermost only."""
+    at = 0
+    while (start := _next_opening(text, at)) is not None:
+        try:
+            value, at = _decoded(text, start)
+        except json.JSONDecodeError:
+            if _BEGINS_LIKE_JSON.match(text, start) and not _closes(text, start):
+                raise Unusable("the answer breaks off") from None
+            at = start + 1
+        except RecursionError:
+            raise Unusable("the answer is nested too deeply") from None
+        else:
+            yield value
+
+
+def _next_opening(text: str, at: int) -> int | None:
+    places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+    return min(places) if places else None
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int]:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError:
+        stop = _closing(text, start)
+        if stop is None:
+            raise
+        value, _ = _DECODER.raw_decode(_TRAILING_COMMA.sub(r"\1", text[start:stop]))
+        return value, stop
+    return value, end
+
+
+def _closes(text: str, start: int) -> bool:
+    return _closing(text, start) is not None
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Behind the bracket that closes the one at `start`; None if none does. Strings are stepped over."""
+    depth, within, escaped = 0, False, False
+    for place in range(start, len(text)):
+        character = text[place]
+        if within:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                within = False
+        elif character == '"':
+            within = True
+        elif character in "{[":
+            depth += 1
+        elif character in "}]":
+            depth -= 1
+            if not depth:
+                return place + 1
+    return None

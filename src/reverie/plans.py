@@ -1,0 +1,81 @@
+"""What does a pass propose? The plan: edits to be made together or not at all, each with its reason.
+
+Values and their printing; making the edits is the store's work, checking them that of `passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from reverie.asks import Usage
+from reverie.edits import Edit
+
+_NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One proposed change.
+
+    Attributes:
+        edit: What was, and what shall be.
+        why: The reason, in words.
+        sources: Ids of the records and turns it was made from.
+    """
+
+    edit: Edit
+    why: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Something that a model or a rule proposed and the checks did not let through.
+
+    Attributes:
+        what: What was proposed, in words.
+        why: Which check refused it, and what would have been lost.
+        protects: Ids that nothing else in the plan may touch either.
+    """
+
+    what: str
+    why: str
+    protects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a pass ends in.
+
+    Attributes:
+        id: 12 lower-case hexadecimal characters.
+        name: The pass, such as `merge`.
+        made_at: When it was made.
+        steps: The changes, in the order in which they are to be made.
+        refused: What was proposed and not taken.
+        notes: What else a person should know.
+        skipped: Why there was nothing to do; empty when there was.
+        cursors: Names and values to set along with the changes, such as how far the log was read.
+        usage: What asking cost.
+    """
+
+    id: str
+    name: str
+    made_at: datetime
+    steps: tuple[Step, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    skipped: str = ""
+    cursors: Mapping[str, str | None] = field(default_factory=lambda: _NO_CURSORS)
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The changes alone."""
+        return [step.edit for step in self.steps]
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)

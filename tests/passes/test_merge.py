@@ -1,0 +1,415 @@
+"""A merge is taken only if nothing is lost; whatever a model says, a memory keeps what it knows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.asks import Ask, NoReply, Reply
+from reverie.merging import folds
+from reverie.passes.draft import MERGE_DEPTH, MERGED_FROM
+from reverie.passes.flow import no_model, run
+from reverie.passes.merge import Correction, merge
+from reverie.passes.specifics import specifics
+from reverie.passes.view import View
+from reverie.plans import Plan
+from reverie.records import Record
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+numbers = itertools.count(1)
+
+
+def record(content: str, **more: Any) -> Record:
+    made = NOW - timedelta(days=30) + timedelta(minutes=next(numbers))
+    given = {"created_at": made, "updated_at": made, "last_seen_at": made, **more}
+    return Record(id=fresh_id(), content=content, **given)
+
+
+def fresh_id() -> str:
+    return f"{next(numbers):012x}"
+
+
+def cycle(
+    records: Sequence[Record],
+    answer: Callable[[Ask], Reply | NoReply] | str = no_model,
+    *,
+    changed: Sequence[Record] | None = None,
+    corrections: Sequence[Correction] = (),
+) -> Plan:
+    new = frozenset(each.id for each in (records if changed is None else changed))
+    view = View(now=NOW, records=tuple(records), changed=new, new_id=fresh_id)
+    how = (lambda ask: Reply(text=answer)) if isinstance(answer, str) else answer
+    return run(merge(view, folds(records, new), corrections), how)
+
+
+def proposal(**lists: list[Any]) -> str:
+    return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [], **lists})
+
+
+def left(records: Sequence[Record], plan: Plan) -> list[Record]:
+    """The live records after the plan, made as a store makes it: each edit on what is there."""
+    there = {each.id: each for each in records}
+    for edit in plan.edits:
+        if edit.before is None:
+            assert edit.id not in there
+        else:
+            assert there[edit.id] == edit.before
+        assert isinstance(edit.after, Record)
+        there[edit.id] = edit.after
+        live = [(each.scope, each.fingerprint) for each in there.values() if not each.archived]
+        assert len(live) == len(set(live)), "two live records say the same"
+    return [each for each in there.values() if not each.archived]
+
+
+def many(count: int) -> list[Record]:
+    return [record(f"Shelf {n} holds box {n * 7}") for n in range(count)]
+
+
+# -- folding without a model ---------------------------------------------------------------------------
+
+
+def test_near_repetitions_are_folded_before_anybody_is_asked() -> None:
+    first = record("Prefers dark mode", tags=("ui",), seen_count=2)
+    again = record("She prefers the dark mode.", tags=("editor",))
+    same = record("prefers dark  mode!", tags=("night",), seen_count=3)
+    other = record("Prefers light mode")
+    records = [first, again, same, other, *many(200)]
+    plan = cycle(records, changed=[first, again, same, other])
+    kept = {each.id: each for each in left(records, plan)}
+    assert same.id not in kept
+    assert {first.id, other.id} <= set(kept)
+    assert kept[first.id].seen_count == 5
+    assert set(kept[first.id].tags) == {"ui", "night"}
+
+
+def test_what_expires_and_what_is_pinned_does_not_take_the_others_along() -> None:
+    pinned = record("Deploys happen on Tuesday.", pinned=True)
+    plain = record("Deploys happen on Tuesday")
+    plan = cycle([plain, pinned, *many(100)], changed=[plain, pinned])
+    assert [step.edit.id for step in plan.steps if step.edit.after.archived] == [plain.id]  # type: ignore[union-attr]
+    short = record("Deploys happen on Tuesday.", expires_at=NOW + timedelta(days=1))
+    plan = cycle([short, plain, *many(100)], changed=[short, plain])
+    kept = [
+        each for each in left([short, plain], replace(plan, steps=plan.steps)) if "Tuesday" in each.content
+    ]
+    assert any(each.expires_at is None for each in kept)
+
+
+def test_without_a_model_nothing_else_happens() -> None:
+    records = many(60)
+    plan = cycle(records)
+    assert not plan
+    assert plan.skipped
+    assert "no model" in " ".join(plan.notes)
+
+
+def test_nothing_new_asks_nobody() -> None:
+    def never(ask: Ask) -> Reply:
+        raise AssertionError("asked")
+
+    plan = cycle(many(10), never, changed=[])
+    assert not plan
+    assert plan.skipped == "nothing has changed since the last cycle"
+
+
+# -- merging -------------------------------------------------------------------------------------------
+
+
+def test_a_merge_that_keeps_everything_is_taken_and_all_its_sources_go() -> None:
+    one = record(
+        "Rockbot runs on Kubernetes", category="project-context/rockbot", tags=("k8s",), origin="owner"
+    )
+    two = record("Rockbot needs 3 replicas", category="project-context/rockbot", tags=("ops",), origin="tool")
+    records = [one, two, *many(100)]
+    said = "Rockbot runs on Kubernetes with 3 replicas, which it needs"
+    plan = cycle(
+        records, proposal(merge=[{"sources": [one.id, two.id], "content": said, "why": "one topic"}])
+    )
+    kept = left(records, plan)
+    merged = next(each for each in kept if each.content == said)
+    assert {one.id, two.id}.isdisjoint({each.id for each in kept})
+    assert merged.metadata[MERGED_FROM].split() == [one.id, two.id]
+    assert merged.metadata[MERGE_DEPTH] == "1"
+    assert merged.origin == "tool", "trust never rises"
+    assert set(merged.tags) == {"k8s", "ops"}
+    assert merged.created_at == one.created_at
+    created = next(n for n, edit in enumerate(plan.edits) if edit.before is None)
+    assert created == 0, "the new record is in before the old ones go"
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "why"),
+    [
+        (["Budget is 500 EUR", "Budget is for Mara"], "The budget is for Mara", "500"),
+        (
+            ["Never deploy on Friday", "Deploys go through CI"],
+            "Deploys go through CI, on Friday too",
+            "not|deploy",
+        ),
+        (["Alice prefers tea", "Bob prefers tea"], "Alice prefers tea", "bob"),
+        (["Config is in /etc/app.toml", "Config is TOML"], "Config is TOML", "/etc/app.toml"),
+        (["Review took two hours", "Review was twice as long"], "Review took two hours", "twice"),
+        (["Uses Python 3.11", "Uses type hints"], "Uses Python 3.12 with type hints", "3.11"),
+        (["Ada likes red", "Ada likes blue"], "Ada likes red, blue and 7 more colours", "no source says: 7"),
+    ],
+)
+def test_a_merge_that_loses_or_invents_something_is_refused_and_says_what(
+    texts: list[str], said: str, why: str
+) -> None:
+    sources = [record(text) for text in texts]
+    records = [*sources, *many(100)]
+    names = [each.id for each in sources]
+    plan = cycle(
+        records,
+        proposal(merge=[{"sources": names, "content": said}], archive=[{"id": names[0], "why": "old"}]),
+    )
+    assert not plan
+    assert len(plan.refused) == 2, "a refused merge protects its sources from being archived too"
+    assert any(part in plan.refused[0].why for part in why.split("|")), plan.refused[0].why
+    assert plan.refused[0].protects == tuple(names)
+
+
+def test_what_may_not_go_by_a_models_word_stays() -> None:
+    kept = [
+        record("Uses tabs", pinned=True),
+        record("Uses spaces in YAML", importance=0.8),
+        record("Uses black", seen_count=5),
+        record("Uses ruff", scope="user:alice"),
+    ]
+    plain = record("Uses mypy")
+    records = [*kept, plain, *many(300)]
+    for each in kept:
+        said = f"{each.content}. {plain.content}"
+        plan = cycle(records, proposal(merge=[{"sources": [each.id, plain.id], "content": said}]))
+        assert plain.id in {one.id for one in left(records, plan)}
+        assert each.id in {one.id for one in left(records, plan)}
+        plan = cycle(records, proposal(archive=[each.id]))
+        if each.scope == "":
+            assert not plan
+
+
+def test_unknown_and_archived_ids_are_refused() -> None:
+    gone = record("Uses vim", archived_at=NOW)
+    one = record("Uses emacs")
+    records = [gone, one, *many(100)]
+    plan = cycle(
+        records,
+        proposal(
+            merge=[{"sources": [one.id, "000000000000"], "content": "Uses emacs"}],
+            archive=[{"id": "nonsense"}, {"id": gone.id}],
+            refile=[{"id": "ffffffffffff", "category": "x"}],
+        ),
+    )
+    assert not plan
+    assert [("no live record" in refusal.why) for refusal in plan.refused] == [True] * 4
+
+
+def test_merges_are_two_deep_at_most() -> None:
+    def deep(content: str, depth: int) -> Record:
+        return record(content, metadata=MappingProxyType({MERGE_DEPTH: str(depth), MERGED_FROM: "a"}))
+
+    for depth, taken in ((1, True), (2, False)):
+        one, two = deep("Runs on Linux", depth), record("Runs in Docker")
+        records = [one, two, *many(100)]
+        said = "Runs on Linux, in Docker: runs"
+        plan = cycle(records, proposal(merge=[{"sources": [one.id, two.id], "content": said}]))
+        assert bool(plan) is taken, plan.refused
+        if taken:
+            merged = plan.edits[0].after
+            assert isinstance(merged, Record)
+            assert merged.metadata[MERGE_DEPTH] == "2"
+
+
+def test_a_cycle_archives_two_percent_at_most_and_says_when_it_stops() -> None:
+    records = many(250)
+    plan = cycle(records, proposal(archive=[{"id": each.id, "why": "noise"} for each in records]))
+    assert len(plan.steps) == 5
+    assert any("may archive 5 of 250" in note for note in plan.notes)
+    few = many(10)
+    assert len(cycle(few, proposal(archive=[each.id for each in few])).steps) == 2
+
+
+def test_a_merge_in_the_words_of_a_source_keeps_that_source() -> None:
+    long = record("Ships on Monday and Thursday")
+    short = record("Ships on Monday")
+    records = [long, short, *many(100)]
+    plan = cycle(
+        records, proposal(merge=[{"sources": [short.id, long.id], "content": "ships on monday and thursday"}])
+    )
+    kept = {each.id for each in left(records, plan)}
+    assert long.id in kept
+    assert short.id not in kept
+
+
+def test_a_merge_that_says_what_another_live_record_says_is_refused() -> None:
+    one, two, third = record("Ships on Monday"), record("Ships via rail"), record("Ships on Monday via rail")
+    records = [one, two, third, *many(100)]
+    plan = cycle(
+        records, proposal(merge=[{"sources": [one.id, two.id], "content": "Ships on Monday via rail"}])
+    )
+    assert not plan
+    assert third.id in plan.refused[0].why
+
+
+def test_contradicting_metadata_and_times_are_not_merged() -> None:
+    one = record("Rate is fixed", metadata=MappingProxyType({"requires_user_permission": "true"}))
+    two = record("Rate is low", metadata=MappingProxyType({"requires_user_permission": "false"}))
+    three = record("Rate is old", valid_to=NOW)
+    records = [one, two, three, *many(100)]
+    for pair in ([one, two], [one, three]):
+        names = [each.id for each in pair]
+        said = ". ".join(each.content for each in pair)
+        assert not cycle(records, proposal(merge=[{"sources": names, "content": said}]))
+    four = record("Rate is high")
+    said = f"{one.content}. {four.content}"
+    plan = cycle([*records, four], proposal(merge=[{"sources": [one.id, four.id], "content": said}]))
+    merged = plan.edits[0].after
+    assert isinstance(merged, Record)
+    assert merged.metadata["requires_user_permission"] == "true"
+
+
+def test_categories_are_refined_and_tags_never_taken_away() -> None:
+    one = record("Uses uv", category="general", tags=("python",))
+    plan = cycle(
+        [one], proposal(refile=[{"id": one.id, "category": "project-context/tools", "tags": ["packaging"]}])
+    )
+    after = plan.edits[0].after
+    assert isinstance(after, Record)
+    assert (after.category, after.tags) == ("project-context/tools", ("python", "packaging"))
+    for bad in ("../x", "/abs", "a b"):
+        assert not cycle([one], proposal(refile=[{"id": one.id, "category": bad}]))
+    assert not cycle([replace(one, pinned=True)], proposal(refile=[{"id": one.id, "category": "x"}]))
+
+
+def test_anti_patterns_need_a_correction() -> None:
+    said = "Don't send mail without asking — instead show the draft first"
+    answer = proposal(anti_patterns=[{"domain": "Email", "content": said, "evidence": ["aaaaaaaaaaaa"]}])
+    assert not cycle(many(3), answer)
+    corrections = [Correction(turn="aaaaaaaaaaaa", text="No, ask me before you send", before="Sent.")]
+    plan = cycle(many(3), answer, corrections=corrections)
+    learned = plan.edits[0].after
+    assert isinstance(learned, Record)
+    assert (learned.kind, learned.category, learned.tags) == (
+        "anti_pattern",
+        "anti-patterns/email",
+        ("anti-pattern",),
+    )
+    assert learned.references == ("aaaaaaaaaaaa",)
+
+
+# -- what the model is told ------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_shown_with_what_resembles_it_and_one_scope_at_a_time() -> None:
+    alike = record("The staging database listens on port 5433")
+    new = record("Staging database port is 5433 on lowwater")
+    alice = record("Alice's staging database password is in the vault", scope="user:alice")
+    records = [alike, new, alice, *many(50)]
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> Reply:
+        asked.append(ask.messages[0].content)
+        return Reply(text=proposal())
+
+    cycle(records, answer, changed=[new, alice])
+    assert len(asked) == 2
+    assert [each.id in asked[0] for each in (alike, new, alice)] == [True, True, False]
+    assert "Shelf 3" not in asked[0]
+    assert [each.id in asked[1] for each in (alike, new, alice)] == [False, False, True]
+
+
+def test_much_is_asked_in_parts() -> None:
+    records = [record(f"Fact {n}: " + " ".join(f"w{n}x{m}" for m in range(100))) for n in range(120)]
+    sizes: list[int] = []
+
+    def answer(ask: Ask) -> Reply:
+        sizes.append(len(ask.messages[0].content))
+        return Reply(text=proposal())
+
+    cycle(records, answer)
+    assert len(sizes) > 1
+    assert max(sizes) < 60_000
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(text=""),
+        Reply(text="I would merge the first two."),
+        Reply(text='{"merge": [{"sources": ["00'),
+        Reply(text=proposal(archive=["x"]), finish="length"),
+        Reply(text="[1, 2, 3]"),
+        Reply(text='{"merge": "all", "archive": 3, "refile": null, "anti_patterns": {}}'),
+        Reply(text='{"merge": [{"sources": "000000000001", "content": {"text": "x"}}, 4, null]}'),
+        NoReply(why="too slow"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said(reply: Reply | NoReply) -> None:
+    plan = cycle(many(5), lambda ask: reply)
+    assert not plan
+    assert plan.refused or plan.notes or plan.skipped
+
+
+# -- nothing is ever lost --------------------------------------------------------------------------------
+
+WORDS = (
+    "Ada Bob never likes deploys 3 4 3.11 3.12 on Friday Monday red blue /etc/app twice before port 80 443"
+)
+words = st.sampled_from(WORDS.split())
+texts = st.lists(words, min_size=2, max_size=7).map(" ".join)
+
+
+@given(st.lists(texts, min_size=4, max_size=12, unique=True), st.integers(0, 2**32))
+def test_whatever_a_model_proposes_no_specific_leaves_the_memory(contents: list[str], seed: int) -> None:
+    chance = random.Random(seed)
+    records = [record(text) for text in contents] + many(200)
+    mine = records[: len(contents)]
+
+    def picks() -> list[Record]:
+        return chance.sample(mine, k=chance.randint(1, min(4, len(mine))))
+
+    def proposals() -> Iterator[dict[str, Any]]:
+        for _ in range(4):
+            some = picks()
+            said = ". ".join(each.content for each in some[: chance.randint(1, len(some))])
+            yield {"sources": [each.id for each in some], "content": said}
+
+    plan = cycle(records, proposal(merge=list(proposals())), changed=mine)
+    kept = left(records, plan)
+    for each in mine:
+        assert any(not specifics(each.content).missing_from(specifics(one.content)) for one in kept), (
+            each.content
+        )
+    assert len({each.id for each in records} - {each.id for each in kept}) <= 4
+
+
+def test_a_hundred_cycles_lose_nothing_and_do_not_grow() -> None:
+    chance = random.Random(5)
+    records = [record(f"Service {n} listens on port {8000 + n}", category="general") for n in range(148)]
+    facts = [each.content for each in records]
+    for _ in range(100):
+        fresh = chance.sample(records, k=10)
+
+        def answer(ask: Ask, fresh: list[Record] = fresh) -> Reply:
+            pairs = [chance.sample(fresh, k=2) for _ in range(3)]
+            merges = [
+                {"sources": [a.id, b.id], "content": chance.choice([a.content, f"{a.content}. {b.content}"])}
+                for a, b in pairs
+            ]
+            return Reply(text=proposal(merge=merges))
+
+        plan = cycle(records, answer, changed=fresh)
+        records = left(records, plan)
+    assert len(records) <= 148
+    for fact in facts:
+        assert any(not specifics(fact).missing_from(specifics(each.content)) for each in records), fact
