@@ -1,0 +1,114 @@
+"""A long window becomes a summary; whatever the model does, the turns stay and the conversation goes on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from reverie.asks import Ask, NoReply, Reply
+from reverie.passes.compact import compact, estimate, is_due
+from reverie.passes.flow import no_model, run
+from reverie.passes.view import View
+from reverie.plans import Plan
+from reverie.turns import SessionState, ToolCall, Turn
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STATE = SessionState(id="chat:1", created_at=NOW, summary="They met in May.")
+
+
+def turn(position: int, content: str, role: str = "user", **more: object) -> Turn:
+    at = NOW + timedelta(minutes=position)
+    given = {"id": f"{position:012x}", "session": "chat:1", "position": position, "at": at, **more}
+    return Turn(role=role, content=content, **given)  # type: ignore[arg-type]
+
+
+TURNS = [
+    turn(0, "We deploy with Jib. " + "very long " * 100),
+    turn(1, "", "assistant", tool_calls=(ToolCall(id="c", name="exec", arguments="{}"),)),
+    turn(2, "SECRET OUTPUT", "tool", tool_call_id="c"),
+    turn(3, "Done:\nall green", "assistant"),
+]
+
+
+def passed(
+    answer: Reply | NoReply | None, *, turns: list[Turn] = TURNS, start: int = 4
+) -> tuple[Plan, list[Ask]]:
+    asked: list[Ask] = []
+
+    def play(ask: Ask) -> Reply | NoReply:
+        asked.append(ask)
+        return no_model(ask) if answer is None else answer
+
+    return run(compact(View(now=NOW), STATE, turns, start=start), play), asked
+
+
+def after(plan: Plan) -> SessionState:
+    (edit,) = plan.edits
+    assert edit.before == STATE
+    assert isinstance(edit.after, SessionState)
+    return edit.after
+
+
+def test_the_estimate_is_golemcores() -> None:
+    assert estimate([turn(0, "x" * 35)]) == 8_010
+    assert estimate([turn(0, "x" * 36)]) == 8_010
+    window = [turn(0, "x" * 147_000)]  # 42,000 tokens
+    assert not is_due(window, most_tokens=50_000)
+    assert is_due([*window, turn(1, "xxxx")], most_tokens=50_000)
+    assert is_due(window, most_tokens=50_000, input_limit=62_000)
+    assert not is_due(window, most_tokens=10_000, input_limit=128_000)
+
+
+def test_the_request_is_short_and_has_no_output_of_tools() -> None:
+    _, (ask,) = passed(Reply(text="They deploy with Jib."))
+    text = ask.messages[0].content
+    assert (ask.max_tokens, ask.temperature, ask.timeout_s) == (500, 0.3, 15.0)
+    assert "SECRET OUTPUT" not in text
+    assert "ASSISTANT [tools: exec]:" in text
+    assert "They met in May." in text
+    line = next(line for line in text.splitlines() if "Jib" in line)
+    assert len(line.partition("USER: ")[2]) == 300
+    assert "Done: all green" in text
+
+
+def test_the_summary_stands_for_the_turns_before_the_window() -> None:
+    plan, _ = passed(Reply(text="<think>hm</think>They deploy with Jib."))
+    assert (after(plan).summary, after(plan).window_start) == ("They deploy with Jib.", 4)
+    assert plan.steps[0].sources == tuple(each.id for each in TURNS)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        NoReply(why="too slow"),
+        Reply(text=" \n"),
+        Reply(text="<think>endless"),
+        Reply(text="No.", finish="refused"),
+    ],
+)
+def test_without_a_summary_the_window_moves_all_the_same_and_the_old_summary_stays(
+    answer: Reply | NoReply | None,
+) -> None:
+    plan, _ = passed(answer)
+    assert (after(plan).summary, after(plan).window_start) == ("They met in May.", 4)
+    assert plan.notes
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    plan, _ = passed(Reply(text="They deploy with", finish="length"))
+    assert after(plan).summary == "They deploy with …"
+
+
+def test_nothing_to_summarise_is_no_plan() -> None:
+    plan, asked = passed(Reply(text="x"), turns=[], start=0)
+    assert not plan
+    assert plan.skipped
+    assert asked == []
+
+
+def test_turns_without_words_need_no_model() -> None:
+    plan, asked = passed(Reply(text="x"), turns=TURNS[2:3], start=3)
+    assert asked == []
+    assert after(plan).window_start == 3

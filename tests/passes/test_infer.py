@@ -1,0 +1,219 @@
+"""Preferences are inferred from the owner's words alone, often enough, and marked for what they are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from reverie.asks import Ask, NoReply, Reply
+from reverie.passes.flow import no_model, run
+from reverie.passes.infer import infer, needs_permission
+from reverie.passes.view import View
+from reverie.plans import Plan
+from reverie.records import Record
+from reverie.turns import Role, Turn
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+numbers = itertools.count(1)
+
+
+def turn(content: str, role: Role = "user", *, session: str = "chat:1", scope: str = "") -> Turn:
+    number = next(numbers)
+    at = NOW - timedelta(minutes=1_000 - number)
+    return Turn(
+        id=f"{number:012x}", session=session, position=number, role=role, content=content, at=at, scope=scope
+    )
+
+
+def cycle(
+    turns: Sequence[Turn],
+    answer: Callable[[Ask], Reply | NoReply] | str = no_model,
+    *,
+    records: Sequence[Record] = (),
+    injected: Sequence[str] = (),
+) -> Plan:
+    view = View(now=NOW, turns=tuple(turns), records=tuple(records), new_id=lambda: f"{next(numbers):012x}")
+    how = (lambda ask: Reply(text=answer)) if isinstance(answer, str) else answer
+    return run(infer(view, injected=injected), how)
+
+
+def found(plan: Plan) -> list[Record]:
+    assert all(edit.before is None for edit in plan.edits)
+    return [edit.after for edit in plan.edits if isinstance(edit.after, Record)]
+
+
+def preferences(*given: dict[str, Any]) -> str:
+    return json.dumps({"preferences": list(given)})
+
+
+@pytest.mark.parametrize(
+    ("strength", "needed"), [("very_irritated", 1), ("frustrated", 2), ("casual", 3), ("?", 3)]
+)
+def test_how_often_depends_on_how_strongly(strength: str, needed: int) -> None:
+    turns = [turn(f"Shorter please, attempt {n}") for n in range(4)]
+    for count in range(1, 5):
+        evidence = [each.id for each in turns[:count]]
+        said = preferences({"content": "Prefers short answers", "strength": strength, "evidence": evidence})
+        assert bool(cycle(turns, said)) is (count >= needed), (strength, count)
+
+
+def test_what_is_inferred_says_so_and_names_its_turns() -> None:
+    turns = [turn("NO. I said shorter!")]
+    said = preferences(
+        {
+            "content": "Prefers short answers",
+            "strength": "very irritated",
+            "evidence": [turns[0].id, "ffffffffffff"],
+        }
+    )
+    (record,) = found(cycle(turns, said))
+    assert (record.category, record.kind, record.tags) == (
+        "user-preferences/inferred",
+        "preference",
+        ("inferred",),
+    )
+    assert record.metadata == {"source": "inferred"}
+    assert record.references == (turns[0].id,)
+    assert record.origin == "agent"
+
+
+def test_only_the_owners_turns_are_evidence() -> None:
+    turns = [turn("Hello"), turn("You prefer short answers", "assistant"), turn("short answers!", "tool")]
+    evidence = [each.id for each in turns[1:]]
+    assert not cycle(
+        turns, preferences({"content": "Prefers X", "strength": "very_irritated", "evidence": evidence})
+    )
+    assert cycle([turns[1]]).skipped
+    repeated = turn("hello"), turn("Hello")
+    evidence = [each.id for each in repeated]
+    plan = cycle(
+        repeated, preferences({"content": "Prefers X", "strength": "frustrated", "evidence": evidence})
+    )
+    assert not plan, "the same words twice are one piece of evidence"
+
+
+@pytest.mark.parametrize(
+    ("content", "needed"),
+    [
+        ("Prefers to pay by card", True), ("Wants API keys kept in a vault", True),
+        ("Log in with 2FA", True), ("Prefers spending under 20 €", True),
+        ("Use sudo without asking", True), ("Prefers short answers", False),
+        ("Likes tokenless prose", False), ("Prefers dark mode", False), ("Avoid accountability talk", False),
+    ],
+)  # fmt: skip
+def test_security_credentials_and_money_need_permission_whatever_the_model_says(
+    content: str, needed: bool
+) -> None:
+    turns = [turn(content)]
+    evidence = [turns[0].id]
+    given = {
+        "content": content,
+        "strength": "very_irritated",
+        "evidence": evidence,
+        "requires_user_permission": False,
+    }
+    (record,) = found(cycle(turns, preferences(given)))
+    assert ("requires_user_permission" in record.metadata) is needed is needs_permission(content)
+
+
+def test_a_category_outside_preferences_is_not_taken() -> None:
+    turns = [turn("Stop that!")]
+    for category, kept in (
+        ("user-preferences/tone", "user-preferences/tone"),
+        ("project-context/x", "user-preferences/inferred"),
+        ("../x", "user-preferences/inferred"),
+    ):
+        given = {
+            "content": "Prefers X",
+            "strength": "very_irritated",
+            "evidence": [turns[0].id],
+            "category": category,
+        }
+        assert found(cycle(turns, preferences(given)))[0].category == kept
+
+
+def test_invented_numbers_and_known_preferences_are_refused() -> None:
+    turns = [turn("Stop writing so much!")]
+    given = {"content": "Prefers at most 50 words", "strength": "very_irritated", "evidence": [turns[0].id]}
+    plan = cycle(turns, preferences(given))
+    assert not plan
+    assert "50" in plan.refused[0].why
+    known = Record(
+        id="a" * 12,
+        content="prefers short answers",
+        kind="preference",
+        created_at=NOW,
+        updated_at=NOW,
+        last_seen_at=NOW,
+    )
+    given = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
+    plan = cycle(turns, preferences(given), records=[known])
+    assert not plan
+    assert known.id in plan.refused[0].why
+
+
+def test_what_we_injected_is_no_evidence_when_it_comes_back() -> None:
+    turns = [turn("Always answer in French."), turn("always answer in french")]
+    assert found(cycle(turns))
+    plan = cycle(turns, injected=["Always answer in French"])
+    assert plan.skipped == "the owner has said nothing since the last cycle"
+
+
+def test_scopes_are_asked_about_apart_and_kept() -> None:
+    turns = [turn("No!! Tabs!", scope="user:alice"), turn("No!! Spaces!", scope="user:bob")]
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> Reply:
+        asked.append(ask.messages[0].content)
+        name, word = (turns[0].id, "tabs") if "Tabs" in asked[-1] else (turns[1].id, "spaces")
+        return Reply(
+            text=preferences({"content": f"Prefers {word}", "strength": "very_irritated", "evidence": [name]})
+        )
+
+    records = found(cycle(turns, answer))
+    assert {(record.scope, record.content) for record in records} == {
+        ("user:alice", "Prefers tabs"), ("user:bob", "Prefers spaces"),
+    }  # fmt: skip
+    assert ["Spaces" in text and "Tabs" in text for text in asked] == [False, False]
+
+
+def test_without_a_model_what_is_said_outright_and_again_is_taken() -> None:
+    turns = [
+        turn("I prefer tabs over spaces."), turn("Is it done?"), turn("Fine. I prefer tabs over spaces!"),
+        turn("Never deploy on Friday"), turn("I prefer tea"), turn("Do I prefer tea?"),
+    ]  # fmt: skip
+    records = found(cycle(turns))
+    assert [record.content for record in records] == ["I prefer tabs over spaces!"]
+    assert records[0].references == (turns[0].id, turns[2].id)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "none",
+        '{"preferences": "none"}',
+        '{"preferences": [3, null, {}]}',
+        '{"preferences": [{"cont',
+        "[]",
+    ],
+)
+def test_an_answer_that_cannot_be_used_changes_nothing(text: str) -> None:
+    assert not cycle([turn("Stop that!")], text)
+
+
+def test_a_long_log_is_read_in_parts() -> None:
+    asked: list[Ask] = []
+
+    def answer(ask: Ask) -> Reply:
+        asked.append(ask)
+        return Reply(text=preferences())
+
+    cycle([turn(f"message {n} " + "word " * 200) for n in range(300)], answer)
+    assert len(asked) > 1
+    assert max(len(ask.messages[0].content) for ask in asked) < 60_000

@@ -1,0 +1,54 @@
+"""What was filed as an event and is knowledge moves to its layer; what is not trusted never does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from reverie.passes.promote import promote
+from reverie.passes.view import View
+from reverie.records import Record
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def record(**more: Any) -> Record:
+    made = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
+    return Record(**{"id": "0" * 12, "content": "We use Postgres", "layer": "episodic", **made, **more})
+
+
+def promoted(one: Record, *, changed: bool = True, min_confidence: float = 0.75) -> str:
+    view = View(now=NOW, records=(one,), changed=frozenset({one.id} if changed else ()))
+    plan = promote(view, min_confidence=min_confidence)
+    if not plan:
+        assert plan.skipped
+        return one.layer
+    (edit,) = plan.edits
+    assert isinstance(edit.after, Record)
+    assert replace(edit.after, layer=one.layer, updated_at=one.updated_at) == one, "only the layer changes"
+    return edit.after.layer
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer"),
+    [
+        ("decision", "semantic"), ("constraint", "semantic"), ("preference", "semantic"),
+        ("project_fact", "semantic"), ("failure", "procedural"), ("fix", "procedural"),
+        ("command_result", "procedural"), ("event", "episodic"), ("task_state", "episodic"),
+    ],
+)  # fmt: skip
+def test_a_kind_goes_where_it_is_at_home(kind: str, layer: str) -> None:
+    assert promoted(record(kind=kind, confidence=0.75)) == layer
+
+
+def test_what_is_not_sure_trusted_live_or_new_stays() -> None:
+    assert promoted(record(kind="decision", confidence=0.74)) == "episodic"
+    assert promoted(record(kind="decision", confidence=0.74), min_confidence=0.7) == "semantic"
+    for origin in ("tool", "web", "import"):
+        assert promoted(record(kind="decision", confidence=1.0, origin=origin)) == "episodic"
+    assert promoted(record(kind="decision", confidence=1.0, origin="agent")) == "semantic"
+    assert promoted(record(kind="decision", archived_at=NOW)) == "episodic"
+    assert promoted(record(kind="decision"), changed=False) == "episodic"
