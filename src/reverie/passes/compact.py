@@ -15,6 +15,7 @@ from reverie.asks import Ask, Message, Reply
 from reverie.edits import Edit
 from reverie.passes.answers import Unusable, without_reasoning
 from reverie.passes.flow import Flow
+from reverie.passes.transcript import told
 from reverie.passes.view import View
 from reverie.plans import Plan, Step
 from reverie.turns import SessionState, Turn
@@ -70,10 +71,10 @@ def compact(view: View, state: SessionState, older: Sequence[Turn], *, start: in
     """
     if not older or start <= state.window_start:
         return _plan(view, skipped="the window has nothing to be summarised")
-    told = _told(older)
+    conversation = told(older, longest=LONGEST_MESSAGE)
     note, summary, usage = "nothing was said in words", "", None
-    if told:
-        reply = yield _question(view, state, told)
+    if conversation:
+        reply = yield _question(view, state, conversation)
         usage = reply.usage
         if isinstance(reply, Reply):
             summary, note = _summary(reply)
@@ -92,9 +93,9 @@ def _plan(
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=steps, notes=notes, skipped=skipped)
 
 
-def _question(view: View, state: SessionState, told: str) -> Ask:
+def _question(view: View, state: SessionState, conversation: str) -> Ask:
     before = f"What was said before these messages:\n{state.summary}\n\n" if state.summary else ""
-    text = view.prompt(PROMPT).replace("{{summary}}", before).replace("{{conversation}}", told)
+    text = view.prompt(PROMPT).replace("{{summary}}", before).replace("{{conversation}}", conversation)
     return Ask(
         messages=(Message(role="user", content=text),),
         purpose=NAME,
@@ -116,16 +117,3 @@ def _summary(reply: Reply) -> tuple[str, str]:
     if reply.finish == "length":
         text = f"{text} …"
     return text, ""
-
-
-def _told(turns: Sequence[Turn]) -> str:
-    """The turns in words: results of tools are left out, long messages cut."""
-    lines = []
-    for turn in turns:
-        words = " ".join(tokens.cleaned(turn.content).split())
-        if turn.role == "tool" or not (words or turn.tool_calls):
-            continue
-        called = f" [tools: {', '.join(call.name for call in turn.tool_calls)}]" if turn.tool_calls else ""
-        shown = words if len(words) <= LONGEST_MESSAGE else f"{words[: LONGEST_MESSAGE - 3]}..."
-        lines.append(f"[{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{called}: {shown}")
-    return "\n".join(lines)

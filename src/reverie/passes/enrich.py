@@ -1,0 +1,147 @@
+"""How does a rough note become well-formed records? It is saved first as it is, and replaced in one step.
+
+The model may split and file the note, not change what it says: if anything specific of it is missing from
+the records together, or any of them says a number, date or address that it does not, the note stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from reverie import tokens
+from reverie.asks import Ask, Message, Reply
+from reverie.categories import valid_category
+from reverie.edits import Edit
+from reverie.errors import InvalidInput
+from reverie.passes.answers import Unusable, as_text, as_texts, parsed
+from reverie.passes.flow import Flow
+from reverie.passes.specifics import specifics
+from reverie.passes.view import View
+from reverie.plans import Plan, Refusal, Step
+from reverie.records import Record, checked, labels
+
+NAME = "enrich"
+PROMPT = "memory-rules.md"
+
+MOST_RECORDS = 12
+ENRICHED_FROM = "enriched_from"
+_MOST_CATEGORIES = 100
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {"records": {"type": "array", "items": {"type": "object"}}},
+        "required": ["records"],
+    }
+)
+
+
+def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: The moment, the prompts, and the live records, so that none is said twice.
+        note: The note as it was saved.
+        categories: The categories in use, the most frequent first.
+    """
+    if note.archived or note.pinned:
+        return _nothing(view, "the note is archived or pinned")
+    text = view.prompt(PROMPT).replace("{{note}}", note.content)
+    reply = yield Ask(
+        messages=(
+            Message(
+                role="user",
+                content=text.replace("{{categories}}", ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"),
+            ),
+        ),
+        purpose=NAME,
+        schema=SCHEMA,
+        max_tokens=1_000 + 2 * tokens.estimate(note.content),
+        temperature=0.2,
+        timeout_s=60.0,
+    )
+    if not isinstance(reply, Reply):
+        return replace(_nothing(view, f"the note stays as it is: {reply.why}"), usage=reply.usage)
+    try:
+        records = _records(view, note, reply)
+    except (Unusable, InvalidInput) as error:
+        return replace(_nothing(view, f"the note stays as it is: {error}"), usage=reply.usage)
+    if why := _refusal(view, note, records):
+        refused = (Refusal(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
+        return replace(_nothing(view, "the note stays as it is"), refused=refused, usage=reply.usage)
+    return replace(_plan(view, note, records), usage=reply.usage)
+
+
+def _records(view: View, note: Record, reply: Reply) -> list[Record]:
+    """What the model made of the note; trust, scope, times and confidence are the note's."""
+    if reply.finish in {"length", "refused"}:
+        raise Unusable("the answer was cut off or refused")
+    answer = parsed(reply.text, keys=("records",))
+    proposals = answer.get("records") if isinstance(answer, Mapping) else answer
+    if not isinstance(proposals, list) or not proposals:
+        raise Unusable("the answer has no records")
+    if len(proposals) > MOST_RECORDS:
+        raise Unusable(f"the answer has {len(proposals)} records, more than {MOST_RECORDS}")
+    records = []
+    for proposal in proposals:
+        given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
+        category = as_text(given.get("category"))
+        records.append(
+            checked(
+                replace(
+                    note,
+                    id=view.new_id(),
+                    content=as_text(given.get("content")),
+                    category=valid_category(category) if category else note.category,
+                    tags=labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
+                    metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
+                )
+            )
+        )
+    return records
+
+
+def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
+    known, said = specifics(note.content), [specifics(record.content) for record in records]
+    together = specifics("\n".join(record.content for record in records))
+    if missing := known.missing_from(together):
+        return f"it would lose: {', '.join(sorted(missing))}"
+    for each in said:
+        invented = (
+            (each.numbers - known.numbers) | (each.times - known.times) | (each.addresses - known.addresses)
+        )
+        if invented:
+            return f"the note does not say: {', '.join(sorted(invented))}"
+    fingerprints = [record.fingerprint for record in records]
+    if len(set(fingerprints)) < len(fingerprints):
+        return "it says something twice"
+    live = {record.fingerprint: record.id for record in view.records if record.scope == note.scope}
+    for fingerprint in fingerprints:
+        if live.get(fingerprint, note.id) != note.id:
+            return f"the live record {live[fingerprint]} says a part of it already"
+    return ""
+
+
+def _plan(view: View, note: Record, records: Sequence[Record]) -> Plan:
+    """The new records in, then the note out; one in the note's own words is the note with a better place."""
+    twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
+    steps = [
+        Step(edit=Edit(before=None, after=record), why="a part of the note", sources=(note.id,))
+        for record in records
+        if record is not twin
+    ]
+    if twin is not None:
+        after = replace(twin, id=note.id, content=note.content, metadata=note.metadata, updated_at=view.now)
+        if replace(after, updated_at=note.updated_at) == note and not steps:
+            return _nothing(view, "the note is well-formed already")
+    else:
+        reason = f"enriched into {', '.join(record.id for record in records)}"
+        after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
+    steps.append(Step(edit=Edit(before=note, after=after), why="the note it was made of", sources=(note.id,)))
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
+
+
+def _nothing(view: View, why: str) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=why)
