@@ -5,18 +5,20 @@ Values and pure functions; applying them is the store's work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal, get_args
 
+from reverie.pages import Page, Paragraph
 from reverie.records import Record
 from reverie.turns import SessionState, Turn
 
-Subject = Literal["record", "turn", "session"]
+Subject = Literal["record", "turn", "session", "page", "paragraph"]
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
-Value = Record | Turn | SessionState
+Value = Record | Turn | SessionState | Page | Paragraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,8 @@ class JournalRow:
         actor: Who made it, such as `owner`, `agent`, `dream`.
         reason: Why, in words; may be empty.
         key: The store's own number of the thing changed, which the search index uses.
-        edit: What was, and what is.
+        subject: Which kind of thing it changed.
+        edit: What was, and what is; None where both have been forgotten (`Store.erase`).
     """
 
     sequence: int
@@ -83,22 +86,30 @@ class JournalRow:
     actor: str
     reason: str
     key: int
-    edit: Edit
+    subject: Subject
+    edit: Edit | None
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether it does not say any more what was before it: it cannot be taken back, nor followed."""
+        return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
 def subject_of(value: Value) -> Subject:
     """Which kind of thing a value is."""
-    if isinstance(value, Record):
-        return "record"
-    if isinstance(value, Turn):
-        return "turn"
-    return "session"
+    return _SUBJECT_OF[type(value)]
 
 
 def undo_of(rows: Iterable[JournalRow]) -> list[Edit]:
-    """The edits that take the rows back, the last first."""
-    return [row.edit.inverse() for row in sorted(rows, key=lambda row: -row.sequence)]
+    """The edits that take the rows back, the last first; a row that was forgotten cannot be taken back."""
+    latest_first = sorted(rows, key=lambda row: -row.sequence)
+    return [row.edit.inverse() for row in latest_first if row.edit is not None and not row.forgotten]
 
 
 def _name(value: Value | None) -> tuple[type, str | None]:
     return type(value), value.id if value is not None else None
+
+
+_SUBJECT_OF: Mapping[type, Subject] = MappingProxyType(
+    {Record: "record", Turn: "turn", SessionState: "session", Page: "page", Paragraph: "paragraph"}
+)

@@ -1,4 +1,4 @@
-"""What does search see of a record or a turn? Its packed tokens and the few numbers ranking needs."""
+"""What does search see of a record, a turn or a paragraph? Packed tokens and the few numbers for ranking."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from reverie.pages import Paragraph
 from reverie.records import Record
 from reverie.turns import Turn
 
-Searchable = Literal["record", "turn"]
-SEARCHABLE: tuple[Searchable, ...] = ("record", "turn")
+Searchable = Literal["record", "turn", "paragraph"]
+SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
 
-def searchable(value: Record | Turn) -> Searchable:
-    """Which of the two a value is."""
-    return "record" if isinstance(value, Record) else "turn"
+def searchable(value: Record | Turn | Paragraph) -> Searchable:
+    """Which of the three a value is."""
+    if isinstance(value, Record):
+        return "record"
+    return "turn" if isinstance(value, Turn) else "paragraph"
+
+
+def scope_of(value: Record | Turn | Paragraph) -> str:
+    """Whose memory it is; what stands in a log is everybody's."""
+    return "" if isinstance(value, Paragraph) else value.scope
 
 
 class Passage(NamedTuple):
-    """One record or turn as ranking sees it. A named tuple, because a search makes hundreds.
+    """One record, turn or paragraph as ranking sees it. A named tuple, because a search makes hundreds.
 
     Attributes:
         key: The store's own number of it; later ones are larger.
         terms: Its tokens in order, each wrapped in single spaces: `" rock  music "`, so that counting
             `" rock "` gives the exact frequency.
         length: How many tokens these are.
-        thread: The number of its session; None for a record.
-        position: Its place in the session; 0 for a record.
-        speaker: Who said it, lower-case; empty for a record.
-        at: When it was created or said, in seconds since 1970.
+        thread: The number of its session; None for a record or paragraph.
+        position: Its place in the session; 0 for a record or paragraph.
+        speaker: Who said it, lower-case; empty for a record or paragraph.
+        at: When it was created or said, or the time it tells of, in seconds since 1970.
         cues: What the analyser noted beside the words: of a turn's form, such as that it asks something; of
             a record, the keys by which its like is found. Opaque to stores.
         dates: The words of its date, packed like `terms`; empty for a record.
         importance: 0 to 1.
         confidence: 0 to 1.
-        kind: The record's kind; `turn` for a turn.
+        kind: The record's kind; `turn` for a turn, `paragraph` for a paragraph.
         pinned: Whether it is kept from decay.
         expires_at: When it leaves search by itself, in seconds since 1970; None for never.
     """
@@ -58,7 +66,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """What the analyser makes of one record or turn, kept beside it by the store.
+    """What the analyser makes of one record, turn or paragraph, kept beside it by the store.
 
     Attributes:
         terms: Its tokens, packed.
@@ -76,7 +84,7 @@ class Analysis:
     dates: str = ""
 
 
-Analyse = Callable[[Record | Turn], Analysis]
+Analyse = Callable[[Record | Turn | Paragraph], Analysis]
 """The analyser, handed to a store when it is opened, so that every path of writing uses it."""
 
 
@@ -85,7 +93,7 @@ class Measure:
     """How much there is to search in some scopes.
 
     Attributes:
-        passages: How many live records, or turns.
+        passages: How many live records, or turns, or paragraphs.
         tokens: How many tokens they have together.
         speakers: Who speaks in them, lower-case.
     """

@@ -58,6 +58,8 @@ class Plan:
         refused: What was proposed and not taken.
         notes: What else a person should know.
         skipped: Why there was nothing to do; empty when there was.
+        failed: Why it could not be done, or not wholly; empty when it could. What it was to look at is looked
+            at again next time.
         cursors: Names and values to set along with the changes, such as how far the log was read.
         usage: What asking cost.
     """
@@ -69,6 +71,7 @@ class Plan:
     refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     skipped: str = ""
+    failed: str = ""
     cursors: Mapping[str, str | None] = field(default_factory=lambda: _NO_CURSORS)
     usage: Usage = field(default_factory=Usage)
 

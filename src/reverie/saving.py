@@ -24,6 +24,7 @@ from reverie.filters import Filter
 from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
 from reverie.merging import Create, Decision, Reinforce, decide
+from reverie.pages import Paragraph
 from reverie.records import (
     HOME_LAYERS,
     KINDS,
@@ -37,6 +38,7 @@ from reverie.records import (
     one_of,
 )
 from reverie.stores.base import Store, readable
+from reverie.turns import SessionState, Turn
 
 ATTEMPTS = 60
 """How often a change that lost a race decides again before it gives up with `Conflict`."""
@@ -151,9 +153,29 @@ class Changes(TypedDict, total=False):
 class Saving:
     """Changes records. Safe to use from several threads, and beside other processes."""
 
-    def __init__(self, store: Store, index: SearchIndex, *, clock: Clock, new_id: NewId, actor: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+    ) -> None:
+        """Change the records of a store.
+
+        Args:
+            store: Where they are.
+            index: What finds those that say the same.
+            clock: What tells the time.
+            new_id: What makes ids.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+        """
         self._store = store
         self._index = index
+        self._notice = notice
         self._clock = clock
         self._new_id = new_id
         self._actor = actor
@@ -322,16 +344,29 @@ class Saving:
             self._commit(edits, reason="purge")
         return len(due)
 
-    def delete_session(self, id: str, *, cursors: Mapping[str, str | None]) -> int:
-        """Remove a session and its turns for good (see `Memory.delete_session`)."""
+    def delete_session(
+        self,
+        id: str,
+        *,
+        cursors: Mapping[str, str | None],
+        noted: Callable[[Sequence[Turn]], Sequence[Paragraph]],
+    ) -> int:
+        """Remove a session and its turns for good (see `Memory.delete_session`).
+
+        Args:
+            id: Which session.
+            cursors: What to set along with it.
+            noted: Gives what was noted after the turns, which goes with them.
+        """
 
         def attempt(_: int) -> int:
             state = self._store.session(id)
             if state is None:
                 return 0
             turns = self._store.turns(session=id)
-            edits = [Edit(before=turn, after=None) for turn in reversed(turns)]
-            self._commit([*edits, Edit(before=state, after=None)], reason="delete session", cursors=cursors)
+            gone: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
+            edits = [Edit(before=one, after=None) for one in gone]
+            self._commit(edits, reason="delete session", cursors=cursors)
             return len(turns)
 
         return self._retried(attempt)
@@ -369,7 +404,7 @@ class Saving:
         rows: list[JournalRow] = self._store.commit(
             edits, actor=self._actor, reason=reason, at=self._clock(), since=since, cursors=cursors
         )
-        self._index.notice(rows)
+        self._notice(rows)
 
     def _retried(self, attempt: Callable[[int], _T]) -> _T:
         """What `attempt` returns, tried again after each lost race; it is told how many tries there were.

@@ -140,12 +140,17 @@ BROKEN = (
 )
 
 
+def backup_of(path: Path) -> Path:
+    """Where a file of today's version is kept when it becomes tomorrow's."""
+    return path.with_name(f"reverie.db.v{len(MIGRATIONS)}.backup")
+
+
 def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
     store.commit(added(record(1)), actor="test", at=NOW)
     backup = prepare(path, steps=NEXT)
-    assert backup == path.with_name("reverie.db.v1.backup")
+    assert backup == backup_of(path)
     with contextlib.closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert file.execute("PRAGMA user_version").fetchone() == (len(NEXT),)
         assert file.execute("SELECT id, mood FROM records").fetchall() == [(record(1).id, None)]
     with contextlib.closing(SQLiteStore(backup, analyse=analyse)) as old:
         assert list(old.find(Filter())) == [record(1)]
@@ -160,9 +165,11 @@ def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) 
         prepare(path, steps=BROKEN)
     assert store.check() == []
     with contextlib.closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+        assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
         assert file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'moods'").fetchone() == (0,)
-    assert prepare(path, steps=NEXT) == path.with_name("reverie.db.v1.backup-2"), "no backup is written over"
+    assert prepare(path, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
+        "no backup is written over"
+    )
 
 
 def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteStore) -> None:
@@ -173,7 +180,7 @@ def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteSt
     for thread in threads:
         thread.join()
     assert len(backups) == 4
-    assert [backup for backup in backups if backup] == [path.with_name("reverie.db.v1.backup")]
+    assert [backup for backup in backups if backup] == [backup_of(path)]
 
 
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:

@@ -14,7 +14,19 @@ import pytest
 from reverie.errors import StoreCorrupt
 from reverie.filters import Filter
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import NOW, added, analyse, at, changed, entry, record, session, turn
+from reverie.testing.values import (
+    NOW,
+    added,
+    analyse,
+    at,
+    changed,
+    entry,
+    page,
+    paragraph,
+    record,
+    session,
+    turn,
+)
 
 
 @pytest.fixture
@@ -95,7 +107,7 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
         ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
         ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
         ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
-        ("UPDATE journal SET before = after WHERE sequence = 6", "does not follow"),
+        ("UPDATE journal SET before = after WHERE sequence = 9", "does not follow"),
         ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
         ("DELETE FROM measures", "differ from a recount"),
         ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
@@ -103,12 +115,37 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
         ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
         ("UPDATE entries SET tags = '1'", "entry 'note'"),
         ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
+        (
+            "UPDATE pages SET content = 'Changed by hand'",
+            "page 'MEMORY.md' (key 6) is not what the journal says",
+        ),
+        ("UPDATE pages SET updated_at = 'today'", "page 'MEMORY.md' (key 6) cannot be read"),
+        (
+            "UPDATE pages SET id = '../a.md'",
+            "page '../a.md' (key 6) cannot be read: a field is not of its form",
+        ),
+        ("DELETE FROM pages", "page of key 6 is in the journal and not in the store"),
+        ("UPDATE paragraphs SET position = 'last' WHERE key = 7", "its position is no number"),
+        ("UPDATE paragraphs SET position = 9 WHERE key = 8", "(key 8) is not what the journal says"),
+        ("UPDATE paragraphs SET content = ' a' WHERE key = 7", "not of its form"),
+        ("DELETE FROM paragraphs WHERE key = 7", "paragraph of key 7 is in the journal and not in the store"),
+        ("UPDATE paragraphs SET length = 9 WHERE key = 7", "of paragraphs in '*' differ from a recount"),
+        ("UPDATE journal SET after = '{' WHERE sequence = 7", "cannot be read"),
+        (
+            "UPDATE journal SET before = NULL, after = NULL WHERE sequence = 7",
+            "(key 7) is not what the journal",
+        ),
+        ("UPDATE journal SET before = NULL, after = NULL WHERE sequence = 2", "does not follow"),
+        ("UPDATE counters SET value = 'many'", "the counter 'n' is no number"),
+        ("UPDATE tombstones SET mark = x'41'", "1 tombstones are no text"),
     ],
 )
 def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
     one, two = record(1), record(2)
-    store.commit(added(one, two, session(), turn(0), turn(1)), actor="test", at=NOW)
-    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW)
+    note, line = page(content="Old"), paragraph(2, page="2026-03-01.md")
+    store.commit(added(one, two, session(), turn(0), turn(1), note, paragraph(1), line), actor="test", at=NOW)
+    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW, counts={"n": 1})
+    store.erase(changed(note, page()), actor="test", at=NOW, tombstones=["mark"])
     store.put_entry(entry(), capacity=None, now=NOW)
     assert store.check() == []
     spoil(path, sql)
@@ -125,6 +162,18 @@ def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStor
         assert damaged.check()
         with pytest.raises(StoreCorrupt):
             list(damaged.find(Filter(), containing="nowhere"))
+
+
+def test_a_page_and_a_paragraph_that_cannot_be_read_are_named(path: Path, store: SQLiteStore) -> None:
+    store.commit(added(page(), paragraph(1), paragraph(2)), actor="test", at=NOW)
+    spoil(path, "UPDATE pages SET content = CAST(x'41ff' AS TEXT)")
+    spoil(path, "UPDATE paragraphs SET at = 'noon' WHERE key = 2")
+    with pytest.raises(StoreCorrupt):
+        store.pages()
+    with pytest.raises(StoreCorrupt, match=paragraph(1).id):
+        store.paragraphs(page="HISTORY.md")
+    assert store.paragraphs([3]) == [paragraph(2)]
+    assert [value for _, value in store.live("paragraph")] == [paragraph(2)]
 
 
 @pytest.mark.parametrize("around", [0, 2])

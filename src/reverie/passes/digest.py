@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie import tokens
-from reverie.asks import Ask, Message, Reply
+from reverie.asks import Ask, Message, NoReply, Reply
 from reverie.edits import Edit
 from reverie.pages import HISTORY, LONGEST_PAGE, Page, Paragraph
 from reverie.passes.answers import Unusable, as_text, parsed
@@ -212,9 +212,8 @@ def _plan(view: View, state: SessionState, older: Sequence[Turn], start: int, st
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
 
 
-def _failed(view: View, why: str, reply: Any) -> Plan:
-    skipped = f"failed, nothing was changed: {why}"
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=skipped, usage=reply.usage)
+def _failed(view: View, why: str, reply: Reply | NoReply) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=reply.usage)
 
 
 def _sentences(text: str) -> list[str]:

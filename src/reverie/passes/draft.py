@@ -58,6 +58,7 @@ class Draft:
         self._archived = 0
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = Usage()
+        self._failed = ""
 
     # -- what is there now -------------------------------------------------------------------------------
 
@@ -74,6 +75,10 @@ class Draft:
     def note(self, text: str) -> None:
         """Tell a person something beside the changes."""
         self._notes.append(text)
+
+    def fail(self, why: str) -> None:
+        """Say that the pass could not be done, or not wholly; the first reason is kept."""
+        self._failed = self._failed or why
 
     def spend(self, usage: Usage) -> None:
         """Count what asking cost."""
@@ -243,7 +248,8 @@ class Draft:
             steps=tuple(self._steps),
             refused=tuple(self._refused),
             notes=tuple(self._notes),
-            skipped="" if self._steps else skipped,
+            skipped="" if self._steps or self._failed else skipped,
+            failed=self._failed,
             cursors=MappingProxyType(dict(cursors or {})),
             usage=self._usage,
         )

@@ -20,7 +20,7 @@ from reverie.categories import USER_PREFERENCES, lies_under
 from reverie.passes.answers import Unusable, as_text, as_texts, parsed
 from reverie.passes.draft import Draft
 from reverie.passes.duplicates import keys, read_again
-from reverie.passes.flow import Flow
+from reverie.passes.flow import NO_MODEL, Flow
 from reverie.passes.specifics import specifics, word_set
 from reverie.passes.view import View
 from reverie.plans import Plan
@@ -101,9 +101,11 @@ def infer(view: View, *, injected: Iterable[str] = ()) -> Flow[Plan]:
             draft.spend(reply.usage)
             if isinstance(reply, Reply):
                 _take(view, draft, scope, reply, part)
-            else:
-                draft.note(f"nothing was asked of a model: {reply.why}")
+            elif reply.why == NO_MODEL.why:
+                draft.note("no model: only what was said outright and again was taken")
                 _outright(view, draft, scope, part)
+            else:
+                draft.fail(reply.why)
     return draft.plan(skipped="nothing was inferred")
 
 
@@ -179,11 +181,11 @@ def _take(view: View, draft: Draft, scope: str, reply: Reply, part: Sequence[tup
     try:
         answer = parsed(reply.text, keys=("preferences",)) if reply.finish != "length" else None
     except Unusable as error:
-        draft.refuse("the answer", str(error))
+        draft.fail(str(error))
         return
     proposals = answer.get("preferences") if isinstance(answer, Mapping) else answer
     if not isinstance(proposals, list):
-        draft.refuse("the answer", "it has no list of preferences, or was cut off")
+        draft.fail("the answer has no list of preferences, or was cut off")
         return
     turns = {turn.id: turn for turn, _ in part}
     for proposal in proposals:

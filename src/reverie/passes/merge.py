@@ -19,7 +19,7 @@ from reverie.asks import Ask, Message, Reply
 from reverie.categories import ANTI_PATTERNS
 from reverie.passes.answers import Unusable, as_text, as_texts, parsed
 from reverie.passes.draft import Draft
-from reverie.passes.flow import Flow
+from reverie.passes.flow import NO_MODEL, Flow
 from reverie.passes.view import View
 from reverie.plans import Plan
 from reverie.recall import analysis
@@ -129,23 +129,22 @@ def _ask(view: View, draft: Draft, scope: str, corrections: Sequence[Correction]
         )
         draft.spend(reply.usage)
         if not isinstance(reply, Reply):
-            draft.note(f"nothing was asked of a model: {reply.why}")
+            if reply.why == NO_MODEL.why:
+                draft.note("no model: only what says the same by form was folded")
+            else:
+                draft.fail(reply.why)
             return
-        _take(view, draft, reply, {record.id for record in part}, corrections)
+        _take(view, draft, reply, corrections)
         corrections = ()
 
 
-def _take(view: View, draft: Draft, reply: Reply, shown: set[str], corrections: Sequence[Correction]) -> None:
-    if reply.finish == "length":
-        draft.refuse("the answer", "it was cut off at the limit of tokens", protects=tuple(shown))
-        return
+def _take(view: View, draft: Draft, reply: Reply, corrections: Sequence[Correction]) -> None:
     try:
         answer = parsed(reply.text, keys=_ANSWER_KEYS)
+        if reply.finish == "length" or not isinstance(answer, Mapping):
+            raise Unusable("the answer was cut off, or is no JSON object")
     except Unusable as error:
-        draft.refuse("the answer", str(error), protects=tuple(shown))
-        return
-    if not isinstance(answer, Mapping):
-        draft.refuse("the answer", "it is no JSON object", protects=tuple(shown))
+        draft.fail(str(error))
         return
     for proposal in _objects(answer.get("merge")):
         sources = as_texts(proposal.get("sources") or proposal.get("sourceIds"))

@@ -21,6 +21,7 @@ from reverie.passes.specifics import Specifics, specifics
 
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?|>\s*)*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
+_BARE_MARKER = re.compile(r"(?<=\n)[^\S\n]*(?:#{1,6}|[-*+>]|\d{1,3}[.)])\s*\Z")
 _SAYS_SOMETHING = re.compile(r"\w")
 _DIGIT = re.compile(r"\d")
 
@@ -149,7 +150,8 @@ def _read(text: str) -> list[_Line]:
 
 
 def _without_broken_end(before: Sequence[_Line], new: str) -> str:
-    """The new text without its last line, where that is the beginning of an old line and not one itself."""
+    """The new text without its last line, where that is the beginning of an old line, or a mark alone."""
+    new = _BARE_MARKER.sub("", new)
     last = _read(new)[-1]
     if any(line.form == last.form for line in before):
         return new
@@ -330,6 +332,8 @@ def _with(
             put.setdefault(ends[section], []).append(line.text)
     for spot in sorted(put, reverse=True):
         lines[spot:spot] = _set_apart(put[spot], lines, spot)
+    while len(lines) > 1 and not lines[-2].strip() and not lines[-1].strip():
+        lines.pop()
     return "\n".join(lines)
 
 

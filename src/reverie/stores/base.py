@@ -1,8 +1,9 @@
 """What must a store be able to do? The protocol, and nothing else.
 
-A store keeps records, turns, sessions and working-memory entries, changes them only in transactions,
-and writes a journal row for every change of a record, turn or session in that same transaction. It
-decides nothing: what counts as a duplicate, what is relevant, what is due is settled above it.
+A store keeps records, turns, sessions, pages and working-memory entries, changes them only in
+transactions, and writes a journal row for every change of a record, turn, session, page or paragraph in
+that same transaction. It decides nothing: what counts as a duplicate, what is relevant, what is due is
+settled above it.
 
 Extending: write a class with these methods and run `reverie.testing.store.StoreContract` and
 `reverie.testing.store.StoreMachine` on it.
@@ -20,6 +21,7 @@ from reverie.edits import Edit, JournalRow
 from reverie.entries import Entry
 from reverie.errors import StoreCorrupt
 from reverie.filters import Filter
+from reverie.pages import Page, Paragraph
 from reverie.passages import Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.turns import SessionOverview, SessionState, Turn
@@ -36,11 +38,13 @@ class Problem:
 
     Attributes:
         what: What is wrong, in words, with the id or table concerned; never content.
-        fix: What to do about it.
+        fix: What a person can do about it.
+        mendable: Whether the store may be able to put it right itself, from what else it holds.
     """
 
     what: str
     fix: str
+    mendable: bool = False
 
 
 class Store(Protocol):
@@ -61,6 +65,7 @@ class Store(Protocol):
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> list[JournalRow]:
         """Make all edits, or none, durably, with a journal row for each in the same transaction.
 
@@ -72,6 +77,7 @@ class Store(Protocol):
             since: If given, refuse when the journal holds a change of a record made by anybody after
                 this sequence number: for decisions that rest on what a search found.
             cursors: Names and values to set along with it; None removes one. Not journalled.
+            counts: Names of counters and what to add to each along with it. Not journalled.
 
         Returns:
             The journal rows, in the order of the edits.
@@ -82,6 +88,47 @@ class Store(Protocol):
         """
         ...
 
+    def erase(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        at: datetime,
+        tombstones: Sequence[str] = (),
+    ) -> list[JournalRow]:
+        """Make all edits, or none, and take out of the journal whatever it ever said of these things.
+
+        Every journal row there is of a thing edited here, however old, keeps its number, time, actor and
+        subject, and loses `before`, `after` and `reason`. The new row of an edit has no `before`, and no
+        `edit` at all where the thing goes. An edit whose `before` equals its `after` empties only the past.
+        Of a session that goes not even the id is kept: it is often a person's number.
+
+        Args:
+            edits: What to change, in order, as in `commit`.
+            actor: Who changes it.
+            at: When.
+            tombstones: Marks without content, kept for ever, such as keyed hashes of what was erased.
+
+        Returns:
+            The new journal rows, in the order of the edits.
+
+        Raises:
+            Conflict: as in `commit`.
+        """
+        ...
+
+    def tombstones(self, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were left by `erase`."""
+        ...
+
+    def scrub(self) -> bool:
+        """Rewrite what is stored so that nothing erased or overwritten is left in free space or logs.
+
+        Returns:
+            False when others who have the place open kept it from being finished: try again later.
+        """
+        ...
+
     # -- the account ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
@@ -89,7 +136,13 @@ class Store(Protocol):
         ...
 
     def journal(
-        self, *, after: int = 0, until: int | None = None, id: str | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
     ) -> list[JournalRow]:
         """Journal rows in ascending order.
 
@@ -98,6 +151,7 @@ class Store(Protocol):
             until: Only rows up to this sequence number.
             id: Only changes of the thing of this id.
             limit: At most so many.
+            newest_first: In descending order instead, so that `limit` keeps the newest.
         """
         ...
 
@@ -174,13 +228,36 @@ class Store(Protocol):
         """Sessions with their number of turns, the latest active first."""
         ...
 
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        ...
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Paragraphs by id or key (in the order asked for), or those of a log in their order from `start` on.
+
+        A negative `start` counts from the end. An unknown log has none.
+        """
+        ...
+
+    def logs(self) -> dict[str, int]:
+        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        ...
+
     # -- what search needs -----------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Live passages by key, in any order; unknown and archived ones are left out.
 
         Args:
-            subject: Records or turns.
+            subject: Records, turns, or paragraphs of `HISTORY.md`.
             keys: Which; for turns, with `around`, also those up to so many positions before and after
                 each of them in the same session, none twice.
         """
@@ -188,13 +265,13 @@ class Store(Protocol):
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn]]:
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Live passages with the values they were made from, by ascending key, for building an index.
 
         A row that cannot be read is skipped with a warning, as in `find`.
 
         Args:
-            subject: Records or turns.
+            subject: Records, turns, or paragraphs of `HISTORY.md` (other logs are not searched).
             after: Only those of a larger key.
             limit: At most so many.
         """
@@ -206,8 +283,8 @@ class Store(Protocol):
 
     # -- working memory --------------------------------------------------------------------------------
 
-    def entries(self, namespace: str, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace, by key."""
+    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace (None: of all, by namespace), by key."""
         ...
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
@@ -224,6 +301,10 @@ class Store(Protocol):
         ...
 
     # -- housekeeping ----------------------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        ...
 
     def cursor(self, name: str) -> str | None:
         """The value of a cursor set by `commit`; None if there is none."""

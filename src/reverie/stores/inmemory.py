@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from reverie.edits import Edit, JournalRow, Subject, Value, subject_of
 from reverie.entries import Entry
 from reverie.errors import Conflict, InvalidInput, StoreUnavailable
 from reverie.filters import Filter, matches_record, matches_turn
+from reverie.pages import HISTORY, Page, Paragraph
 from reverie.passages import Analyse, Analysis, Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.stores.base import Order, Problem
@@ -32,7 +33,7 @@ class _Kept:
 
     key: int
     value: Value
-    analysis: Analysis | None
+    analysis: Analysis | None  # of what is searched
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -46,12 +47,22 @@ class _Kept:
             return self.value.scope, self.value.fingerprint
         return None
 
+    @property
+    def scope(self) -> str | None:
+        """The scope in which search counts it; None when it is not searched."""
+        value = self.value
+        if isinstance(value, Record):
+            return None if value.archived else value.scope
+        if isinstance(value, Turn):
+            return value.scope
+        return "" if isinstance(value, Paragraph) and value.page == HISTORY else None
+
 
 class InMemoryStore:
     """A store that is gone when the program ends. Safe to use from several threads.
 
     Args:
-        analyse: What turns a record or turn into its tokens.
+        analyse: What turns a record, turn or paragraph into its tokens.
 
     Example:
         >>> store = InMemoryStore(analyse=lambda value: Analysis(terms="", length=0))
@@ -70,6 +81,9 @@ class InMemoryStore:
         self._places: dict[str, dict[int, _Kept]] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._cursors: dict[str, str] = {}
+        self._counters: Counter[str] = Counter()
+        self._tombstones: set[str] = set()
+        self._names: dict[int, tuple[Subject, str]] = {}  # of every key there ever was
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
 
     # -- changing ------------------------------------------------------------------------------------
@@ -83,48 +97,99 @@ class InMemoryStore:
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> list[JournalRow]:
         """Make all edits, or none, with a journal row for each."""
         with self._open():
             self._refuse_if_changed(since)
-            first = len(self._journal) + 1
-            made: list[tuple[_Kept | None, _Kept | None]] = []
-            rows: list[JournalRow] = []
-            try:
-                for sequence, edit in enumerate(edits, first):
-                    old = self._old(edit)
-                    key = sequence if old is None else old.key
-                    new = None if edit.after is None else self._new(key, edit.after)
-                    self._refuse_taken(old, new)
-                    self._swap(old, new)
-                    made.append((old, new))
-                    rows.append(
-                        JournalRow(
-                            sequence=sequence,
-                            batch=first,
-                            at=at,
-                            actor=actor,
-                            reason=reason,
-                            key=key,
-                            edit=edit,
-                        )
-                    )
-                self._refuse_gaps(edits)
-            except BaseException:
-                for old, new in reversed(made):
-                    self._swap(new, old)
-                raise
+            rows = self._made(edits, actor=actor, reason=reason, at=at)
             self._journal += rows
             for name, value in (cursors or {}).items():
                 self._cursors.pop(name, None)
                 if value is not None:
                     self._cursors[name] = value
+            self._counters.update(counts or {})
             return rows
+
+    def erase(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        at: datetime,
+        tombstones: Sequence[str] = (),
+    ) -> list[JournalRow]:
+        """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
+        with self._open():
+            rows = self._made(edits, actor=actor, reason="", at=at)
+            first = len(self._journal)
+            self._journal += rows
+            last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
+            for number, row in enumerate(self._journal):
+                newest = last.get(self._names[row.key])
+                if newest is None:
+                    continue
+                left = None
+                if number == newest and row.edit is not None and row.edit.after is not None:
+                    left = Edit(before=None, after=row.edit.after)
+                self._journal[number] = replace(row, reason="", edit=left)
+            self._tombstones.update(tombstones)
+            self._names = {
+                key: ("session", "") if name in last and self._is_gone_session(name) else name
+                for key, name in self._names.items()
+            }
+            return self._journal[first:]
+
+    def _is_gone_session(self, name: tuple[Subject, str]) -> bool:
+        return name[0] == "session" and name not in self._things
+
+    def tombstones(self, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were left by `erase`."""
+        with self._open():
+            return self._tombstones.intersection(marks)
+
+    def scrub(self) -> bool:
+        """Nothing is left of what was erased."""
+        with self._open():
+            return True
+
+    def _made(self, edits: Sequence[Edit], *, actor: str, reason: str, at: datetime) -> list[JournalRow]:
+        """Make the edits, or none; returns the rows, which are in no journal yet."""
+        first = len(self._journal) + 1
+        made: list[tuple[_Kept | None, _Kept | None]] = []
+        rows: list[JournalRow] = []
+        try:
+            for sequence, edit in enumerate(edits, first):
+                old = self._old(edit)
+                key = sequence if old is None else old.key
+                new = None if edit.after is None else self._new(key, edit.after)
+                self._refuse_taken(old, new)
+                self._swap(old, new)
+                made.append((old, new))
+                rows.append(
+                    JournalRow(
+                        sequence=sequence,
+                        batch=first,
+                        at=at,
+                        actor=actor,
+                        reason=reason,
+                        key=key,
+                        subject=edit.subject,
+                        edit=edit,
+                    )
+                )
+            self._refuse_gaps(edits)
+        except BaseException:
+            for old, new in reversed(made):
+                self._swap(new, old)
+            raise
+        self._names.update((row.key, (edit.subject, edit.id)) for row, edit in zip(rows, edits, strict=True))
+        return rows
 
     def _refuse_if_changed(self, since: int | None) -> None:
         if since is not None:
             for row in self._journal[since:]:
-                if row.edit.subject == "record":
+                if row.subject == "record":
                     raise Conflict(
                         f"a record was changed (change {row.sequence}) after change {since}: "
                         "search again and retry"
@@ -146,8 +211,9 @@ class InMemoryStore:
         return old
 
     def _new(self, key: int, value: Value) -> _Kept:
-        analysis = None if isinstance(value, SessionState) else self._analyse(value)
-        return _Kept(key=key, value=value, analysis=analysis)
+        if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
+            return _Kept(key=key, value=value, analysis=None)
+        return _Kept(key=key, value=value, analysis=self._analyse(value))
 
     def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
         if new is None:
@@ -209,12 +275,20 @@ class InMemoryStore:
             return len(self._journal)
 
     def journal(
-        self, *, after: int = 0, until: int | None = None, id: str | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
     ) -> list[JournalRow]:
-        """Journal rows in ascending order."""
+        """Journal rows in ascending order, or the newest first."""
         with self._open():
             rows = self._journal[max(after, 0) : until]
-            return [row for row in rows if id is None or row.edit.id == id][:limit]
+            if newest_first:
+                rows.reverse()
+            return [row for row in rows if id is None or self._names[row.key][1] == id][:limit]
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -324,6 +398,40 @@ class InMemoryStore:
         found.sort(key=lambda one: one[:2], reverse=True)
         return [overview for _, _, overview in found[:limit]]
 
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        if names is None:
+            with self._open():
+                names = sorted(name for subject, name in self._things if subject == "page")
+        return [kept.value for kept in self._wanted("page", names) if isinstance(kept.value, Page)]
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Paragraphs by id or key, or those of a log in their order from `start` on."""
+        if wanted is not None:
+            found = self._wanted("paragraph", wanted)
+            return [kept.value for kept in found if isinstance(kept.value, Paragraph)]
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        there = [(one.position, key, one) for key, one in self._all_paragraphs() if one.page == page]
+        return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
+
+    def logs(self) -> dict[str, int]:
+        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        return dict(sorted(Counter(one.page for _, one in self._all_paragraphs()).items()))
+
+    def _all_paragraphs(self) -> list[tuple[int, Paragraph]]:
+        with self._open():
+            kept = self._keys.values()
+            return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
+
     # -- what search needs -----------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
@@ -343,15 +451,18 @@ class InMemoryStore:
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn]]:
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Live passages with the values they were made from, by ascending key, for building an index."""
         with self._open():
-            found: list[tuple[Passage, Record | Turn]] = []
+            found: list[tuple[Passage, Record | Turn | Paragraph]] = []
             for key in sorted(key for key in self._keys if key > after):
+                if len(found) >= limit:
+                    break
                 value, passage = self._keys[key].value, self._passage(self._keys[key])
-                if passage is not None and not isinstance(value, SessionState) and _is(subject, value):
+                if passage is not None and _is(subject, value):
+                    assert isinstance(value, Record | Turn | Paragraph)
                     found.append((passage, value))
-            return found[:limit]
+            return found
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
@@ -369,8 +480,8 @@ class InMemoryStore:
             for kept in self._keys.values()
             if kept.analysis is not None
             and _is(subject, kept.value)
-            and not (isinstance(kept.value, Record) and kept.value.archived)
-            and (scopes is None or kept.value.scope in scopes)
+            and kept.scope is not None
+            and (scopes is None or kept.scope in scopes)
         ]
         return Measure(
             passages=len(found),
@@ -380,7 +491,7 @@ class InMemoryStore:
 
     def _passage(self, kept: _Kept) -> Passage | None:
         value, analysis = kept.value, kept.analysis
-        if analysis is None or isinstance(value, SessionState):
+        if analysis is None or kept.scope is None:
             return None
         passage = Passage(
             key=kept.key,
@@ -397,8 +508,9 @@ class InMemoryStore:
                 at=to_microseconds(value.at) / 1e6,
                 kind="turn",
             )
-        if value.archived:
-            return None
+        if isinstance(value, Paragraph):
+            return passage._replace(at=to_microseconds(value.at) / 1e6, kind="paragraph")
+        assert isinstance(value, Record)
         return passage._replace(
             at=to_microseconds(value.created_at) / 1e6,
             importance=value.importance,
@@ -410,11 +522,12 @@ class InMemoryStore:
 
     # -- working memory --------------------------------------------------------------------------------
 
-    def entries(self, namespace: str, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace, by key."""
+    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace (None: of all, by namespace), by key."""
         with self._open():
-            found = [entry for entry in self._entries.values() if entry.namespace == namespace]
-            return sorted((entry for entry in found if entry.live(now)), key=lambda entry: entry.key)
+            found = [entry for entry in self._entries.values() if namespace in (None, entry.namespace)]
+            live = [entry for entry in found if entry.live(now)]
+            return sorted(live, key=lambda entry: (entry.namespace, entry.key))
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
@@ -439,6 +552,11 @@ class InMemoryStore:
             return len(there)
 
     # -- housekeeping ----------------------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        with self._open():
+            return self._counters[name]
 
     def cursor(self, name: str) -> str | None:
         """The value of a cursor set by `commit`; None if there is none."""

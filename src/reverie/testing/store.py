@@ -15,7 +15,7 @@ Needs pytest and hypothesis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,9 @@ from reverie.filters import Filter
 from reverie.passages import Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.stores.base import Store
+from reverie.testing.erasing import ErasingContract
 from reverie.testing.machine import StoreMachine
+from reverie.testing.pages import PagesContract
 from reverie.testing.values import (
     NOW,
     added,
@@ -73,25 +75,12 @@ FULL_RECORD = record(
 """A record with no field left as it is by default."""
 
 
-class StoreContract:
+class StoreContract(PagesContract, ErasingContract):
     """What every store has to do, one behaviour a test.
 
     Attributes:
         durable: Whether what was committed is still there when the place is opened again.
     """
-
-    durable = True
-
-    def open_store(self, place: Path) -> Store:
-        """Open the store under test at a folder, making it when there is none; use `analyse` for it."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = self.open_store(tmp_path)
-        yield store
-        assert store.check() == []
-        store.close()
 
     # -- commits and the journal ---------------------------------------------------------------------
 
@@ -138,6 +127,7 @@ class StoreContract:
             (3, 2, 3, "agent", "", at(1)),
         ]
         assert [row.edit for row in rows] == added(first, second, session())
+        assert [row.subject for row in rows] == ["record", "record", "session"]
         assert store.journal() == rows
         assert store.sequence() == 3
 
@@ -151,6 +141,9 @@ class StoreContract:
         assert [row.sequence for row in store.journal(after=1, until=3)] == [2, 3]
         assert [row.sequence for row in store.journal(limit=2)] == [1, 2]
         assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4, 5]
+        assert [row.sequence for row in store.journal(newest_first=True)] == [5, 4, 3, 2, 1]
+        assert [row.sequence for row in store.journal(newest_first=True, after=1, until=4, limit=2)] == [4, 3]
+        assert [row.sequence for row in store.journal(id=one.id, newest_first=True, limit=3)] == [5, 4, 3]
         assert [row.sequence for row in store.journal(id=one.id, after=1, until=4, limit=1)] == [3]
         assert store.journal(id="ffffffffffff") == []
         assert store.journal(after=99) == []
@@ -566,6 +559,10 @@ class StoreContract:
         assert store.entries("agent", now=at(9)) == [kept, short]
         assert store.entries("agent", now=at(10)) == [kept]
         assert store.entries("none", now=NOW) == []
+        assert store.put_entry(replace(kept, namespace="aaa"), capacity=None, now=NOW)
+        everywhere = [(one.namespace, one.key) for one in store.entries(None, now=at(10))]
+        assert everywhere == [("aaa", "a"), ("agent", "a"), ("agent/2", "z")]
+        assert store.drop_entries("aaa") == 1
         assert store.sequence() == 0
 
     def test_a_full_namespace_takes_nothing_new(self, store: Store) -> None:
@@ -598,6 +595,15 @@ class StoreContract:
         store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
 
+    def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
+        assert store.count("warnings") == 0
+        store.commit(added(record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
+        store.commit([], actor="test", at=NOW, counts={"warnings": 3, "turns": -1})
+        with pytest.raises(Conflict):
+            store.commit(added(record(1)), actor="test", at=NOW, counts={"warnings": 100})
+        assert [store.count(name) for name in ("warnings", "turns", "none")] == [5, 0, 0]
+        assert store.sequence() == 1, "counters are not journalled"
+
     # -- opening and closing ---------------------------------------------------------------------------
 
     def test_a_closed_store_refuses_everything(self, tmp_path: Path) -> None:
@@ -617,6 +623,13 @@ class StoreContract:
             lambda: list(store.scan_turns(Filter())),
             lambda: store.session("chat:1"),
             lambda: store.sessions(),
+            lambda: store.erase(removed(record(1)), actor="test", at=NOW),
+            lambda: store.tombstones(["a"]),
+            lambda: store.scrub(),
+            lambda: store.pages(),
+            lambda: store.paragraphs(page="HISTORY.md"),
+            lambda: store.logs(),
+            lambda: store.count("a"),
             lambda: store.passages("record", [1]),
             lambda: store.live("record"),
             lambda: store.measure("record", None),
@@ -634,7 +647,9 @@ class StoreContract:
         if not self.durable:
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
-        store.commit(added(FULL_RECORD, session(), turn(0)), actor="test", at=NOW, cursors={"a": "1"})
+        store.commit(
+            added(FULL_RECORD, session(), turn(0)), actor="test", at=NOW, cursors={"a": "1"}, counts={"n": 2}
+        )
         store.put_entry(entry(expires_at=NOW + timedelta(days=1)), capacity=None, now=NOW)
         rows, measure = store.journal(), store.measure("turn", None)
         store.close()
@@ -644,6 +659,7 @@ class StoreContract:
         assert again.turns(session="chat:1") == [turn(0)]
         assert again.measure("turn", None) == measure
         assert again.cursor("a") == "1"
+        assert again.count("n") == 2
         assert again.entries("agent", now=NOW) == [entry(expires_at=NOW + timedelta(days=1))]
         (row,) = again.commit(added(record(2)), actor="test", at=NOW)
         assert row.sequence == 4

@@ -7,6 +7,7 @@ from typing import Any
 
 from reverie.edits import Edit, Value
 from reverie.entries import Entry
+from reverie.pages import HISTORY, Page, Paragraph
 from reverie.passages import Analysis
 from reverie.records import Record
 from reverie.turns import SessionState, Turn
@@ -20,16 +21,16 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def analyse(value: Record | Turn) -> Analysis:
+def analyse(value: Record | Turn | Paragraph) -> Analysis:
     """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
-    words = value.searchable_text().lower().split()
-    moment = value.created_at if isinstance(value, Record) else value.at
+    text = value.content if isinstance(value, Paragraph) else value.searchable_text()
+    words = text.lower().split()
     return Analysis(
         terms="".join(f" {word} " for word in words),
         length=len(words),
-        speaker="" if isinstance(value, Record) else (value.speaker or value.role).lower(),
+        speaker=(value.speaker or value.role).lower() if isinstance(value, Turn) else "",
         cues="asks" if value.content.endswith("?") else "",
-        dates="" if isinstance(value, Record) else f" @{moment.year} ",
+        dates="" if isinstance(value, Record) else f" @{value.at.year} ",
     )
 
 
@@ -63,6 +64,24 @@ def turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
         "at": at(position),
     }
     return Turn(**(values | fields))
+
+
+def page(name: str = "MEMORY.md", **fields: Any) -> Page:
+    """A page."""
+    values: dict[str, Any] = {"name": name, "content": f"# {name}\n", "updated_at": NOW}
+    return Page(**(values | fields))
+
+
+def paragraph(number: int = 1, **fields: Any) -> Paragraph:
+    """A paragraph of `HISTORY.md`, with an id, a place and a content made from the number."""
+    values: dict[str, Any] = {
+        "id": f"{number:012x}",
+        "page": HISTORY,
+        "position": float(number),
+        "at": at(number),
+        "content": f"Paragraph {number} of the history",
+    }
+    return Paragraph(**(values | fields))
 
 
 def entry(key: str = "note", **fields: Any) -> Entry:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from reverie.clock import to_microseconds
-from reverie.edits import Edit, JournalRow
+from reverie.edits import Edit, JournalRow, Subject
 from reverie.errors import Conflict
+from reverie.pages import HISTORY, Page, Paragraph
 from reverie.passages import Analyse
 from reverie.records import Record
 from reverie.stores.sqlite.rows import (
     ANALYSIS_COLUMNS,
+    PARAGRAPHS,
     RECORDS,
     SESSIONS,
     TABLES,
@@ -28,9 +30,11 @@ from reverie.stores.sqlite.rows import (
 from reverie.turns import SessionState, Turn
 
 _ARCHIVED_AT = RECORDS.columns.index("archived_at")
-_SCOPE = {table.subject: table.columns.index("scope") for table in TABLES.values()}
+_RECORD_SCOPE, _TURN_SCOPE = RECORDS.columns.index("scope"), TURNS.columns.index("scope")
+_PAGE = PARAGRAPHS.columns.index("page")
 _SESSION, _POSITION = TURNS.columns.index("session"), TURNS.columns.index("position")
 _NO_ANALYSIS: Row = ()
+_NOTHING_SEARCHED: Row = (0, "", "", "", "")
 
 
 class Prepared(NamedTuple):
@@ -54,10 +58,12 @@ def prepared(edit: Edit, analyse: Analyse) -> Prepared:
         return Prepared(edit, table, before, None, None, _NO_ANALYSIS, None)
     after = table.encode(value)
     document = to_document(table, after)
-    if isinstance(value, SessionState):
+    if isinstance(value, SessionState | Page):
         return Prepared(edit, table, before, after, None, _NO_ANALYSIS, document)
     fingerprint = value.fingerprint if isinstance(value, Record) else None
-    return Prepared(edit, table, before, after, fingerprint, analysis_row(analyse(value)), document)
+    unsearched = isinstance(value, Paragraph) and value.page != HISTORY
+    analysis = _NOTHING_SEARCHED if unsearched else analysis_row(analyse(value))
+    return Prepared(edit, table, before, after, fingerprint, analysis, document)
 
 
 def _extra_columns(table: Table[Any]) -> tuple[str, ...]:
@@ -84,10 +90,30 @@ _INSERT = {table.subject: _insertion(table) for table in TABLES.values()}
 _SELECT = {table.subject: _selection(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
 _JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EMPTY = (
+    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE sequence = ?",
+    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE key = ? AND key <> sequence",
+)
+_EARLIER_KEYS = (
+    "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
+    "WHERE gone.id = ? AND journal.subject = ?"
+)
+_COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 _MEASURE = (
     "INSERT INTO measures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
 )
+
+
+class _Made(NamedTuple):
+    """An edit that was made, and its row in the journal."""
+
+    sequence: int
+    key: int
+    name: tuple[Subject, str]
+    before: str | None
+    after: str | None
+    edit: Edit | None
 
 
 @dataclass(slots=True)
@@ -123,8 +149,8 @@ class Changes:
         self._file = file
         (newest,) = file.execute("SELECT max(sequence) FROM journal").fetchone()
         self._first = self._next = (newest or 0) + 1
-        self._journal: list[Row] = []
-        self._made: list[tuple[int, int, Edit]] = []
+        self._made: list[_Made] = []
+        self._erased: dict[tuple[Subject, str], int] = {}  # where the newest row of it stands in these
         self._measures: dict[tuple[str, str, str], list[int]] = {}
         self._sessions: dict[str, int] = {}
         self._places: dict[int, _Places] = {}
@@ -148,8 +174,35 @@ class Changes:
         else:
             key, before = self._replace(edit)
         self._next = sequence + 1
-        self._made.append((sequence, key, edit.edit))
-        self._journal.append((sequence, self._first, key, edit.table.subject, before, edit.document))
+        name = (edit.table.subject, edit.edit.id)
+        self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
+
+    def erase(self, edit: Prepared) -> None:
+        """Make one edit, and empty whatever the journal said of that thing before."""
+        self.make(edit)
+        made = self._made.pop()
+        subject, name = made.name
+        earlier = [key for (key,) in self._file.execute(_EARLIER_KEYS, (name, subject))]
+        for statement in _EMPTY:
+            self._file.executemany(statement, [(key,) for key in {made.key, *earlier}])
+        if (place := self._erased.get(made.name)) is not None:
+            self._made[place] = self._made[place]._replace(after=None, edit=None)
+        self._erased[made.name] = len(self._made)
+        after = edit.edit.after
+        if after is None and subject == "session":
+            self._file.executemany(
+                "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {made.key, *earlier}]
+            )
+        left = None if after is None else Edit(before=None, after=after)
+        self._made.append(made._replace(before=None, edit=left))
+
+    def leave_tombstones(self, marks: Sequence[str]) -> None:
+        """Keep the marks for ever."""
+        self._file.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", [(mark,) for mark in marks])
+
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to the counters."""
+        self._file.executemany(_COUNT, counts.items())
 
     def set_cursors(self, cursors: Mapping[str, str | None]) -> None:
         """Set the cursors, and remove those that are None."""
@@ -167,16 +220,23 @@ class Changes:
         self._file.executemany(
             _JOURNAL,
             [
-                (sequence, batch, key, subject, moment, actor, reason, before, after)
-                for sequence, batch, key, subject, before, after in self._journal
+                (made.sequence, self._first, made.key, made.name[0], moment, actor, reason, *made[3:5])
+                for made in self._made
             ],
         )
         self._write_measures()
         return [
             JournalRow(
-                sequence=sequence, batch=self._first, at=at, actor=actor, reason=reason, key=key, edit=edit
+                sequence=made.sequence,
+                batch=self._first,
+                at=at,
+                actor=actor,
+                reason=reason,
+                key=made.key,
+                subject=made.name[0],
+                edit=made.edit,
             )
-            for sequence, key, edit in self._made
+            for made in self._made
         ]
 
     # -- one thing ---------------------------------------------------------------------------------
@@ -276,9 +336,10 @@ class Changes:
             )
 
     def _count(self, table: Table[Any], row: Row, analysis: Row, sign: int) -> None:
-        if not table.analysed or (table is RECORDS and row[_ARCHIVED_AT] is not None):
+        scope = _scope_of(table, row)
+        if scope is None:
             return
-        counter = self._measures.setdefault((table.subject, row[_SCOPE[table.subject]], analysis[1]), [0, 0])
+        counter = self._measures.setdefault((table.subject, scope, analysis[1]), [0, 0])
         counter[0] += sign
         counter[1] += sign * analysis[0]
 
@@ -321,6 +382,18 @@ class Changes:
                 "read the session again and retry"
             )
         return error
+
+
+def _scope_of(table: Table[Any], row: Row) -> str | None:
+    """The scope in which search counts what stands in the row; None when it is not searched."""
+    scope: str | None = None
+    if table is RECORDS:
+        scope = row[_RECORD_SCOPE] if row[_ARCHIVED_AT] is None else None
+    elif table is TURNS:
+        scope = row[_TURN_SCOPE]
+    elif table is PARAGRAPHS:
+        scope = "" if row[_PAGE] == HISTORY else None
+    return scope
 
 
 def _same(table: Table[Any], stored: Row, edit: Edit) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from reverie.stores.sqlite.migrations import location
 
 _IDLE_READERS = 8
 _STATEMENTS = 256
+_ATTEMPT_S = 0.05
 _READING = (
     "PRAGMA query_only = ON",
     "PRAGMA mmap_size = 1073741824",
@@ -118,7 +120,7 @@ class Connections:
                 return reader.execute(sql, values).fetchall()
             finally:
                 self._give_back(reader, here)
-        except (sqlite3.Error, UnicodeEncodeError) as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise translated(error, self._path) from error
 
     @contextlib.contextmanager
@@ -136,7 +138,7 @@ class Connections:
                         reader.execute("ROLLBACK")
             finally:
                 self._give_back(reader, here)
-        except (sqlite3.Error, UnicodeEncodeError) as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise translated(error, self._path) from error
 
     @contextlib.contextmanager
@@ -144,14 +146,9 @@ class Connections:
         """The writing connection in a transaction, committed at its end, undone when it raises."""
         here = self._here
         if not here.writing.acquire(timeout=self._patience):
-            raise StoreUnavailable(
-                f"{str(self._path)!r}: another thread has been writing for too long: retry"
-            )
+            raise self._locked_out()
         try:
-            self._refuse_closed()
-            if here.writer is None:
-                here.writer = self._connect(_WRITING)
-            writer = here.writer
+            writer = self._writer(here)
             writer.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_another_file()
@@ -160,10 +157,57 @@ class Connections:
             finally:
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
-        except (sqlite3.Error, UnicodeEncodeError) as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise translated(error, self._path) from error
         finally:
             here.writing.release()
+
+    def scrub(self) -> bool:
+        """Rewrite the file without its free space, and empty the log; False when others are in the way."""
+        deadline = time.monotonic() + self._patience
+        if not self._outside_of_transactions("VACUUM", self._patience):
+            return False
+        # Whoever reads an older state keeps the log from being emptied. Between two attempts others may
+        # write: with SQLite's own patience they would be locked out for as long as somebody reads.
+        while not self._outside_of_transactions("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_ATTEMPT_S)
+        return True
+
+    def _outside_of_transactions(self, sql: str, patience: float) -> bool:
+        """Run a statement of upkeep, waiting so many seconds for other processes; False when it is busy."""
+        here = self._here
+        if not here.writing.acquire(timeout=self._patience):
+            return False
+        try:
+            writer = self._writer(here)
+            self._refuse_another_file()
+            # What VACUUM puts aside is all that is kept, which could be more than fits into memory.
+            writer.execute("PRAGMA temp_store = FILE")
+            writer.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
+            try:
+                found = writer.execute(sql).fetchone()
+            finally:
+                writer.execute(f"PRAGMA busy_timeout = {round(self._patience * 1000)}")
+                writer.execute("PRAGMA temp_store = MEMORY")
+            return found is None or found[0] == 0  # VACUUM says nothing; a checkpoint, whether it was busy
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                return False
+            raise translated(error, self._path) from error
+        finally:
+            here.writing.release()
+
+    def _writer(self, here: _Here) -> sqlite3.Connection:
+        """The connection that writes; its lock is held."""
+        self._refuse_closed()
+        if here.writer is None:
+            here.writer = self._connect(_WRITING)
+        return here.writer
+
+    def _locked_out(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{str(self._path)!r}: another thread has been writing for too long: retry")
 
     def close(self) -> None:
         """Close all that are idle; one in use is closed by whoever uses it."""

@@ -22,9 +22,11 @@ _UNAVAILABLE = {
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
 
-def translated(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> Conflict | InvalidInput | StoreError:
+def translated(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
     """The error to raise instead; never quotes what is stored."""
-    if isinstance(error, UnicodeEncodeError):
+    if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
+        return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): restore a backup of it")
+    if isinstance(error, UnicodeError):
         return InvalidInput(
             "an id or a name has a lone surrogate: decode the text with errors='replace' first"
         )

@@ -41,7 +41,7 @@ class Where:
 
     def among(self, column: str, wanted: Sequence[str]) -> None:
         """Only rows where the column is one of these."""
-        self.must(f"{column} IN ({marks(len(wanted))})" if wanted else NOTHING, *wanted)
+        self.must(f"{column} IN ({question_marks(len(wanted))})" if wanted else NOTHING, *wanted)
 
     def since(self, column: str, wanted: Filter) -> None:
         """Only rows whose time lies in the filter's."""
@@ -57,7 +57,7 @@ class Where:
             self.must("instr(lower(content), lower(?)) > 0", text)
 
 
-def marks(count: int) -> str:
+def question_marks(count: int) -> str:
     """So many question marks."""
     return ",".join("?" * count)
 
@@ -100,7 +100,7 @@ def turns_where(wanted: Filter, containing: str | None = None) -> Where:
         where.among("scope", wanted.scopes)
     if wanted.sessions:
         where.must(
-            f"session IN (SELECT key FROM sessions WHERE id IN ({marks(len(wanted.sessions))}))",
+            f"session IN (SELECT key FROM sessions WHERE id IN ({question_marks(len(wanted.sessions))}))",
             *wanted.sessions,
         )
     if wanted.roles:

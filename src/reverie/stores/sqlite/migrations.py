@@ -178,7 +178,66 @@ _FIRST = (
     "CREATE TABLE cursors (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(name="the first tables", statements=_FIRST),)
+# Why `journal` is copied: SQLite cannot change the CHECK of a table, and both of them have to. Its rows may
+# now lose `before` and `after` (what was forgotten), and name two more subjects. A save touches no more
+# pages than before: no table or index was added that it writes to.
+#
+# * Paragraphs are found by their log and place; searched ones are those of one log, so search needs no
+#   index of its own. Those of other logs are not analysed, and their columns of the analysis are empty.
+# * Rejected for paragraphs: one text for a log, as a page has it. Adding a line to it would write all of it
+#   again, twice, for the journal keeps every version.
+_SECOND = (
+    """
+    CREATE TABLE journal_of_all (
+        sequence INTEGER PRIMARY KEY,
+        batch INTEGER NOT NULL,
+        key INTEGER NOT NULL,
+        subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session', 'page', 'paragraph')),
+        at INTEGER NOT NULL,
+        actor TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        before TEXT,
+        after TEXT
+    )
+    """,
+    "INSERT INTO journal_of_all SELECT sequence, batch, key, subject, at, actor, reason, before, after "
+    "FROM journal ORDER BY sequence",
+    "DROP TABLE journal",
+    "ALTER TABLE journal_of_all RENAME TO journal",
+    "CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence",
+    """
+    CREATE TABLE pages (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        updated_at INTEGER NOT NULL,
+        content TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE paragraphs (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        page TEXT NOT NULL,
+        position REAL NOT NULL,
+        at INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        voice TEXT NOT NULL,
+        cues TEXT NOT NULL,
+        dates TEXT NOT NULL,
+        terms TEXT NOT NULL,
+        source TEXT NOT NULL,
+        content TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX paragraphs_place ON paragraphs (page, position)",
+    "CREATE TABLE tombstones (mark TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(name="the first tables", statements=_FIRST),
+    Migration(name="pages, paragraphs, and a journal that can forget", statements=_SECOND),
+)
 """Every step, in order; the position from 1 is its version."""
 
 
@@ -212,7 +271,7 @@ def prepare(
             return None
         version = _version_of(path, newest=len(steps))
         return _migrate(path, steps, patience) if version < len(steps) else None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise translated(error, path) from error
     except OSError as error:
         raise StoreUnavailable(f"{str(path)!r} cannot be opened: {error.strerror or error}") from error
@@ -267,8 +326,7 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
 def _create(path: Path, steps: Sequence[Migration]) -> None:
     """Make a complete store under another name, then give it its own: nobody ever sees half of one."""
     make_folder(path.parent)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-    try:
+    with _draft(path) as draft:
         with _private(draft), _closing(location(draft, "mode=rw")) as file:
             file.execute("PRAGMA journal_mode = WAL")
             file.execute("BEGIN IMMEDIATE")
@@ -276,28 +334,39 @@ def _create(path: Path, steps: Sequence[Migration]) -> None:
             file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             file.execute("COMMIT")
         _publish(draft, path)
-        _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Another name for a file until it is finished; nothing is left of it afterwards."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        yield draft
     finally:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-wal", "-shm", "-journal"):
             draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+        _sync_folder(path.parent)
 
 
-def _publish(draft: Path, path: Path) -> None:
-    """Name the finished file; when another process was faster, its file stays."""
+def _publish(draft: Path, path: Path) -> bool:
+    """Name the finished file; when another process was faster, its file stays, and this is false."""
     try:
         os.link(draft, path)
     except FileExistsError:
-        return
+        return False
     except OSError as error:
         if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
             raise
-        if not path.exists():  # a file system without hard links
-            draft.rename(path)
+        if path.exists():
+            return False
+        draft.rename(path)  # a file system without hard links
+    return True
 
 
 def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | None:
     with _closing(location(path, "mode=rw"), patience) as file:
         file.execute("PRAGMA synchronous = FULL")
+        file.execute("PRAGMA secure_delete = ON")
         # The write lock first: nothing can be written between the backup and the first step, and a second
         # process that opens the same old file waits here and then finds the work done.
         file.execute("BEGIN IMMEDIATE")
@@ -335,6 +404,20 @@ def _backup(path: Path, version: int) -> Path:
         source.backup(copy)
     _sync_folder(path.parent)
     return target
+
+
+def copy_out(source: sqlite3.Connection, target: Path) -> bool:
+    """Copy the file as the connection sees it, for its owner alone; false when `target` is there already.
+
+    The copy gets its name when it is complete and on the disk.
+    """
+    if target.exists():
+        return False
+    make_folder(target.parent)
+    with _draft(target) as draft:
+        with _private(draft), _closing(location(draft, "mode=rw")) as copy:
+            source.backup(copy)
+        return _publish(draft, target)
 
 
 def make_folder(folder: Path) -> None:

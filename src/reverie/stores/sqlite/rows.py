@@ -1,4 +1,4 @@
-"""How does a record, turn, session or entry become a row, and a row a value again?
+"""How does a record, turn, session, page, paragraph or entry become a row, and a row a value again?
 
 Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. The journal keeps a
 value as a JSON object of the same columns, without those that are NULL.
@@ -16,15 +16,16 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from reverie.clock import from_microseconds, to_microseconds
-from reverie.edits import Subject, Value
+from reverie.edits import Edit, JournalRow, Subject, Value
 from reverie.entries import Entry
+from reverie.pages import HISTORY, Page, Paragraph
 from reverie.passages import Analysis
 from reverie.records import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.turns import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 
 Row = tuple[Any, ...]
 
-T = TypeVar("T", Record, Turn, SessionState)
+T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 ANALYSIS_COLUMNS = ("length", "voice", "cues", "dates", "terms")
 """What the analyser made of it. `voice` is the speaker in lower case."""
@@ -70,7 +71,7 @@ class Table(Generic[T]):
     nesting: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plain", self.columns[: -len(self.json)])
+        object.__setattr__(self, "plain", self.columns[: len(self.columns) - len(self.json)])
         nested = "".join(f',"{name}":%s' for name in self.json)
         object.__setattr__(self, "nesting", f"%s{nested}}}")
 
@@ -311,8 +312,75 @@ SESSIONS: Table[SessionState] = Table(
     analysed=False,
 )
 
+
+# -- pages and paragraphs --------------------------------------------------------------------------------
+
+_PAGE_COLUMNS = ("id", "updated_at", "content")
+
+
+def _page_row(page: Page) -> Row:
+    return page.name, to_microseconds(page.updated_at), page.content
+
+
+def _page(row: Sequence[Any]) -> Page:
+    name, updated_at, content = row
+    if not (str is type(name) is type(content)):
+        raise Unreadable("a text is not text")
+    return Page(name=name, content=content, updated_at=_moment(updated_at))
+
+
+PAGES: Table[Page] = Table(
+    subject="page",
+    name="pages",
+    columns=_PAGE_COLUMNS,
+    json=(),
+    encode=_page_row,
+    decode=_page,
+    source="pages AS it",
+    selected=", ".join(f"it.{name}" for name in _PAGE_COLUMNS),
+    analysed=False,
+)
+
+_PARAGRAPH_COLUMNS = ("id", "page", "position", "at", "source", "content")
+
+SEARCHED = f"+page = '{HISTORY}'"
+"""Which paragraphs are searched, in SQL. The plus keeps SQLite from walking the whole log to find one key."""
+
+
+def _paragraph_row(paragraph: Paragraph) -> Row:
+    return (
+        paragraph.id,
+        paragraph.page,
+        float(paragraph.position) + 0.0,  # SQLite keeps no negative zero
+        to_microseconds(paragraph.at),
+        paragraph.source,
+        paragraph.content,
+    )
+
+
+def _paragraph(row: Sequence[Any]) -> Paragraph:
+    name, page, position, at, source, content = row
+    if not (str is type(name) is type(page) is type(source) is type(content)):
+        raise Unreadable("a text is not text")
+    if type(position) is not float:
+        raise Unreadable("its position is no number")
+    return Paragraph(id=name, page=page, position=position, at=_moment(at), content=content, source=source)
+
+
+PARAGRAPHS: Table[Paragraph] = Table(
+    subject="paragraph",
+    name="paragraphs",
+    columns=_PARAGRAPH_COLUMNS,
+    json=(),
+    encode=_paragraph_row,
+    decode=_paragraph,
+    source="paragraphs AS it",
+    selected=", ".join(f"it.{name}" for name in _PARAGRAPH_COLUMNS),
+    analysed=True,
+)
+
 TABLES: Mapping[Subject, Table[Any]] = MappingProxyType(
-    {"record": RECORDS, "turn": TURNS, "session": SESSIONS}
+    {table.subject: table for table in (RECORDS, TURNS, SESSIONS, PAGES, PARAGRAPHS)}
 )
 
 
@@ -322,6 +390,31 @@ def value_from(subject: Subject, document: str | None) -> Value | None:
         return None
     value: Value = from_document(TABLES[subject], document)
     return value
+
+
+CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
+
+
+def change_of(row: Sequence[Any]) -> JournalRow:
+    """The row of the journal in these columns; raises `Unreadable`."""
+    sequence, batch, at, actor, reason, key, subject, before, after = row
+    if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
+        raise Unreadable("a number is none, or a text is not text")
+    if subject not in TABLES:
+        raise Unreadable("its subject is unknown")
+    was, now = value_from(subject, before), value_from(subject, after)
+    if was is not None and now is not None and was.id != now.id:
+        raise Unreadable("it names two things")
+    return JournalRow(
+        sequence=sequence,
+        batch=batch,
+        at=_moment(at),
+        actor=actor,
+        reason=reason,
+        key=key,
+        subject=subject,
+        edit=None if was is None and now is None else Edit(before=was, after=now),
+    )
 
 
 # -- working memory ------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from typing import Any, Literal, TypeVar
 from reverie.clock import from_microseconds, to_microseconds
 from reverie.edits import Edit, JournalRow
 from reverie.entries import Entry
-from reverie.errors import InvalidInput, StoreCorrupt
+from reverie.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.filters import Filter
+from reverie.pages import Page, Paragraph
 from reverie.passages import Analyse, Measure, Passage, Searchable
 from reverie.records import Record
 from reverie.stores.base import Order, Problem
@@ -26,27 +27,39 @@ from reverie.stores.sqlite.changes import Changes, prepared
 from reverie.stores.sqlite.check import problems
 from reverie.stores.sqlite.connections import Connections, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
-from reverie.stores.sqlite.filters import EACH_TAG, Where, marks, records_where, turns_where
-from reverie.stores.sqlite.migrations import prepare
+from reverie.stores.sqlite.filters import (
+    EACH_TAG,
+    EVERYTHING,
+    Where,
+    question_marks,
+    records_where,
+    turns_where,
+)
+from reverie.stores.sqlite.mending import Mending, words_wrong
+from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.rows import (
+    CHANGE_COLUMNS,
     ENTRY_COLUMNS,
+    PAGES,
+    PARAGRAPHS,
     RECORDS,
+    SEARCHED,
     SESSIONS,
     TABLES,
     TURNS,
     Row,
     Table,
     Unreadable,
+    change_of,
     entry_of,
     entry_row,
     tolerant_rows,
-    value_from,
 )
 from reverie.turns import SessionOverview, SessionState, Turn
 
 logger = logging.getLogger("reverie")
 
-T = TypeVar("T", Record, Turn)
+T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
 
 _CHUNK = 1024
@@ -60,10 +73,21 @@ _PASSAGE = {
         "kind, pinned, expires_at / 1e6 FROM records WHERE archived_at IS NULL AND key IN "
     ),
     "turn": (f"SELECT {_TURN_PASSAGE} FROM turns AS it WHERE key IN "),
+    "paragraph": (
+        "SELECT key, terms, length, NULL, 0, voice, at / 1e6, cues, dates FROM paragraphs "
+        f"WHERE {SEARCHED} AND key IN "
+    ),
 }
-_REST: dict[Searchable, Row] = {"record": (), "turn": Passage(key=0, terms="", length=0, kind="turn")[9:]}
+_LIVE = {"record": "archived_at IS NULL", "turn": EVERYTHING, "paragraph": SEARCHED}
+_REST: dict[Searchable, Row] = {
+    "record": (),
+    "turn": Passage(key=0, terms="", length=0, kind="turn")[9:],
+    "paragraph": Passage(key=0, terms="", length=0, kind="paragraph")[9:],
+}
 """What every passage of the sort has in the columns that are not selected."""
-_JOURNAL_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
+_KEYS_OF_ID = " UNION ALL ".join(
+    f"SELECT key FROM {name} WHERE id = ?" for name in (*(table.name for table in TABLES.values()), "gone")
+)
 
 
 class SQLiteStore:
@@ -72,7 +96,7 @@ class SQLiteStore:
     Args:
         path: The file, such as `~/agent/reverie.db` with `~` expanded; its folder is made when missing.
             File and folder are made for their owner alone, whatever the umask.
-        analyse: What turns a record or turn into its tokens.
+        analyse: What turns a record, turn or paragraph into its tokens.
         create: Whether to make the file when there is none.
         busy_timeout: How long to wait for others that write before `StoreUnavailable`.
 
@@ -99,7 +123,7 @@ class SQLiteStore:
         self.path = path.absolute()
         self._analyse = analyse
         with not_forking:
-            self.backup = prepare(self.path, create=create, patience=patience)
+            self.migrated_from = prepare(self.path, create=create, patience=patience)
         self._connections = Connections(self.path, patience=patience)
 
     # -- changing ------------------------------------------------------------------------------------
@@ -113,6 +137,7 @@ class SQLiteStore:
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> list[JournalRow]:
         """Make all edits, or none, durably, with a journal row for each in the same transaction."""
         ready = [prepared(edit, self._analyse) for edit in edits]
@@ -123,7 +148,42 @@ class SQLiteStore:
             for edit in ready:
                 changes.make(edit)
             changes.set_cursors(cursors or {})
+            changes.add_counts(counts or {})
             return changes.finish(actor=actor, reason=reason, at=at)
+
+    def erase(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        at: datetime,
+        tombstones: Sequence[str] = (),
+    ) -> list[JournalRow]:
+        """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
+        ready = [prepared(edit, self._analyse) for edit in edits]
+        with self._connections.writing() as file:
+            changes = Changes(file)
+            for edit in ready:
+                changes.erase(edit)
+            changes.leave_tombstones(tombstones)
+            return changes.finish(actor=actor, reason="", at=at)
+
+    def tombstones(self, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were left by `erase`."""
+        found: set[str] = set()
+        for start in range(0, len(marks), _CHUNK):
+            some = _padded(marks[start : start + _CHUNK])
+            found.update(
+                mark
+                for (mark,) in self._connections.rows(
+                    f"SELECT mark FROM tombstones WHERE mark IN ({question_marks(len(some))})", some
+                )
+            )
+        return found
+
+    def scrub(self) -> bool:
+        """Rewrite what is stored so that nothing erased or overwritten is left in free space or logs."""
+        return self._connections.scrub()
 
     # -- the account ---------------------------------------------------------------------------------
 
@@ -132,24 +192,27 @@ class SQLiteStore:
         return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
 
     def journal(
-        self, *, after: int = 0, until: int | None = None, id: str | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
     ) -> list[JournalRow]:
-        """Journal rows in ascending order."""
+        """Journal rows in ascending order, or the newest first."""
         where = Where()
         where.must("sequence > ?", after)
         if until is not None:
             where.must("sequence <= ?", until)
         if id is not None:
-            keys = (
-                "SELECT key FROM records WHERE id = ? UNION ALL SELECT key FROM turns WHERE id = ? "
-                "UNION ALL SELECT key FROM sessions WHERE id = ? UNION ALL SELECT key FROM gone WHERE id = ?"
-            )
             where.must(
-                f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({keys}) UNION ALL "
-                f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({keys}))",
-                *(id,) * 8,
+                f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
+                f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
+                *(id,) * 2 * _KEYS_OF_ID.count("?"),
             )
-        sql = f"SELECT {_JOURNAL_COLUMNS} FROM journal WHERE {where} ORDER BY sequence LIMIT ?"
+        order = "DESC" if newest_first else "ASC"
+        sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {where} ORDER BY sequence {order} LIMIT ?"
         return [_journal_row(row) for row in self._connections.rows(sql, (*where.values, limit))]
 
     # -- records -------------------------------------------------------------------------------------
@@ -260,6 +323,42 @@ class SQLiteStore:
             for *row, last, last_at in rows
         ]
 
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        if names is not None:
+            return self._things(PAGES, names)
+        rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
+        return [_read(PAGES, row) for row in rows]
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Paragraphs by id or key, or those of a log in their order from `start` on."""
+        if wanted is not None:
+            return self._things(PARAGRAPHS, wanted)
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        order, limit, offset = ("DESC", -start, 0) if start < 0 else ("ASC", -1, start)
+        rows = self._connections.rows(
+            f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} WHERE it.page = ? "
+            f"ORDER BY it.position {order}, it.key {order} LIMIT ? OFFSET ?",
+            (page, limit, offset),
+        )
+        found = [_read(PARAGRAPHS, row) for row in rows]
+        return found[::-1] if start < 0 else found
+
+    def logs(self) -> dict[str, int]:
+        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        return dict(
+            self._connections.rows("SELECT page, count(*) FROM paragraphs GROUP BY page ORDER BY page")
+        )
+
     # -- what search needs -----------------------------------------------------------------------------
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
@@ -275,15 +374,15 @@ class SQLiteStore:
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn]]:
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Live passages with the values they were made from, by ascending key, for building an index."""
         table: Table[Any] = TABLES[subject]
-        alive = "archived_at IS NULL AND " if subject == "record" else ""
-        sql = f"SELECT key FROM {table.name} WHERE {alive}key > ? ORDER BY key LIMIT ?"
+        sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
         while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
             values = dict(self._keyed(table, sql, (after, limit)))
             if values:
-                return [(passage, values[passage.key]) for passage in self.passages(subject, list(values))]
+                found = sorted(self.passages(subject, list(values)))
+                return [(passage, values[passage.key]) for passage in found]
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
         return []
 
@@ -292,7 +391,7 @@ class SQLiteStore:
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         rows = self._connections.rows(
             "SELECT voice, passages, tokens FROM measures "
-            f"WHERE subject = ? AND area IN ({marks(len(areas))})",
+            f"WHERE subject = ? AND area IN ({question_marks(len(areas))})",
             (subject, *areas),
         )
         return Measure(
@@ -303,18 +402,22 @@ class SQLiteStore:
 
     # -- working memory --------------------------------------------------------------------------------
 
-    def entries(self, namespace: str, *, now: datetime) -> list[Entry]:
-        """The live entries of a namespace, by key."""
+    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace (None: of all, by namespace), by key."""
+        where = Where()
+        if namespace is not None:
+            where.must("namespace = ?", namespace)
+        where.must("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
         rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries "
-            "WHERE namespace = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY key",
-            (namespace, to_microseconds(now)),
+            f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE {where} ORDER BY namespace, key",
+            where.values,
         )
         try:
             return [entry_of(row) for row in rows]
         except Unreadable as error:
             raise StoreCorrupt(
-                f"an entry of namespace {namespace!r} cannot be read, {error}: drop it with drop_entries"
+                f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
+                f"{error}: drop it with drop_entries"
             ) from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
@@ -334,7 +437,7 @@ class SQLiteStore:
             )
             file.execute(
                 f"INSERT OR REPLACE INTO entries ({', '.join(ENTRY_COLUMNS)}) "
-                f"VALUES ({marks(len(ENTRY_COLUMNS))})",
+                f"VALUES ({question_marks(len(ENTRY_COLUMNS))})",
                 entry_row(entry),
             )
             return True
@@ -351,6 +454,11 @@ class SQLiteStore:
 
     # -- housekeeping ----------------------------------------------------------------------------------
 
+    def count(self, name: str) -> int:
+        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        rows = self._connections.rows("SELECT value FROM counters WHERE name = ?", (name,))
+        return int(rows[0][0]) if rows else 0
+
     def cursor(self, name: str) -> str | None:
         """The value of a cursor set by `commit`; None if there is none."""
         rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
@@ -361,8 +469,44 @@ class SQLiteStore:
         try:
             with self._connections.reading() as file:
                 return problems(file)
-        except StoreCorrupt as error:
-            return [Problem(what=str(error), fix="restore a backup of the file")]
+        except StoreUnavailable:
+            raise
+        except StoreError as error:  # the definitions in it are damaged, or where it says that things are
+            return [Problem(what=f"the file is damaged: {error}", fix="restore a backup of the file")]
+
+    def backup(self, target: Path) -> None:
+        """Copy the store, as it is at one moment, into another file, whatever is written meanwhile.
+
+        Args:
+            target: The new file; its folder is made when missing. Made for its owner alone, and seen under
+                this name only when it is complete.
+
+        Raises:
+            InvalidInput: there is something of that name.
+        """
+        try:
+            with self._connections.reading() as file:
+                made = copy_out(file, target.absolute())
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{str(target)!r} cannot be written ({error.strerror or error}): choose another place"
+            ) from error
+        if not made:
+            raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
+
+    def mend(self, *, at: datetime) -> None:
+        """Put right what `check` calls mendable, from what else the file holds; see `mending`.
+
+        Args:
+            at: When; stored in the journal rows that this adds.
+        """
+        with self._connections.writing() as file:
+            Mending(file, analyse=self._analyse, at=at).run()
+
+    def misread(self) -> list[str]:
+        """The ids of what is searched by other words than the analyser makes of it today."""
+        with self._connections.reading() as file:
+            return list(words_wrong(file, self._analyse))
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
@@ -384,7 +528,7 @@ class SQLiteStore:
         return [_read(table, found[name]) for name in wanted if name in found]
 
     def _passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
-        sql = f"{_PASSAGE[subject]}({marks(len(keys))})"
+        sql = f"{_PASSAGE[subject]}({question_marks(len(keys))})"
         try:
             return self._connections.rows(sql, keys)
         except StoreCorrupt:
@@ -400,7 +544,7 @@ class SQLiteStore:
             places: list[tuple[int, int]] = []
             for start in range(0, len(keys), _CHUNK):
                 some = _padded(keys[start : start + _CHUNK])
-                sql = f"SELECT session, position FROM turns WHERE key IN ({marks(len(some))})"
+                sql = f"SELECT session, position FROM turns WHERE key IN ({question_marks(len(some))})"
                 places += file.execute(sql, some)
             rows: list[Row] = []
             stretches = _stretches(places, around)
@@ -443,7 +587,7 @@ class SQLiteStore:
 def _by(table: Table[Any], column: str, wanted: Sequence[object]) -> str:
     return (
         f"SELECT it.key, {table.selected} FROM {table.source} "
-        f"WHERE it.{column} IN ({marks(_padded_length(len(wanted)))})"
+        f"WHERE it.{column} IN ({question_marks(_padded_length(len(wanted)))})"
     )
 
 
@@ -515,22 +659,10 @@ def _whole(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
 
 
 def _journal_row(row: Row) -> JournalRow:
-    sequence, batch, at, actor, reason, key, subject, before, after = row
     try:
-        edit = Edit(before=value_from(subject, before), after=value_from(subject, after))
+        return change_of(row)
     except Unreadable as error:
-        raise StoreCorrupt(
-            f"change {sequence} in the journal cannot be read, {error}: run check()"
-        ) from error
-    return JournalRow(
-        sequence=sequence,
-        batch=batch,
-        at=from_microseconds(at),
-        actor=actor,
-        reason=reason,
-        key=key,
-        edit=edit,
-    )
+        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error
 
 
 def _is_live(file: sqlite3.Connection, entry: Entry, moment: int) -> bool:

@@ -1,0 +1,321 @@
+"""What can be asked of a memory? Every method here reads; none changes anything.
+
+`Memory` adds what changes it. A memory as it was at an earlier moment has this part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Unpack, get_args
+
+from reverie.clock import Clock
+from reverie.config import Settings
+from reverie.context import Standing
+from reverie.context.notes import memory_section
+from reverie.edits import JournalRow
+from reverie.errors import InvalidInput
+from reverie.filters import (
+    AllRestrictions,
+    Filter,
+    ListRestrictions,
+    Restrictions,
+    TurnRestrictions,
+    restricted,
+)
+from reverie.index.follower import SearchIndex
+from reverie.journal import Journal
+from reverie.pages import HISTORY, Paragraph
+from reverie.profile import Profile
+from reverie.recall.hits import FIL, Hit, SearchMode, Unit
+from reverie.records import FIL as RECORDS_FIL
+from reverie.records import Record, one_of
+from reverie.searching import Question, Searching, checked_count
+from reverie.stats import Stats, bytes_in
+from reverie.stores.base import Problem, Store
+from reverie.turns import SessionOverview, Turn
+from reverie.writing import NOTES_FAILED, Pages
+
+
+class Reading:
+    """The part of a memory that only reads. Safe to use from several threads."""
+
+    path: Path | None
+    settings: Settings
+    pages: Pages
+    journal: Journal
+    _store: Store
+    _searching: Searching
+    _index: SearchIndex
+    _clock: Clock
+    _profile: Profile | None
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def get(self, id: str) -> Record | None:
+        """The record of that id, archived or not; None if there is none.
+
+        Raises:
+            StoreCorrupt: there is one, but it cannot be read.
+        """
+        found = self._store.records([checked_text(id, "id")])
+        return found[0] if found else None
+
+    def get_turn(self, id: str) -> Turn | None:
+        """The turn of that id; None if there is none."""
+        found = self._store.turns([checked_text(id, "id")])
+        return found[0] if found else None
+
+    def get_paragraph(self, id: str) -> Paragraph | None:
+        """The paragraph of a log of that id; None if there is none."""
+        found = self._store.paragraphs([checked_text(id, "id")])
+        return found[0] if found else None
+
+    def records(
+        self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ListRestrictions]
+    ) -> list[Record]:
+        """Records, the latest changed first.
+
+        Args:
+            limit: At most so many; None for all.
+            offset: Leave out so many first.
+            **only: What to restrict it to; see `reverie.filters.ListRestrictions`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        allowed = restricted(only, ListRestrictions)
+        if allowed.archived is False:
+            allowed = replace(allowed, alive_at=self._clock())
+        checked_count(offset, name="offset", least=0)
+        if limit is not None:
+            checked_count(limit, name="limit", least=0)
+        return list(self._store.find(allowed, limit=limit, offset=offset))
+
+    def categories(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
+        """How many live records each category has; those without one under the empty text."""
+        return self._store.tally("category", self._live(scope))
+
+    def tags(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
+        """How many live records each tag has."""
+        return self._store.tally("tag", self._live(scope))
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        **only: Unpack[Restrictions],
+    ) -> list[Hit]:
+        """Records that answer a question, best first; nothing when nothing is relevant.
+
+        Args:
+            query: The question, up to 10,000 characters; None lists the latest changed records.
+            limit: At most so many, 1 to 1,000.
+            min_score: Only hits that score at least so much, 0 to 1.
+            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
+            **only: What to restrict it to; see `reverie.filters.Restrictions`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        question = Question(
+            text=query, allowed=restricted(only, Restrictions), limit=limit, min_score=min_score, mode=mode
+        )
+        return self._searching.records(question)
+
+    def search_turns(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        unit: Unit = "turn",
+        **only: Unpack[TurnRestrictions],
+    ) -> list[Hit]:
+        """Turns of past conversations that answer a question, best first.
+
+        A turn is found through what was said around it too, and by its speaker and date.
+
+        Args:
+            query: The question, up to 10,000 characters.
+            limit: At most so many, 1 to 1,000.
+            min_score: Only hits that score at least so much, 0 to 1.
+            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
+            unit: `turn`, or `session` to find whole sessions, each with its best turn.
+            **only: What to restrict it to; see `reverie.filters.TurnRestrictions`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        one_of(unit, get_args(Unit), name="unit")
+        allowed = restricted(only, TurnRestrictions)
+        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
+
+    def search_history(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Hit]:
+        """Paragraphs of `HISTORY.md` that answer a question, best first.
+
+        Args:
+            query: The question, up to 10,000 characters; None lists the newest paragraphs.
+            limit: At most so many, 1 to 1,000.
+            min_score: Only hits that score at least so much, 0 to 1.
+            mode: `words` ranks by them; `literal` finds the text as it stands, also in the time that a
+                paragraph begins with; `regex` a pattern.
+            since: Only paragraphs that tell of this moment or later.
+            until: Only paragraphs that tell of a time before this moment.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        allowed = Filter(created_after=since, created_before=until)
+        return self._searching.paragraphs(
+            Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        )
+
+    def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        **only: Unpack[AllRestrictions],
+    ) -> list[Hit]:
+        """What answers a question among records, turns and `HISTORY.md`, best first: prompts are made of it.
+
+        Args:
+            query: The question, up to 10,000 characters; None lists what is newest.
+            limit: At most so many, 1 to 1,000.
+            min_score: Only hits that score at least so much, 0 to 1.
+            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
+            **only: What to restrict it to; see `reverie.filters.AllRestrictions`. One that only records
+                have (such as `category`) leaves everything else out, and so does one that only turns have.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        question = Question(text=query, allowed=restricted(only), limit=limit, min_score=min_score, mode=mode)
+        return self._searching.everything(question)
+
+    def recall_fil(self, query: str, *, limit: int = 5, scope: str | Sequence[str] | None = None) -> FIL:
+        """Findings, insights and lessons about a question, three lists (agentkit's RecallFIL).
+
+        Args:
+            query: The question.
+            limit: At most so many of each.
+            scope: Only this scope, or these.
+        """
+        found = [self.search(query, limit=limit, kinds=[kind], scope=scope) for kind in RECORDS_FIL]
+        return FIL(findings=found[0], insights=found[1], lessons=found[2])
+
+    def recall_by_category(self, query: str, category: str, *, limit: int = 5) -> list[Hit]:
+        """Records of a category, or of one of the three FIL kinds, that answer a question.
+
+        Args:
+            query: The question.
+            category: A category, or `finding`, `insight` or `lesson`.
+            limit: At most so many.
+        """
+        for kind in RECORDS_FIL:
+            if category == kind:
+                return self.search(query, limit=limit, kinds=[kind])
+        return self.search(query, limit=limit, category=category)
+
+    # -- conversations -----------------------------------------------------------------------------------
+
+    def sessions(
+        self, *, scope: str | Sequence[str] | None = None, limit: int | None = None
+    ) -> list[SessionOverview]:
+        """Sessions with their number of turns, the latest active first."""
+        if limit is not None:
+            checked_count(limit, name="limit", least=0)
+        return self._store.sessions(scopes=checked_scopes(scope), limit=limit)
+
+    def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
+        """Turns of a session by position, all of them ever; an unknown session has none.
+
+        Args:
+            session: The session's id.
+            start: The first position; a negative one counts from the end.
+            stop: The position after the last; None for the end.
+        """
+        return self._store.turns(session=session, start=start, stop=stop)
+
+    # -- looking inside ----------------------------------------------------------------------------------
+
+    def history(self, id: str | None = None, *, after: int = 0, limit: int = 100) -> list[JournalRow]:
+        """The journal: every change, in the order it was made.
+
+        Args:
+            id: Only changes of the record, turn or session of this id.
+            after: Only changes with a larger number.
+            limit: At most so many.
+        """
+        return self.journal.history(id, after=after, limit=limit)
+
+    def stats(self) -> Stats:
+        """What this memory holds."""
+        live = self._live(None)
+        by_kind = self._store.tally("kind", live)
+        sessions = self._store.sessions()
+        logs = self._store.logs()
+        return Stats(
+            records=sum(by_kind.values()),
+            archived=sum(self._store.tally("kind", Filter(archived=True)).values()),
+            turns=sum(each.turns for each in sessions),
+            sessions=len(sessions),
+            pages=len(self._store.pages()),
+            paragraphs=logs.pop(HISTORY, 0),
+            notes=sum(logs.values()),
+            journal=self._store.sequence(),
+            by_kind=by_kind,
+            by_category=self._store.tally("category", live),
+            bytes_on_disk=bytes_in(self.path),
+            failed={"notes": self._store.count(NOTES_FAILED)},
+            index=self._index.status(),
+            path=self.path,
+        )
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with what is stored; an empty list when it is sound."""
+        return self._store.check()
+
+    def _standing(self) -> Standing:
+        """What stands in every prompt."""
+        return Standing(
+            profile=self._profile.read() if self._profile is not None else (),
+            pages=(memory_section(self.pages.read()),),
+            notes=tuple(self.pages.notes()),
+        )
+
+    def _live(self, scope: str | Sequence[str] | None) -> Filter:
+        return Filter(scopes=checked_scopes(scope), alive_at=self._clock())
+
+
+def checked_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if scope is None:
+        return None
+    return (scope,) if isinstance(scope, str) else tuple(scope)
+
+
+def checked_text(value: str, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is {value!r}: pass a string")
+    return value

@@ -1,0 +1,115 @@
+"""A store can be copied while others write, and the copy is a store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reverie.errors import InvalidInput, StoreUnavailable
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.replaying import contents
+from reverie.testing.values import NOW, added, analyse, page, paragraph, record, removed, session, turn
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent" / "reverie.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteStore]:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        yield store
+
+
+@pytest.mark.parametrize("mask", [0, 0o377])
+def test_a_copy_has_everything_and_is_for_its_owner_alone(
+    store: SQLiteStore, tmp_path: Path, mask: int
+) -> None:
+    store.commit(added(record(1), session(), turn(0), page(), paragraph(1)), actor="owner", at=NOW)
+    store.erase(removed(record(1)), actor="owner", at=NOW, tombstones=["mark"])
+    target = tmp_path / "backups" / "monday.db"
+    before = os.umask(mask)
+    try:
+        store.backup(target)
+    finally:
+        os.umask(before)
+    assert [one.name for one in target.parent.iterdir()] == ["monday.db"]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
+    with contextlib.closing(SQLiteStore(target, analyse=analyse, create=False)) as copy:
+        assert copy.journal() == store.journal()
+        assert contents(copy) == contents(store)
+        assert copy.tombstones(["mark"]) == {"mark"}
+        assert copy.check() == []
+        copy.commit(added(record(2)), actor="owner", at=NOW)
+        assert copy.check() == []
+    assert store.sequence() == 6, "the store itself is not touched"
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "link to nothing"])
+def test_nothing_is_written_over(store: SQLiteStore, tmp_path: Path, what: str) -> None:
+    target = tmp_path / "there"
+    if what == "file":
+        target.write_text("mine")
+    elif what == "folder":
+        target.mkdir()
+    else:
+        target.symlink_to(tmp_path / "nowhere")
+    before = sorted(one.name for one in tmp_path.iterdir())
+    with pytest.raises(InvalidInput, match="is there already"):
+        store.backup(target)
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+    assert what != "file" or target.read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_reported(store: SQLiteStore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="choose another place"):
+        store.backup(tmp_path / "file" / "copy.db")
+
+
+def test_copies_made_while_others_write_are_each_of_one_moment(store: SQLiteStore, tmp_path: Path) -> None:
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def write(first: int) -> None:
+        try:
+            number = first
+            while not done.is_set():
+                pair = (
+                    record(number),
+                    record(number + 500_000, content=f"The other of {number} " + "x" * 3000),
+                )
+                store.commit(added(*pair), actor=str(first), at=NOW)
+                number += 1
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in (1, 100_000)]
+    for thread in threads:
+        thread.start()
+    copies = [tmp_path / f"copy-{number}.db" for number in range(6)]
+    try:
+        for target in copies:
+            seen = store.sequence()
+            store.backup(target)
+            with contextlib.closing(SQLiteStore(target, analyse=analyse)) as copy:
+                assert copy.check() == []
+                assert copy.sequence() >= seen
+                assert copy.sequence() % 2 == 0, "a commit is copied whole"
+                newest = copy.sequence()
+            assert newest <= store.sequence()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert store.check() == []

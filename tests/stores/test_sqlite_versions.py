@@ -1,0 +1,159 @@
+"""A file that an older program made is brought up to date with everything in it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from reverie.edits import Edit
+from reverie.entries import Entry
+from reverie.filters import Filter
+from reverie.passages import Measure
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
+from reverie.testing.replaying import contents, unbroken
+from reverie.testing.values import (
+    NOW,
+    added,
+    analyse,
+    at,
+    changed,
+    entry,
+    page,
+    paragraph,
+    record,
+    removed,
+    session,
+    turn,
+)
+from reverie.turns import ToolCall
+
+ONE = record(
+    1,
+    content='Grüße, 東京 — it’s "quoted"',
+    category="a/b",
+    tags=("x", "y"),
+    scope="user:a",
+    metadata=MappingProxyType({"k": "v"}),
+    importance=1 / 3,
+)
+TWO = record(2, content="Was it the deploy?", moment=at(1))
+TWO_LATER = replace(TWO, pinned=True, seen_count=2)
+GONE = record(3, content="Not for long", moment=at(2))
+BACK = replace(GONE, archived_at=at(4), archive_reason="old")
+SAID = [
+    turn(0),
+    turn(
+        1,
+        role="assistant",
+        content="",
+        tool_calls=(ToolCall(id="c1", name="read", arguments='{"path": "a"}'),),
+    ),
+]
+EDITS: list[Edit] = [
+    *added(ONE, TWO, GONE, session(summary="So far"), *SAID),
+    *changed(TWO, TWO_LATER),
+    *removed(GONE),
+    *added(BACK),
+]
+"""What had been done with the file of `version-1.sql`."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of version 1 with something of everything in it."""
+    path = tmp_path / "agent" / "reverie.db"
+    prepare(path, steps=MIGRATIONS[:1])
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(Path(__file__).with_name("version-1.sql").read_text(encoding="utf-8"))
+    return path
+
+
+def tables_of(path: Path) -> list[tuple[str, ...]]:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return file.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
+
+
+def version_of(path: Path) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return int(file.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
+    assert version_of(path) == 1
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        assert store.check() == []
+        assert list(store.find(Filter(archived=None))) == [BACK, TWO_LATER, ONE]
+        assert store.turns(session="chat:1") == SAID
+        assert store.session("chat:1") == session(summary="So far")
+        rows = store.journal()
+        assert [row.edit for row in rows] == EDITS
+        assert [(row.sequence, row.batch, row.key) for row in rows] == [
+            (1, 1, 1), (2, 1, 2), (3, 1, 3), (4, 4, 4), (5, 4, 5), (6, 4, 6), (7, 7, 2), (8, 8, 3), (9, 9, 9),
+        ]  # fmt: skip
+        assert [(row.actor, row.reason, row.at, row.subject) for row in rows[2:7:4]] == [
+            ("owner", "said so", NOW, "record"),
+            ("dream", "tidy", at(2), "record"),
+        ]
+        assert [row.sequence for row in store.journal(id=GONE.id)] == [3, 8, 9]
+        assert store.measure("record", None) == Measure(passages=2, tokens=13)
+        assert store.cursor("seen") == "1"
+        assert store.entries("agent", now=NOW) == [Entry(**{**vars_of(entry()), "tags": ("t",)})]
+        assert unbroken(store)
+
+
+def vars_of(one: Entry) -> dict[str, object]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        assert store.migrated_from == path.with_name("reverie.db.v1.backup")
+    assert version_of(path) == len(MIGRATIONS)
+    backup = path.with_name("reverie.db.v1.backup")
+    assert version_of(backup) == 1
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    with contextlib.closing(sqlite3.connect(backup)) as file:
+        assert file.execute("SELECT count(*), max(sequence) FROM journal").fetchone() == (9, 9)
+        with pytest.raises(sqlite3.IntegrityError):
+            file.execute("INSERT INTO journal VALUES (10, 10, 10, 'page', 0, '', '', NULL, '')")
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        assert store.migrated_from is None
+
+
+def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Path) -> None:
+    SQLiteStore(path, analyse=analyse).close()
+    SQLiteStore(tmp_path / "new.db", analyse=analyse).close()
+    assert tables_of(path) == tables_of(tmp_path / "new.db")
+
+
+def test_a_file_of_version_1_takes_what_is_new(path: Path) -> None:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        store.commit(added(page(), paragraph(1)), actor="owner", at=at(9), counts={"n": 1})
+        before = contents(store)
+        store.erase(removed(BACK), actor="owner", at=at(9), tombstones=["mark"])
+        assert [row.edit for row in store.journal(id=GONE.id)] == [None] * 4
+        assert store.check() == []
+        assert store.scrub()
+        assert contents(store) == before | {"records": before["records"][1:]}
+        assert b"Not for long" not in path.read_bytes()
+        assert b"Was it the deploy?" in path.read_bytes()
+
+
+def test_a_migration_that_is_killed_is_made_again(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA cache_size = 1")
+        file.execute("BEGIN IMMEDIATE")
+        for statement in MIGRATIONS[1].statements:
+            file.execute(statement)
+        # and it ends here
+    assert version_of(path) == 1
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        assert [row.edit for row in store.journal()] == EDITS
+        assert store.check() == []

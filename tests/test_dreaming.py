@@ -1,0 +1,250 @@
+"""Background thinking over a real store: what it changes can be undone, and what it loses is nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie.analyser import analyse
+from reverie.asks import Ask, Reply
+from reverie.config import Settings
+from reverie.dreaming import Dreaming
+from reverie.edits import Edit, undo_of
+from reverie.errors import Conflict, InvalidInput, ModelUnavailable
+from reverie.filters import Filter
+from reverie.ids import new_id
+from reverie.providers import called
+from reverie.records import Record
+from reverie.stores.sqlite import SQLiteStore
+from reverie.turns import SessionState, Turn
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def record(content: str, **more: object) -> Record:
+    made = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
+    return Record(**{"id": new_id(), "content": content, **made, **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteStore]:
+    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield found
+    found.close()
+
+
+def dreaming(
+    store: SQLiteStore, answer: Callable[[Ask], str | Reply] | None = None, **more: object
+) -> Dreaming:
+    model = None if answer is None else called(answer)
+    given = {"settings": Settings(), "notice": lambda rows: None, **more}
+    return Dreaming(store, clock=lambda: NOW, new_id=new_id, model=model, **given)  # type: ignore[arg-type]
+
+
+def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:
+    store.commit([Edit(before=None, after=each) for each in records], actor=actor, at=NOW)
+
+
+def live(store: SQLiteStore) -> dict[str, Record]:
+    return {each.id: each for each in store.find(Filter())}
+
+
+def said(store: SQLiteStore, *texts: str) -> list[Turn]:
+    state = SessionState(id="chat:1", created_at=NOW)
+    turns = [
+        Turn(
+            id=new_id(),
+            session="chat:1",
+            position=n,
+            role="user",
+            content=text,
+            at=NOW + timedelta(minutes=n),
+        )
+        for n, text in enumerate(texts)
+    ]
+    store.commit(
+        [Edit(before=None, after=state), *(Edit(before=None, after=turn) for turn in turns)],
+        actor="owner",
+        at=NOW,
+    )
+    return turns
+
+
+def merging(*sources: Record, content: str) -> Callable[[Ask], str]:
+    proposal = {"sources": [each.id for each in sources], "content": content}
+    return lambda ask: json.dumps({"merge": [proposal], "archive": [], "refile": [], "anti_patterns": []})
+
+
+def test_a_plan_writes_nothing_and_applying_it_is_one_transaction(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    text = "Rockbot runs on Kubernetes with the 3 replicas it needs"
+    dream = dreaming(store, merging(one, two, content=text))
+    before = store.sequence()
+    plan = dream.plan("merge")
+    assert store.sequence() == before
+    assert len(plan.steps) == 3
+    applied = dream.apply(plan)
+    assert {row.batch for row in store.journal(after=before)} == {applied.batch}
+    assert [row.actor for row in store.journal(after=before)] == ["dream"] * 3
+    assert text in {each.content for each in live(store).values()}
+    assert {one.id, two.id}.isdisjoint(live(store))
+
+
+def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    there = live(store)
+    (outcome,) = dreaming(
+        store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
+    ).cycle(["merge"])
+    assert outcome.state == "applied"
+    assert live(store) != there
+    rows = [row for row in store.journal() if row.batch == outcome.batch]
+    store.commit(undo_of(rows), actor="owner", at=NOW)
+    assert live(store) == there
+
+
+def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
+    asked: list[Ask] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask)
+        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [], "preferences": []})
+
+    added(store, record("One thing"))
+    dream = dreaming(store, answer)
+    dream.cycle()
+    assert len(asked) == 1
+    for _ in range(3):
+        assert [outcome.state for outcome in dream.cycle()] == ["skipped"] * 3
+    assert len(asked) == 1
+    added(store, record("Another thing"))
+    dream.cycle()
+    assert len(asked) == 2
+    assert "NEW" in asked[1].messages[0].content
+
+
+def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
+    assert [outcome.state for outcome in dream.cycle(["merge"])] == ["applied"]
+    assert [outcome.state for outcome in dream.cycle(["merge"])] == ["skipped"]
+
+
+def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
+    turns = said(store, "No! Shorter!", "shorter please")
+
+    def failing(ask: Ask) -> str:
+        raise ModelUnavailable("too slow")
+
+    (outcome,) = dreaming(store, failing).cycle(["infer"])
+    assert (outcome.state, outcome.why) == ("failed", "too slow")
+    assert store.count("model.infer.failed") == store.count("dream.infer.failed") == 1
+    preference = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
+    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).cycle(["infer"])
+    assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
+
+
+def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
+    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
+
+    def unusable(ask: Ask) -> str:
+        return 3  # type: ignore[return-value]
+
+    outcomes = dreaming(store, unusable).cycle()
+    assert [outcome.name for outcome in outcomes] == ["merge", "infer", "promote"]
+    assert outcomes[2].state == "applied"
+    assert next(iter(live(store).values())).layer == "semantic"
+
+
+def test_somebody_elses_change_meanwhile_is_not_overwritten(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
+    plan = dream.plan("merge")
+    store.commit(
+        [Edit(before=two, after=replace(two, content="Rockbot needs 5 replicas"))], actor="owner", at=NOW
+    )
+    with pytest.raises(Conflict):
+        dream.apply(plan)
+    assert live(store)[two.id].content == "Rockbot needs 5 replicas"
+    (outcome,) = dream.cycle(["merge"])
+    assert outcome.plan is not None
+    assert outcome.state == "skipped", "the merge would now lose the 5"
+    assert "5" in outcome.plan.refused[0].why
+
+
+def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
+    pairs = [(record(f"Host {n} runs Linux"), record(f"Host {n} has {n} disks")) for n in range(100, 102)]
+    added(store, *(each for pair in pairs for each in pair), *(record(f"Shelf {n}") for n in range(200)))
+    proposals = [{"sources": [a.id, b.id], "content": f"{a.content}. {b.content}"} for a, b in pairs]
+    text = json.dumps({"merge": proposals, "archive": [], "refile": [], "anti_patterns": []})
+    threads = [
+        threading.Thread(target=dreaming(store, lambda ask: text).cycle, args=(["merge"],)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    merged = [each for each in live(store).values() if "merged_from" in each.metadata]
+    assert len(merged) == 2
+    assert store.check() == []
+
+
+def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
+    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
+    dream = dreaming(store)
+    dream.cycle()
+    (entry,) = dream.log()
+    assert (entry["pass"], entry["state"], entry["changes"]) == ("promote", "applied", 1)
+    assert entry["batch"] is not None
+    assert not dream.cycle(dry_run=True)[0].batch
+    assert len(dream.log()) == 1
+
+
+def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
+    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
+    before = store.sequence()
+    outcomes = dreaming(store).cycle(dry_run=True)
+    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "planned"]
+    assert store.sequence() == before
+    assert dreaming(store).cycle()[2].state == "applied"
+
+
+def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
+    (tmp_path / "dream.md").write_text("MINE {{records}}", encoding="utf-8")
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask.messages[0].content)
+        return "{}"
+
+    one = record("One thing")
+    added(store, one)
+    dreaming(store, answer, profile=tmp_path).cycle(["merge"])
+    assert asked[0].startswith("MINE 1. NEW [")
+    (tmp_path / "dream.md").write_bytes(b"\xff\xfe")
+    added(store, record("Another thing"))
+    dreaming(store, answer, profile=tmp_path).cycle(["merge"])
+    assert "long-term memory" in asked[1]
+
+
+def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
+    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
+    said(store, "I prefer tabs", "I prefer tabs.")
+    settings = Settings(promotion_enabled=False, preference_inference=False)
+    outcomes = dreaming(store, settings=settings).cycle()
+    assert [outcome.why for outcome in outcomes[1:]] == [
+        "preference_inference is off",
+        "promotion_enabled is off",
+    ]
+    with pytest.raises(InvalidInput, match="merge, infer, promote"):
+        dreaming(store).plan("nap")
