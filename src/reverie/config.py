@@ -76,7 +76,8 @@ class Settings:
     """Every setting. A number of minutes or days may also be written as text, such as `"90s"` or `"1h30m"`.
 
     Attributes:
-        memory_enabled: Whether anything is recalled into a prompt; default yes. golemcore's `memory.enabled`.
+        memory_enabled: Whether anything remembered goes into a prompt (what is recalled, pages, notes);
+            default yes. golemcore's `memory.enabled`.
         retain_turns: Turns in a session's window, 1 to 10,000; default 50. RockBot's `MaxTurnsPerSession`.
         replay_turns: Turns replayed into a prompt, 1 to 10,000; default 20. RockBot's
             `MaxLlmContextTurns`.
@@ -84,8 +85,11 @@ class Settings:
             RockBot's `SessionIdleTimeout`.
         memory_window: Turns in the window above which it is consolidated, 0 to 10,000; default 50; 0 for
             never. Autobot's name.
-        recent_days: Days of daily notes in the prompt, 0 to 365; default 7. golemcore's `recentDays`.
+        recent_days: Days before today whose notes go into a prompt, 0 to 365; default 7. golemcore's
+            `recentDays`.
         daily_notes: Whether daily notes are written; default yes. golemcore's `legacyDailyNotesEnabled`.
+        page_tokens: Tokens that `MEMORY.md` takes in a prompt at most, 0 to 1,000,000; default 1,200.
+        notes_tokens: Tokens that daily notes take in a prompt at most, 0 to 1,000,000; default 500.
         soft_tokens: Tokens that what is recalled takes, except for scores of .85 and more; 0 to 1,000,000;
             default 1,800. golemcore's `softPromptBudgetTokens`.
         hard_tokens: Tokens that the system part of a pack never exceeds, at least `soft_tokens`; default
@@ -115,6 +119,10 @@ class Settings:
         compaction_tokens: Tokens of context above which it is, 1 and up; default 50,000.
             `maxContextTokens`.
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
+        model: The model that passes ask, as `provider:model`; default none.
+        dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
+        dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
+        dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
             `PreferenceInferenceEnabled`.
         profile_path: The profile's folder; relative ones are under the application's; default `agent`.
@@ -138,6 +146,8 @@ class Settings:
     memory_window: int = _setting(50, "int", high=10_000)
     recent_days: int = _setting(7, "int", high=365)
     daily_notes: bool = _setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
+    page_tokens: int = _setting(1_200, "int")
+    notes_tokens: int = _setting(500, "int")
     soft_tokens: int = _setting(1_800, "int", "soft_prompt_budget_tokens")
     hard_tokens: int = _setting(3_500, "int", "max_prompt_budget_tokens")
     working_top_k: int = _setting(6, "int", high=1_000)
@@ -158,6 +168,10 @@ class Settings:
     compaction_enabled: bool = _setting(True, "flag")
     compaction_tokens: int = _setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
     compaction_keep: int = _setting(20, "int", "keep_last_messages", low=1, high=10_000)
+    model: str | None = _setting(None, "text", optional=True)
+    dream_interval: float | None = _setting(1_440.0, "minutes", low=1, optional=True)
+    dream_schedule: str | None = _setting(None, "text", optional=True)
+    dream_idle: float = _setting(5.0, "minutes")
     preference_inference: bool = _setting(True, "flag", "preference_inference_enabled")
     profile_path: str = _setting("agent", "text")
     base_path: str = _setting("memory", "text")

@@ -179,6 +179,15 @@ class Dreaming:
             self._write_log(outcomes)
         return outcomes
 
+    def has_news(self) -> bool:
+        """Whether anything changed that some pass has not considered yet."""
+        sequence = self._store.sequence()
+        for name in PASSES:
+            changed, turns = self._since(self._considered(name), sequence)
+            if changed or turns:
+                return True
+        return False
+
     def log(self) -> list[dict[str, object]]:
         """What became of the passes of the last cycles, the newest last."""
         text = self._store.cursor(LOG)
@@ -202,10 +211,10 @@ class Dreaming:
                         raise
         except ReverieError as error:
             _log.warning("the pass %r failed: %s", name, error)
-            self._count(f"dream.{name}.failed")
+            self.count(f"dream.{name}.failed")
             return Outcome(name=name, at=now, state="failed", why=str(error))
         if plan.failed:
-            self._count(f"dream.{name}.failed")
+            self.count(f"dream.{name}.failed")
             return Outcome(name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch)
         if not plan.steps:
             return Outcome(name=name, at=now, state="skipped", why=plan.skipped, plan=plan)
@@ -222,7 +231,8 @@ class Dreaming:
         except StoreUnavailable as error:
             _log.warning("the log of dreams could not be written: %s", error)
 
-    def _count(self, name: str) -> None:
+    def count(self, name: str) -> None:
+        """Count a failure in the store; one that cannot be counted is logged."""
         try:
             self._store.commit([], actor=ACTOR, at=self._clock(), counts={name: 1})
         except StoreUnavailable as error:
@@ -252,10 +262,14 @@ class Dreaming:
             reply = self.model.answer(ask)
         except ModelError as error:
             _log.warning("the model gave no answer for %s: %s", ask.purpose, error)
-            self._count(f"model.{ask.purpose}.failed")
+            self.count(f"model.{ask.purpose}.failed")
             return NoReply(why=str(error))
         self.usage += reply.usage
         return reply
+
+    def view(self) -> View:
+        """The moment and the prompts, for passes over something else than records."""
+        return View(now=self._clock(), prompts=self._prompts(), new_id=self._new_id)
 
     def _view(self, changed: frozenset[str], turns: Sequence[Turn]) -> View:
         now = self._clock()
