@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from reverie import AsyncMemory, AsyncSession, Memory, Session
-from reverie.aio import AsyncWorkingMemory
+from reverie import AsyncMemory, AsyncSession, Journal, Memory, Past, Session
+from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncWorkingMemory
 from reverie.working import WorkingMemory
+from reverie.writing import Pages
 
-PAIRS = [(Memory, AsyncMemory), (Session, AsyncSession), (WorkingMemory, AsyncWorkingMemory)]
+PAIRS = [
+    (Memory, AsyncMemory),
+    (Session, AsyncSession),
+    (WorkingMemory, AsyncWorkingMemory),
+    (Pages, AsyncPages),
+    (Journal, AsyncJournal),
+    (Past, AsyncPast),
+]
 ATTRIBUTES = {"path", "settings", "id"}
 """Plain attributes on the synchronous side."""
 
@@ -21,7 +29,7 @@ INTERNAL = {"forget", "last_used", "flush", "close", "namespace"}
 
 
 def public(cls: type) -> set[str]:
-    return {name for name in vars(cls) if not name.startswith("_")}
+    return {name for owner in cls.__mro__[:-1] for name in vars(owner) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(("sync", "asynchronous"), PAIRS, ids=lambda cls: cls.__name__)
@@ -44,7 +52,7 @@ def test_both_have_the_same_signatures_and_docstrings(sync: type, asynchronous: 
         assert [str(p) for p in inspect.signature(theirs).parameters.values()] == parameters
         assert mine.__doc__ == theirs.__doc__
         compared += 1
-    assert compared > 5
+    assert compared > 3
 
 
 def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:

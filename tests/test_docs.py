@@ -39,7 +39,7 @@ import click
 import pytest
 
 import reverie
-from reverie import AsyncMemory, AsyncSession, Memory, Session, Settings, WorkingMemory, errors
+from reverie import AsyncMemory, AsyncSession, Memory, Pages, Session, Settings, WorkingMemory, errors
 from reverie.config import _FORMS
 from reverie.surfaces.cli import COMMANDS, cli
 from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
@@ -308,10 +308,11 @@ OWNERS = {
     "Memory": Memory,
     "Session": Session,
     "WorkingMemory": WorkingMemory,
+    "Pages": Pages,
     "AsyncMemory": AsyncMemory,
     "AsyncSession": AsyncSession,
 }
-DESCRIBED = (Memory, Session, WorkingMemory)
+DESCRIBED = (Memory, Session, WorkingMemory, Pages)
 
 
 def sections(text: str, level: str) -> dict[str, str]:

@@ -237,6 +237,24 @@ def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_
     assert "long-term memory" in asked[1]
 
 
+def test_all_passes_make_one_plan_each_on_what_the_one_before_leaves(store: SQLiteStore) -> None:
+    one = record("Rockbot runs on Kubernetes", kind="decision", layer="episodic")
+    two = record("Rockbot needs 3 replicas", kind="decision", layer="episodic")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    said(store, "I prefer tabs", "I prefer tabs.")
+    there = live(store)
+    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
+    plan = dream.plan()
+    assert plan.failed.startswith("infer:"), "the scripted answer has no preferences"
+    applied = dream.apply(plan)
+    assert len({row.batch for row in store.journal(after=store.sequence() - applied.changes)}) == 1
+    merged = next(each for each in live(store).values() if "merged_from" in each.metadata)
+    assert merged.layer == "episodic", "what a pass made is new to the next cycle only"
+    rows = [row for row in store.journal() if row.batch == applied.batch]
+    store.commit(undo_of(rows), actor="owner", at=NOW)
+    assert live(store) == there
+
+
 def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     said(store, "I prefer tabs", "I prefer tabs.")
@@ -246,5 +264,5 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
         "preference_inference is off",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="merge, infer, promote"):
+    with pytest.raises(InvalidInput, match="dream, or one of merge, infer, promote"):
         dreaming(store).plan("nap")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from conftest import MovableClock
-from reverie import InvalidInput, Memory
+from reverie import Edit, InvalidInput, Memory
 
 
 def contents(hits: list[object]) -> list[str]:
@@ -288,3 +289,152 @@ def test_sessions_stand_in_the_order_of_their_best_turns(memory: Memory) -> None
     assert sessions[0].score == turns[0].score
     assert [hit.id for hit in sessions] == list(dict.fromkeys(hit.turn.session for hit in turns if hit.turn))
     assert len(memory.search_turns("rock music", unit="session", limit=1)) == 1
+
+
+# -- the history -------------------------------------------------------------------------------------------
+
+
+def tell(memory: Memory, *texts: str) -> None:
+    for text in texts:
+        memory.pages.append("HISTORY.md", text)
+
+
+def test_paragraphs_of_the_history_are_found_by_their_words(memory: Memory) -> None:
+    tell(
+        memory,
+        "[2025-01-15 10:31] User asked about deployment. Decided on GitHub Actions.",
+        "[2025-02-01 09:00] Moved the database to port 5433.",
+    )
+    (hit,) = memory.search_history("which deployment did we decide on?")
+    assert (hit.kind, hit.type, hit.layer, hit.is_trusted) == ("paragraph", "paragraph", "episodic", True)
+    assert hit.content.startswith("[2025-01-15 10:31] User asked")
+    assert hit.at == datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
+    assert {"decid", "deploy"} <= set(hit.why.matched)
+    assert hit.metadata == {}
+    assert hit.to_dict()["paragraph"]["page"] == "HISTORY.md"
+    assert memory.get_paragraph(hit.id) == hit.paragraph
+    assert memory.search_history("chess tournament in Reykjavik") == []
+    assert memory.search_history("31") == []  # the time at its beginning is no word of it
+
+
+def test_the_history_can_be_searched_literally_by_pattern_and_by_time(memory: Memory) -> None:
+    tell(memory, "[2025-01-15 10:31] Run `make deploy --fast`.", "[2025-03-02 08:00] Fast again.")
+    assert contents(memory.search_history("deploy --FAST", mode="literal")) == [
+        "[2025-01-15 10:31] Run `make deploy --fast`."
+    ]
+    assert contents(memory.search_history("2025-03", mode="literal")) == ["[2025-03-02 08:00] Fast again."]
+    assert len(memory.search_history(r"fast\b", mode="regex")) == 2
+    march = datetime(2025, 3, 1, tzinfo=UTC)
+    assert contents(memory.search_history("fast", since=march)) == ["[2025-03-02 08:00] Fast again."]
+    assert contents(memory.search_history("fast", until=march, mode="literal")) == [
+        "[2025-01-15 10:31] Run `make deploy --fast`."
+    ]
+    assert [hit.at.month for hit in memory.search_history()] == [3, 1]
+    assert len(memory.search_history(limit=1)) == 1
+    assert memory.search_history("fast", min_score=1.0) == []
+    with pytest.raises(InvalidInput, match="swap them"):
+        memory.search_history("fast", since=march, until=march)
+
+
+def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
+    memory.save("Ann prefers green tea")
+    memory.session("chat:1").add("user", "We ran out of green tea yesterday")
+    tell(memory, "They talked about green tea and where to buy it.", "Ann prefers green  tea")
+    found = memory.recall("green tea")
+    assert sorted(hit.kind for hit in found) == ["fact", "paragraph", "turn"]
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.kind for hit in memory.recall("GREEN.tea", mode="regex")] == ["fact", "turn", "paragraph"]
+
+
+@pytest.mark.parametrize(
+    "only",
+    [
+        {"category": "notes"},
+        {"tags": ["x"]},
+        {"kinds": ["fact"]},
+        {"layers": ["episodic"]},
+        {"origins": ["owner"]},
+        {"session": "chat:1"},
+        {"roles": ["user"]},
+        {"scope": "user:ann"},
+        {"valid_at": datetime(2025, 6, 2, tzinfo=UTC)},
+        {"created_before": datetime(2025, 1, 1, tzinfo=UTC)},
+    ],
+    ids=lambda only: next(iter(only)),
+)
+def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(
+    memory: Memory, only: dict[str, object]
+) -> None:
+    tell(memory, "They talked about green tea.")
+    assert memory.recall("green tea", **only) == []  # type: ignore[arg-type]
+    assert len(memory.recall("green tea", scope=["", "user:ann"])) == 1
+    assert len(memory.recall("green tea", created_after=datetime(2025, 1, 1, tzinfo=UTC))) == 1
+
+
+def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    chat.add("user", "Where do we buy green tea?")
+    chat.add("assistant", "At the harbour.")
+    memory.pages.append("2025-06-02.md", "green tea is sold out")
+    assert {hit.kind for hit in memory.recall("green tea")} == {"turn"}
+    assert memory.search_history("green tea") == []
+
+
+def test_a_paragraph_in_a_prompt_is_named_with_its_page_and_time(memory: Memory) -> None:
+    tell(memory, "[2025-01-15 10:31] Decided to deploy with GitHub Actions.")
+    chat = memory.session("chat:1")
+    chat.add("user", "How do we deploy?")
+    pack = chat.context()
+    (hit,) = pack.hits
+    assert f"- [{hit.id}] (HISTORY.md, 2025-01-15 10:31): Decided to deploy with GitHub Actions." in pack.text
+    chat.add("assistant", "With GitHub Actions.")
+    chat.add("user", "And how do we deploy on Fridays?")
+    assert hit.id not in [each.id for each in chat.context().hits]
+
+
+def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_index_is_lost(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    def found(memory: Memory) -> list[tuple[str, float]]:
+        hits = memory.search_history("tea in the garden on day 7", limit=20)
+        return [(hit.id, hit.score) for hit in hits]
+
+    with Memory.open(tmp_path, clock=clock) as memory:
+        for n in range(250):
+            tell(memory, f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}")
+        memory.pages.append("2025-06-02.md", "tea in the garden on day 7")
+        changed = memory.pages.paragraphs()[7]
+        memory._store.commit(
+            [
+                Edit(before=changed, after=replace(changed, content="coffee")),
+                Edit(before=memory.pages.paragraphs()[0], after=None),
+            ],
+            actor="test",
+            at=clock.now,
+        )
+        waiting = found(memory)
+        assert memory.stats().index.waiting == 249
+    with Memory.open(tmp_path, clock=clock) as memory:
+        committed = found(memory)
+        assert memory.stats().index.waiting == 0
+    shutil.rmtree(tmp_path / "index")
+    with Memory.open(tmp_path, clock=clock) as memory:
+        assert waiting == committed == found(memory)
+    assert len(waiting) == 20
+
+
+def test_records_and_turns_are_found_the_same_whatever_the_history_says(memory: Memory) -> None:
+    memory.save_many({"content": f"Green tea fact {n}"} for n in range(30))
+    chat = memory.session("chat:1")
+    chat.add_many({"role": "user", "content": f"We spoke of green tea, {n}"} for n in range(30))
+
+    def found() -> list[list[tuple[str, float]]]:
+        searches = (memory.search("green tea fact 3"), memory.search_turns("green tea on 2 June 2025"))
+        return [[(hit.id, hit.score) for hit in hits] for hits in searches]
+
+    before = found()
+    tell(memory, *(f"[2025-06-02 10:{n}] Green tea green tea fact 3" for n in range(10, 60)))
+    assert found() == before
+    memory._index.fold()
+    assert found() == before

@@ -28,6 +28,8 @@ from reverie import (
     Note,
     NotFound,
     Pack,
+    Page,
+    Paragraph,
     Record,
     ReverieError,
     Saved,
@@ -285,9 +287,9 @@ def working(memory: Memory, chat: Session) -> None:
 
 def looking_inside(memory: Memory) -> None:
     rows: list[JournalRow] = memory.history("0123456789ab", after=5, limit=10)
-    edits: list[Edit] = [row.edit for row in rows]
+    edits: list[Edit] = [row.edit for row in rows if row.edit is not None and not row.forgotten]
     undone: list[Edit] = [edit.inverse() for edit in edits]
-    befores: list[Record | Turn | SessionState | None] = [edit.before for edit in edits]
+    befores: list[Record | Turn | SessionState | Page | Paragraph | None] = [edit.before for edit in edits]
     stats: Stats = memory.stats()
     counts: tuple[int, int, int] = (stats.records, stats.turns, stats.bytes_on_disk)
     by_kind: Mapping[str, int] = stats.by_kind

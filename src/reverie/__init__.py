@@ -33,7 +33,10 @@ from reverie.errors import (
     WorkingMemoryFull,
 )
 from reverie.filters import Filter
+from reverie.journal import Blame, Difference, FieldChange, Journal
+from reverie.journal.undo import Undone
 from reverie.memory import Memory
+from reverie.pages import Page, Paragraph
 from reverie.recall.hits import FIL, Hit, Why
 from reverie.records import Record
 from reverie.saving import Note, Saved
@@ -41,9 +44,11 @@ from reverie.session import Session
 from reverie.stats import Stats
 from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
 from reverie.working import WorkingMemory
+from reverie.writing import PageOverview, Pages, Written
 
 if TYPE_CHECKING:
     from reverie.aio import AsyncMemory, AsyncSession
+    from reverie.past import Past
 
 __version__ = "0.1.0"
 
@@ -51,12 +56,16 @@ __all__ = [
     "FIL",
     "AsyncMemory",
     "AsyncSession",
+    "Blame",
     "Conflict",
+    "Difference",
     "Edit",
     "Entry",
+    "FieldChange",
     "Filter",
     "Hit",
     "InvalidInput",
+    "Journal",
     "JournalRow",
     "Memory",
     "MissingExtra",
@@ -66,6 +75,11 @@ __all__ = [
     "NotFound",
     "Note",
     "Pack",
+    "Page",
+    "PageOverview",
+    "Pages",
+    "Paragraph",
+    "Past",
     "Record",
     "ReverieError",
     "Saved",
@@ -80,17 +94,23 @@ __all__ = [
     "StoreUnavailable",
     "ToolCall",
     "Turn",
+    "Undone",
     "Why",
     "WorkingMemory",
     "WorkingMemoryFull",
+    "Written",
     "__version__",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Load the asynchronous API when it is asked for: importing asyncio would double the start-up time."""
+    """Load what few programs need when it is asked for: asyncio alone would double the start-up time."""
     if name in ("AsyncMemory", "AsyncSession"):
         from reverie import aio
 
         return getattr(aio, name)
+    if name == "Past":
+        from reverie.past import Past
+
+        return Past
     raise AttributeError(f"module 'reverie' has no attribute {name!r}")

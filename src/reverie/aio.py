@@ -11,6 +11,7 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -20,10 +21,13 @@ from reverie import ids
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.ids import NewId
+from reverie.journal import Journal
 from reverie.memory import Memory
+from reverie.past import Past
 from reverie.session import Session
 from reverie.turns import SessionState
 from reverie.working import WorkingMemory
+from reverie.writing import Pages
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -68,6 +72,36 @@ class AsyncWorkingMemory:
     inventory = _on_thread(WorkingMemory.inventory)
 
 
+class AsyncPages:
+    """`Pages`, asynchronous."""
+
+    def __init__(self, sync: Pages) -> None:
+        self.sync = sync
+
+    names = _on_thread(Pages.names)
+    overview = _on_thread(Pages.overview)
+    read = _on_thread(Pages.read)
+    paragraphs = _on_thread(Pages.paragraphs)
+    notes = _on_thread(Pages.notes)
+    context = _on_thread(Pages.context)
+    write = _on_thread(Pages.write)
+    replace = _on_thread(Pages.replace)
+    append = _on_thread(Pages.append)
+    delete = _on_thread(Pages.delete)
+
+
+class AsyncJournal:
+    """`Journal`, asynchronous."""
+
+    def __init__(self, sync: Journal) -> None:
+        self.sync = sync
+
+    history = _on_thread(Journal.history)
+    blame = _on_thread(Journal.blame)
+    diff = _on_thread(Journal.diff)
+    changes = _on_thread(Journal.changes)
+
+
 class AsyncSession:
     """`Session`, asynchronous. `working` is an `AsyncWorkingMemory`; what only reads memory stays plain."""
 
@@ -97,12 +131,53 @@ class AsyncSession:
         return await asyncio.to_thread(lambda: self.sync.state)
 
 
+class AsyncPast:
+    """`Past`, asynchronous: what `AsyncMemory.as_of` gives."""
+
+    def __init__(self, sync: Past) -> None:
+        self.sync = sync
+        self.pages = AsyncPages(sync.pages)
+        self.journal = AsyncJournal(sync.journal)
+
+    async def __aenter__(self) -> AsyncPast:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def session(self, id: str, *, scope: str = "") -> AsyncSession:
+        return AsyncSession(await asyncio.to_thread(self.sync.session, id, scope=scope))
+
+    session.__doc__ = Past.session.__doc__
+
+    close = _on_thread(Past.close)
+    get = _on_thread(Past.get)
+    get_turn = _on_thread(Past.get_turn)
+    get_paragraph = _on_thread(Past.get_paragraph)
+    records = _on_thread(Past.records)
+    categories = _on_thread(Past.categories)
+    tags = _on_thread(Past.tags)
+    search = _on_thread(Past.search)
+    search_turns = _on_thread(Past.search_turns)
+    search_history = _on_thread(Past.search_history)
+    recall = _on_thread(Past.recall)
+    recall_fil = _on_thread(Past.recall_fil)
+    recall_by_category = _on_thread(Past.recall_by_category)
+    sessions = _on_thread(Past.sessions)
+    turns = _on_thread(Past.turns)
+    history = _on_thread(Past.history)
+    stats = _on_thread(Past.stats)
+    check = _on_thread(Past.check)
+
+
 class AsyncMemory:
     """`Memory`, asynchronous: `memory = await AsyncMemory.open("~/agent")`, or `async with`."""
 
     def __init__(self, sync: Memory) -> None:
         self.sync = sync
         self.scratchpad = AsyncWorkingMemory(sync.scratchpad)
+        self.pages = AsyncPages(sync.pages)
+        self.journal = AsyncJournal(sync.journal)
 
     @property
     def path(self) -> Path | None:
@@ -156,17 +231,26 @@ class AsyncMemory:
 
     session.__doc__ = Memory.session.__doc__
 
+    async def as_of(self, moment: datetime | int) -> AsyncPast:
+        return AsyncPast(await asyncio.to_thread(self.sync.as_of, moment))
+
+    as_of.__doc__ = Memory.as_of.__doc__
+
+    undo = _on_thread(Memory.undo)
+
     close = _on_thread(Memory.close)
     save = _on_thread(Memory.save)
     save_many = _on_thread(Memory.save_many)
     remember_fil = _on_thread(Memory.remember_fil)
     get = _on_thread(Memory.get)
     get_turn = _on_thread(Memory.get_turn)
+    get_paragraph = _on_thread(Memory.get_paragraph)
     records = _on_thread(Memory.records)
     categories = _on_thread(Memory.categories)
     tags = _on_thread(Memory.tags)
     search = _on_thread(Memory.search)
     search_turns = _on_thread(Memory.search_turns)
+    search_history = _on_thread(Memory.search_history)
     recall = _on_thread(Memory.recall)
     recall_fil = _on_thread(Memory.recall_fil)
     recall_by_category = _on_thread(Memory.recall_by_category)
@@ -180,6 +264,8 @@ class AsyncMemory:
     sessions = _on_thread(Memory.sessions)
     turns = _on_thread(Memory.turns)
     delete_session = _on_thread(Memory.delete_session)
+    forgetting = _on_thread(Memory.forgetting)
+    forget = _on_thread(Memory.forget)
     history = _on_thread(Memory.history)
     stats = _on_thread(Memory.stats)
     check = _on_thread(Memory.check)

@@ -1,9 +1,10 @@
-"""What does search keep of a record or a turn? The one analyser that is handed to stores and index."""
+"""What does search keep of a record, turn or paragraph? The one analyser handed to stores and index."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from reverie.pages import Paragraph
 from reverie.passages import Analysis
 from reverie.recall import analysis
 from reverie.records import Record
@@ -12,18 +13,21 @@ from reverie.turns import Turn
 _LONGEST_REMEMBERED = 2_000
 
 
-def analyse(value: Record | Turn) -> Analysis:
-    """The tokens of a record or a turn, and what else is noted of it.
+def analyse(value: Record | Turn | Paragraph) -> Analysis:
+    """The tokens of a record, a turn or a paragraph, and what else is noted of it.
 
     For a turn that is who says it, when, and in what form; for a record the keys by which another that says
-    the same is found (`reverie.passes.duplicates.keys`).
+    the same is found (`reverie.passes.duplicates.keys`); for a paragraph nothing, and the time that it begins
+    with is no word of it.
 
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
     """
-    text = value.searchable_text()
+    text = value.text if isinstance(value, Paragraph) else value.searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _packed)(text)
+    if isinstance(value, Paragraph):
+        return Analysis(terms=terms, length=length)
     if isinstance(value, Record):
         return Analysis(terms=terms, length=length, cues=_keys(value.content))
     return Analysis(

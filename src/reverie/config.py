@@ -110,6 +110,7 @@ class Settings:
         decay_enabled: Whether what nobody touched loses rank; default yes. `decayEnabled`.
         decay_days: Days after which it does, 1 and up; default 30. `decayDays`.
         retention_days: Days after which archived records may be purged, 0 and up; default 90; 0 keeps them.
+        files: Whether the folder holds files that can be read and edited, beside the database; default yes.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
         max_entries: Live entries of working memory in a session, 1 to 100,000; default 50. RockBot's
@@ -163,6 +164,7 @@ class Settings:
     decay_enabled: bool = _setting(True, "flag")
     decay_days: float = _setting(30.0, "days", low=1, high=36_500)
     retention_days: float = _setting(90.0, "days", high=36_500)
+    files: bool = _setting(True, "flag")
     default_ttl_minutes: float | None = _setting(5.0, "minutes", optional=True)
     max_entries: int = _setting(50, "int", "max_entries_per_session", low=1, high=100_000)
     compaction_enabled: bool = _setting(True, "flag")

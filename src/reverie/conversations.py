@@ -136,7 +136,7 @@ def _read_lines(path: Path) -> Iterator[Conversation]:
                 yield Conversation(session=session, turns=turns)
                 turns = []
             session = whose
-            turns += _turns_of(message, place)
+            turns += turns_of(message, place)
     if turns:
         yield Conversation(session=session, turns=turns)
 
@@ -153,8 +153,19 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return message
 
 
-def _turns_of(message: dict[str, Any], place: str) -> list[dict[str, Any]]:
-    """The turns that a message makes: one, and one for every tool result among its parts."""
+def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    """The turns that a message makes: one, and one for every tool result among its parts.
+
+    Args:
+        message: `role`, `content`, and if they like the other keys that `read_conversations` names.
+        place: Where it stands, for complaints.
+
+    Returns:
+        What `Session.add_many` takes; nothing for a message that says nothing and calls no tool.
+
+    Raises:
+        InvalidInput: it is no message.
+    """
     role = message.get("role")
     if not isinstance(role, str) or role.lower() not in _ROLES:
         raise InvalidInput(f"{place}: role is {role!r}: use one of {', '.join(ROLES)}")

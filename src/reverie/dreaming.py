@@ -17,7 +17,7 @@ from pathlib import Path
 from reverie.asks import Ask, NoReply, Reply, Usage
 from reverie.clock import Clock, format_time
 from reverie.config import Settings
-from reverie.edits import JournalRow
+from reverie.edits import Edit, JournalRow
 from reverie.errors import Conflict, InvalidInput, ModelError, ReverieError, StoreUnavailable
 from reverie.filters import Filter
 from reverie.ids import NewId
@@ -37,6 +37,9 @@ _log = logging.getLogger("reverie")
 
 ACTOR = "dream"
 """Who is named in the journal as the author of what passes change."""
+
+DREAM = "dream"
+"""All of the passes together."""
 
 PASSES = ("merge", "infer", "promote")
 """The dream's passes, in the order in which they run."""
@@ -122,24 +125,54 @@ class Dreaming:
 
     # -- plans -------------------------------------------------------------------------------------------
 
-    def plan(self, name: str) -> Plan:
+    def plan(self, name: str = DREAM) -> Plan:
         """What a pass would change now; nothing is written.
 
         Args:
-            name: `merge`, `infer` or `promote`.
+            name: `merge`, `infer` or `promote`; `dream` for all three as one plan, each on what the one
+                before leaves.
 
         Raises:
             InvalidInput: there is no such pass.
         """
+        if name == DREAM:
+            return self._all()
         if name not in PASSES:
-            raise InvalidInput(f"pass is {name!r}: use one of {', '.join(PASSES)}")
+            raise InvalidInput(f"pass is {name!r}: use {DREAM}, or one of {', '.join(PASSES)}")
+        return self._plan(name, ())
+
+    def _all(self) -> Plan:
+        plans: list[Plan] = []
+        for name in PASSES:
+            made = [edit for plan in plans for edit in plan.edits]
+            plans.append(self._plan(name, made))
+        steps = tuple(step for plan in plans for step in plan.steps)
+        reasons = [f"{plan.name}: {plan.skipped}" for plan in plans if plan.skipped]
+        cursors: dict[str, str | None] = {}
+        for plan in plans:
+            cursors |= plan.cursors
+        return Plan(
+            id=self._new_id(),
+            name=DREAM,
+            made_at=self._clock(),
+            steps=steps,
+            refused=tuple(refusal for plan in plans for refusal in plan.refused),
+            notes=tuple(note for plan in plans for note in plan.notes),
+            skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
+            failed="; ".join(f"{plan.name}: {plan.failed}" for plan in plans if plan.failed),
+            cursors=cursors,
+            usage=sum((plan.usage for plan in plans), Usage()),
+        )
+
+    def _plan(self, name: str, made: Sequence[Edit]) -> Plan:
         sequence = self._store.sequence()
         after = self._considered(name)
         changed, turns = self._since(after, sequence)
         if not changed and not turns:
             nothing = "nothing has changed since the last cycle"
             return Plan(id=self._new_id(), name=name, made_at=self._clock(), skipped=nothing)
-        plan = self._run(self._flow(name, self._view(changed, turns)))
+        view = self._view(changed, turns)
+        plan = self._run(self._flow(name, replace(view, records=_after(view.records, made))))
         return plan if plan.failed else replace(plan, cursors={**plan.cursors, _cursor(name): str(sequence)})
 
     def apply(self, plan: Plan, *, dry_run: bool = False) -> Applied:
@@ -334,6 +367,17 @@ class Dreaming:
             elif turn.role == "user" and turn.metadata.get("signal") == "correction":
                 found.append(Correction(turn=turn.id, text=turn.content, before=last.get(turn.session, "")))
         return found
+
+
+def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ...]:
+    """The live records as they would be after these edits."""
+    there = {record.id: record for record in records}
+    for edit in edits:
+        if isinstance(edit.after, Record) and not edit.after.archived:
+            there[edit.id] = edit.after
+        else:
+            there.pop(edit.id, None)
+    return tuple(there.values())
 
 
 def _cursor(name: str) -> str:

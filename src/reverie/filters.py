@@ -1,6 +1,7 @@
 """Which records or turns does a caller want to see? One value that every store and index understands.
 
-`matches_record` and `matches_turn` say what it means; SQL and index queries must agree with them.
+`matches_record`, `matches_turn` and `matches_paragraph` say what it means; SQL and index queries must agree
+with them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, TypedDict
 
 from reverie import categories, clock
 from reverie.errors import InvalidInput
+from reverie.pages import Paragraph
 from reverie.records import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, one_of
 from reverie.tokens import raw_text
 from reverie.turns import ROLES, Role, Turn
@@ -22,7 +24,7 @@ class Filter:
     """What a search or a list is restricted to. An empty filter lets every live record through.
 
     Attributes:
-        scopes: Only these scopes; None for all.
+        scopes: Only these scopes; None for all. Paragraphs belong to the empty scope, which is everybody's.
         category: Only this category and those below it, by whole segments.
         tags: Only what has all of these tags.
         kinds: Only these kinds; empty for all.
@@ -112,7 +114,7 @@ class TurnRestrictions(TypedDict, total=False):
 
 
 class AllRestrictions(Restrictions, TurnRestrictions, total=False):
-    """Both of them; one that only records, or only turns, have leaves the others out."""
+    """Both of them; one that only records, or only turns, have leaves everything else out."""
 
 
 class ListRestrictions(Restrictions, total=False):
@@ -217,6 +219,16 @@ def matches_turn(wanted: Filter, turn: Turn) -> bool:
         and (not wanted.sessions or turn.session in wanted.sessions)
         and (not wanted.roles or turn.role in wanted.roles)
         and _in_time(wanted, turn.at)
+    )
+
+
+def matches_paragraph(wanted: Filter, paragraph: Paragraph) -> bool:
+    """Whether the paragraph is one that the filter lets through; what stands in a log is everybody's."""
+    return (
+        not wanted.only_records
+        and not wanted.only_turns
+        and (wanted.scopes is None or "" in wanted.scopes)
+        and _in_time(wanted, paragraph.at)
     )
 
 

@@ -1,5 +1,7 @@
 """The memory of an agent: open a folder, save, search, talk. The only place where the parts are put together.
 
+What is seldom asked for (undo, forget, doctor, background thinking) is imported when it is.
+
 Every method is short: what it does is in `saving`, `searching`, `session` and the store.
 """
 
@@ -9,45 +11,38 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 from reverie import clock as clocks
 from reverie import ids
 from reverie.analyser import analyse
 from reverie.clock import Clock
 from reverie.config import Settings
-from reverie.context import Standing
 from reverie.edits import JournalRow
 from reverie.entries import AGENT, session_namespace
 from reverie.errors import InvalidInput, NotFound, StoreUnavailable
-from reverie.filters import (
-    AllRestrictions,
-    Filter,
-    ListRestrictions,
-    Restrictions,
-    TurnRestrictions,
-    restricted,
-)
 from reverie.ids import NewId
 from reverie.index.committed import FORMAT
 from reverie.index.follower import SearchIndex
 from reverie.profile import Profile
-from reverie.recall.hits import FIL, Hit, SearchMode, Unit
+from reverie.reading import checked_text
 from reverie.recall.ranking import RankingSettings
-from reverie.records import FIL as RECORDS_FIL
-from reverie.records import Kind, Layer, Origin, Record, one_of
+from reverie.records import Kind, Layer, Origin, Record
 from reverie.saving import Changes, Note, Saved, Saving
-from reverie.searching import Question, Searching, checked_count
+from reverie.searching import Searching
 from reverie.session import Session, shown_cursor
-from reverie.stats import Stats, bytes_in
-from reverie.stores.base import Problem, Store
+from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.turns import SessionOverview, Turn
+from reverie.tending import Tending
 from reverie.working import WorkingMemory
+from reverie.writing import Pages, notes_from
+
+if TYPE_CHECKING:
+    from reverie.providers.base import Answering, Model
+    from reverie.worker import Worker
 
 DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
@@ -55,7 +50,7 @@ IN_MEMORY = ":memory:"
 Duration = str | float | timedelta
 
 
-class Memory:
+class Memory(Tending):
     """What an agent remembers. Safe to use from several threads; several processes may open one folder.
 
     Example:
@@ -76,6 +71,7 @@ class Memory:
         new_id: NewId = ids.new_id,
         actor: str = "owner",
         profile: Path | None = None,
+        model: Model | Answering | str | None = None,
     ) -> None:
         """Put a memory together over a store; `Memory.open` is the usual way.
 
@@ -87,6 +83,7 @@ class Memory:
             new_id: What makes ids.
             actor: Who is named in the journal as the author of changes.
             profile: The folder of `soul.md`, `directives.md` and `style.md`; None for no profile.
+            model: What background thinking asks; None takes the setting `model`.
         """
         self.path = path
         self.settings = settings if settings is not None else Settings()
@@ -103,13 +100,21 @@ class Memory:
             settings=RankingSettings(),
             floor=self.settings.min_relevance,
         )
-        self._saving = Saving(store, self._index, clock=clock, new_id=new_id, actor=actor)
+        self._saving = Saving(
+            store, self._index, clock=clock, new_id=new_id, actor=actor, notice=self._noticed
+        )
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._closing = threading.Lock()
         self._closed = False
+        self._model = model if model is not None else self.settings.model
+        self._prompts = profile
         self.scratchpad = WorkingMemory(store, AGENT, settings=self.settings, clock=clock)
+        self.pages = Pages(
+            store, settings=self.settings, clock=clock, new_id=new_id, actor=actor, notice=self._noticed
+        )
+        self._worker: Worker | None = None
 
     # -- opening and closing ---------------------------------------------------------------------------
 
@@ -124,6 +129,7 @@ class Memory:
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
+        model: Model | Answering | str | None = None,
     ) -> Memory:
         """Open the memory in a folder, making it if it is not there.
 
@@ -137,6 +143,9 @@ class Memory:
             profile: The folder of `soul.md`, `directives.md` and `style.md`, which stand first in every
                 prompt where they exist; None takes the memory's folder.
             create: Whether to make a memory where there is none.
+            model: What background thinking asks: `provider:model` (its key is read from the environment), a
+                `reverie.providers.Model`, or a function from an `Ask` to text; None takes the setting
+                `model`, and nobody where that is not set either.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -147,13 +156,21 @@ class Memory:
             StoreForeign: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
-        beside = None if profile is None else _folder(profile)
+        beside = None if profile is None else folder_of(profile)
         if path is not None and os.fspath(path) == IN_MEMORY:
             from reverie.stores.inmemory import InMemoryStore  # here: most memories are on disk
 
             store: Store = InMemoryStore(analyse=analyse)
-            return cls(store, settings=settings, clock=clock, new_id=new_id, actor=actor, profile=beside)
-        folder = _folder(path)
+            return cls(
+                store,
+                settings=settings,
+                clock=clock,
+                new_id=new_id,
+                actor=actor,
+                profile=beside,
+                model=model,
+            )
+        folder = folder_of(path)
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
@@ -166,6 +183,7 @@ class Memory:
             new_id=new_id,
             actor=actor,
             profile=beside or folder,
+            model=model,
         )
 
     def close(self) -> None:
@@ -178,10 +196,13 @@ class Memory:
         with self._closing, ExitStack() as closing:
             with self._lock:
                 sessions = [] if self._closed else list(self._sessions.values())
+                worker, self._worker = self._worker, None
                 self._sessions.clear()
                 self._closed = True
             closing.callback(self._store.close)
             closing.callback(self._index.close)
+            if worker is not None:
+                closing.callback(worker.stop)
             for session in sessions:
                 closing.callback(session.close)
 
@@ -324,158 +345,6 @@ class Memory:
             for text in texts
         )
 
-    # -- reading -----------------------------------------------------------------------------------------
-
-    def get(self, id: str) -> Record | None:
-        """The record of that id, archived or not; None if there is none.
-
-        Raises:
-            StoreCorrupt: there is one, but it cannot be read.
-        """
-        found = self._store.records([_text(id, "id")])
-        return found[0] if found else None
-
-    def get_turn(self, id: str) -> Turn | None:
-        """The turn of that id; None if there is none."""
-        found = self._store.turns([_text(id, "id")])
-        return found[0] if found else None
-
-    def records(
-        self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ListRestrictions]
-    ) -> list[Record]:
-        """Records, the latest changed first.
-
-        Args:
-            limit: At most so many; None for all.
-            offset: Leave out so many first.
-            **only: What to restrict it to; see `reverie.filters.ListRestrictions`.
-
-        Raises:
-            InvalidInput: an argument is not of its form.
-        """
-        allowed = restricted(only, ListRestrictions)
-        if allowed.archived is False:
-            allowed = replace(allowed, alive_at=self._clock())
-        checked_count(offset, name="offset", least=0)
-        if limit is not None:
-            checked_count(limit, name="limit", least=0)
-        return list(self._store.find(allowed, limit=limit, offset=offset))
-
-    def categories(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
-        """How many live records each category has; those without one under the empty text."""
-        return self._store.tally("category", self._live(scope))
-
-    def tags(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
-        """How many live records each tag has."""
-        return self._store.tally("tag", self._live(scope))
-
-    # -- searching ---------------------------------------------------------------------------------------
-
-    def search(
-        self,
-        query: str | None = None,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        **only: Unpack[Restrictions],
-    ) -> list[Hit]:
-        """Records that answer a question, best first; nothing when nothing is relevant.
-
-        Args:
-            query: The question, up to 10,000 characters; None lists the latest changed records.
-            limit: At most so many, 1 to 1,000.
-            min_score: Only hits that score at least so much, 0 to 1.
-            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            **only: What to restrict it to; see `reverie.filters.Restrictions`.
-
-        Raises:
-            InvalidInput: an argument is not of its form.
-        """
-        question = Question(
-            text=query, allowed=restricted(only, Restrictions), limit=limit, min_score=min_score, mode=mode
-        )
-        return self._searching.records(question)
-
-    def search_turns(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        unit: Unit = "turn",
-        **only: Unpack[TurnRestrictions],
-    ) -> list[Hit]:
-        """Turns of past conversations that answer a question, best first.
-
-        A turn is found through what was said around it too, and by its speaker and date.
-
-        Args:
-            query: The question, up to 10,000 characters.
-            limit: At most so many, 1 to 1,000.
-            min_score: Only hits that score at least so much, 0 to 1.
-            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            unit: `turn`, or `session` to find whole sessions, each with its best turn.
-            **only: What to restrict it to; see `reverie.filters.TurnRestrictions`.
-
-        Raises:
-            InvalidInput: an argument is not of its form.
-        """
-        one_of(unit, get_args(Unit), name="unit")
-        allowed = restricted(only, TurnRestrictions)
-        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
-        return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
-
-    def recall(
-        self,
-        query: str | None = None,
-        *,
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        **only: Unpack[AllRestrictions],
-    ) -> list[Hit]:
-        """Records and turns together that answer a question, best first: what a prompt is built from.
-
-        Args:
-            query: The question, up to 10,000 characters; None lists what is newest.
-            limit: At most so many, 1 to 1,000.
-            min_score: Only hits that score at least so much, 0 to 1.
-            mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            **only: What to restrict it to; see `reverie.filters.AllRestrictions`. One that only records
-                have (such as `category`) leaves turns out, and the other way round.
-
-        Raises:
-            InvalidInput: an argument is not of its form.
-        """
-        question = Question(text=query, allowed=restricted(only), limit=limit, min_score=min_score, mode=mode)
-        return self._searching.everything(question)
-
-    def recall_fil(self, query: str, *, limit: int = 5, scope: str | Sequence[str] | None = None) -> FIL:
-        """Findings, insights and lessons about a question, three lists (agentkit's RecallFIL).
-
-        Args:
-            query: The question.
-            limit: At most so many of each.
-            scope: Only this scope, or these.
-        """
-        found = [self.search(query, limit=limit, kinds=[kind], scope=scope) for kind in RECORDS_FIL]
-        return FIL(findings=found[0], insights=found[1], lessons=found[2])
-
-    def recall_by_category(self, query: str, category: str, *, limit: int = 5) -> list[Hit]:
-        """Records of a category, or of one of the three FIL kinds, that answer a question.
-
-        Args:
-            query: The question.
-            category: A category, or `finding`, `insight` or `lesson`.
-            limit: At most so many.
-        """
-        for kind in RECORDS_FIL:
-            if category == kind:
-                return self.search(query, limit=limit, kinds=[kind])
-        return self.search(query, limit=limit, category=category)
-
     # -- changing ----------------------------------------------------------------------------------------
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[Changes]) -> Record:
@@ -494,7 +363,7 @@ class Memory:
             InvalidInput: an argument is not of its form, or another live record says the same.
             Conflict: it is no longer `expected`.
         """
-        return self._saving.update(_text(id, "id"), changes, expected=expected)
+        return self._saving.update(checked_text(id, "id"), changes, expected=expected)
 
     def archive(self, id: str, *, reason: str = "") -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
@@ -506,7 +375,7 @@ class Memory:
         Raises:
             NotFound: there is no such record.
         """
-        return self._saving.archive(_text(id, "id"), reason=reason)
+        return self._saving.archive(checked_text(id, "id"), reason=reason)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.
@@ -515,23 +384,23 @@ class Memory:
             NotFound: there is no such record.
             InvalidInput: a live record says the same; archive that one first.
         """
-        return self._saving.restore(_text(id, "id"))
+        return self._saving.restore(checked_text(id, "id"))
 
     def delete(self, id: str) -> bool:
         """Archive a record if it is there; False, and no change, if it is not."""
         try:
-            self._saving.archive(_text(id, "id"), reason="delete")
+            self._saving.archive(checked_text(id, "id"), reason="delete")
         except NotFound:
             return False
         return True
 
     def pin(self, id: str) -> Record:
         """Keep a record from decay and from every automatic change; raises `NotFound`."""
-        return self._saving.pin(_text(id, "id"), True)
+        return self._saving.pin(checked_text(id, "id"), True)
 
     def unpin(self, id: str) -> Record:
         """Take back a pin; raises `NotFound`."""
-        return self._saving.pin(_text(id, "id"), False)
+        return self._saving.pin(checked_text(id, "id"), False)
 
     def purge(self, *, older_than: Duration | None = None) -> int:
         """Archive what has expired, and remove for good what has been archived for long.
@@ -577,7 +446,7 @@ class Memory:
                     new_id=self._new_id,
                     actor=self._actor,
                     scope=scope,
-                    notice=self._index.notice,
+                    notice=self._noticed,
                     standing=self._standing,
                 )
                 self._sessions[id] = session
@@ -588,26 +457,10 @@ class Memory:
                 )
             return session
 
-    def sessions(
-        self, *, scope: str | Sequence[str] | None = None, limit: int | None = None
-    ) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first."""
-        if limit is not None:
-            checked_count(limit, name="limit", least=0)
-        return self._store.sessions(scopes=_scopes(scope), limit=limit)
-
-    def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
-        """Turns of a session by position, all of them ever; an unknown session has none.
-
-        Args:
-            session: The session's id.
-            start: The first position; a negative one counts from the end.
-            stop: The position after the last; None for the end.
-        """
-        return self._store.turns(session=session, start=start, stop=stop)
-
     def delete_session(self, id: str) -> int:
         """Remove a session, its turns and its working memory for good, because a person asks for it.
+
+        The lines that its answers left in daily notes go too. (The journal keeps what was said, for `undo`.)
 
         Returns:
             How many turns were removed; 0 for an unknown session.
@@ -616,50 +469,15 @@ class Memory:
             open_session = self._sessions.pop(id, None)
         if open_session is not None:
             open_session.forget()
-        removed = self._saving.delete_session(id, cursors={shown_cursor(id): None})
+        removed = self._saving.delete_session(
+            id, cursors={shown_cursor(id): None}, noted=lambda turns: notes_from(self._store, turns)
+        )
         self._store.drop_entries(session_namespace(id))
         return removed
 
-    # -- looking inside ----------------------------------------------------------------------------------
-
-    def history(self, id: str | None = None, *, after: int = 0, limit: int = 100) -> list[JournalRow]:
-        """The journal: every change, in the order it was made.
-
-        Args:
-            id: Only changes of the record, turn or session of this id.
-            after: Only changes with a larger number.
-            limit: At most so many.
-        """
-        checked_count(after, name="after", least=0)
-        return self._store.journal(after=after, id=id, limit=checked_count(limit, name="limit"))
-
-    def stats(self) -> Stats:
-        """What this memory holds."""
-        live = self._live(None)
-        by_kind = self._store.tally("kind", live)
-        sessions = self._store.sessions()
-        return Stats(
-            records=sum(by_kind.values()),
-            archived=sum(self._store.tally("kind", Filter(archived=True)).values()),
-            turns=self._store.measure("turn", None).passages,
-            sessions=len(sessions),
-            journal=self._store.sequence(),
-            by_kind=by_kind,
-            by_category=self._store.tally("category", live),
-            bytes_on_disk=bytes_in(self.path),
-            index=self._index.status(),
-            path=self.path,
-        )
-
-    def check(self) -> list[Problem]:
-        """Everything that is wrong with what is stored; an empty list when it is sound."""
-        return self._store.check()
-
-    def _standing(self) -> Standing:
-        return Standing(profile=self._profile.read()) if self._profile is not None else Standing()
-
-    def _live(self, scope: str | Sequence[str] | None) -> Filter:
-        return Filter(scopes=_scopes(scope), alive_at=self._clock())
+    def _noticed(self, rows: Sequence[JournalRow]) -> None:
+        """Tell whoever follows the journal what has just been committed here."""
+        self._index.notice(rows)
 
     def _unload_idle_sessions(self) -> None:
         """Let go of sessions that nobody used for a while; what they hold is on disk."""
@@ -673,7 +491,8 @@ class Memory:
                 del self._sessions[session.id]
 
 
-def _folder(path: str | os.PathLike[str] | None) -> Path:
+def folder_of(path: str | os.PathLike[str] | None) -> Path:
+    """The folder that `Memory.open` takes for that; raises `InvalidInput`."""
     if path is None:
         import platformdirs  # only here: most programs name their folder
 
@@ -682,15 +501,3 @@ def _folder(path: str | os.PathLike[str] | None) -> Path:
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInput(f"path is {path!r}: pass the name of a folder")
     return Path(text).expanduser().absolute()
-
-
-def _scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    if scope is None:
-        return None
-    return (scope,) if isinstance(scope, str) else tuple(scope)
-
-
-def _text(value: str, name: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {value!r}: pass a string")
-    return value

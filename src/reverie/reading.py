@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Unpack, get_args
+from typing import TYPE_CHECKING, Unpack, get_args
 
 from reverie.clock import Clock
 from reverie.config import Settings
@@ -26,7 +27,6 @@ from reverie.filters import (
     restricted,
 )
 from reverie.index.follower import SearchIndex
-from reverie.journal import Journal
 from reverie.pages import HISTORY, Paragraph
 from reverie.profile import Profile
 from reverie.recall.hits import FIL, Hit, SearchMode, Unit
@@ -38,6 +38,9 @@ from reverie.stores.base import Problem, Store
 from reverie.turns import SessionOverview, Turn
 from reverie.writing import NOTES_FAILED, Pages
 
+if TYPE_CHECKING:
+    from reverie.journal import Journal
+
 
 class Reading:
     """The part of a memory that only reads. Safe to use from several threads."""
@@ -45,12 +48,18 @@ class Reading:
     path: Path | None
     settings: Settings
     pages: Pages
-    journal: Journal
     _store: Store
     _searching: Searching
     _index: SearchIndex
     _clock: Clock
     _profile: Profile | None
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The account of every change: what was, what is, who made it and why."""
+        from reverie.journal import Journal
+
+        return Journal(self._store)
 
     # -- reading -----------------------------------------------------------------------------------------
 

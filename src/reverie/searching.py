@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import get_args
+from typing import assert_never, get_args
 
 from reverie.clock import Clock
 from reverie.errors import InvalidInput
-from reverie.filters import Filter, checked_filter, matches_record, matches_turn
+from reverie.filters import Filter, checked_filter, matches_paragraph, matches_record, matches_turn
 from reverie.index.follower import SearchIndex
+from reverie.pages import HISTORY, Paragraph
 from reverie.passages import Measure, Passage, Searchable, Wanted
 from reverie.recall import calibration, scoring
 from reverie.recall.hits import Hit, SearchMode, Why
@@ -45,6 +46,11 @@ _LARGEST_POOL = 4_096
 _DATE_WEIGHT = 0.6
 _MOST_MEASURES = 1_000
 
+_TYPES = ("record", "turn", "paragraph")
+"""Which stands first among hits of the same score."""
+
+_Value = Record | Turn | Paragraph
+
 _SPARE = 4
 """How many more values than asked for are loaded, so that duplicates among them need no second look."""
 
@@ -58,7 +64,7 @@ class Question:
         allowed: What the result is restricted to.
         limit: At most so many hits, 1 to 1,000.
         min_score: Only hits that score at least so much, 0 to 1.
-        exclude: Ids of records and turns that must not be found.
+        exclude: Ids of records, turns and paragraphs that must not be found.
         mode: How the text is read.
     """
 
@@ -125,14 +131,20 @@ class Searching:
         """Turns that answer the question, best first; a turn is found through its neighbours too."""
         return self._hits("turn", question)
 
+    def paragraphs(self, question: Question) -> list[Hit]:
+        """Paragraphs of `HISTORY.md` that answer the question, best first."""
+        return self._hits("paragraph", question)
+
     def everything(self, question: Question) -> list[Hit]:
-        """Records and turns together, best first; a turn that says just what a record says is left out."""
+        """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
         found: list[Hit] = []
         if not question.allowed.only_turns:
             found += self.records(question)
         if not question.allowed.only_records:
             found += self.turns(question)
-        found.sort(key=lambda hit: (-hit.score, hit.record is None))
+        if not (question.allowed.only_turns or question.allowed.only_records):
+            found += self.paragraphs(question)
+        found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
         return _without_repeats(found)[: question.limit]
 
     def sessions(self, question: Question) -> list[Hit]:
@@ -145,7 +157,7 @@ class Searching:
         return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
-        """What a prompt asks for: records and turns together, best first."""
+        """What a prompt asks for: records, turns and paragraphs together, best first."""
         return self.everything(Question(text=query, allowed=allowed, limit=limit, exclude=exclude))
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
@@ -180,14 +192,20 @@ class Searching:
 
     def _everything(
         self, subject: Searchable, question: Question, containing: str | None
-    ) -> Iterator[Record | Turn]:
-        if subject == "record":
-            return self._store.find(question.allowed, containing=containing)
-        return self._store.scan_turns(question.allowed, containing=containing)
+    ) -> Iterator[_Value]:
+        match subject:
+            case "record":
+                return self._store.find(question.allowed, containing=containing)
+            case "turn":
+                return self._store.scan_turns(question.allowed, containing=containing)
+            case "paragraph":
+                there = self._store.paragraphs(page=HISTORY)
+                there = [one for one in there if matches_paragraph(question.allowed, one)]
+                return iter(sorted(reversed(there), key=lambda one: one.at, reverse=True))
+            case _:
+                assert_never(subject)
 
-    def _taken(
-        self, values: Iterator[Record | Turn], question: Question, *, note: str, score: float
-    ) -> list[Hit]:
+    def _taken(self, values: Iterator[_Value], question: Question, *, note: str, score: float) -> list[Hit]:
         kept = (value for value in values if value.id not in question.exclude)
         return [_found(value, Why(note=note), score) for value in islice(kept, question.limit)]
 
@@ -202,8 +220,9 @@ class Searching:
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool where restrictions used the first one up."""
         question = self._unscoped_if_all(subject, question)
-        query = parse(text, speakers=self._measure(subject, question.allowed).speakers)
-        if not query:
+        measure = self._measure(subject, question.allowed)
+        query = parse(text, speakers=measure.speakers)
+        if not query or not measure.passages:
             return []
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         while True:
@@ -264,13 +283,15 @@ class Searching:
                 break
         return hits[: question.limit]
 
-    def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[Record | Turn | None]:
+    def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
         """The values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
-        read: Callable[[Sequence[int]], Sequence[Record | Turn]] = (
-            self._store.records if subject == "record" else self._store.turns
-        )
-        return readable(read, keys)
+        read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
+            "record": self._store.records,
+            "turn": self._store.turns,
+            "paragraph": self._store.paragraphs,
+        }
+        return readable(read[subject], keys)
 
     def _unscoped_if_all(self, subject: Searchable, question: Question) -> Question:
         """Without its scopes where they hold all there is: the same answer, and the quicker statistics."""
@@ -323,9 +344,11 @@ def _alive(allowed: Filter, now: datetime) -> Filter:
     return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
 
 
-def _allowed(allowed: Filter, value: Record | Turn) -> bool:
+def _allowed(allowed: Filter, value: _Value) -> bool:
     """Checked once more on the value itself: neighbours were never filtered, and time has passed."""
-    return matches_record(allowed, value) if isinstance(value, Record) else matches_turn(allowed, value)
+    if isinstance(value, Record):
+        return matches_record(allowed, value)
+    return matches_turn(allowed, value) if isinstance(value, Turn) else matches_paragraph(allowed, value)
 
 
 def _score(entry: Ranked, passage: Passage, now: float) -> scoring.Score:
@@ -339,30 +362,38 @@ def _score(entry: Ranked, passage: Passage, now: float) -> scoring.Score:
     )
 
 
-def _hit(entry: _Scored, value: Record | Turn) -> Hit:
+def _hit(entry: _Scored, value: _Value) -> Hit:
     ranked = entry.ranked
     why = Why(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
     return _found(value, why, entry.score.total)
 
 
-def _found(value: Record | Turn, why: Why, score: float) -> Hit:
+def _found(value: _Value, why: Why, score: float) -> Hit:
     if isinstance(value, Record):
         return Hit(score=score, why=why, record=value)
-    return Hit(score=score, why=why, turn=value)
+    if isinstance(value, Turn):
+        return Hit(score=score, why=why, turn=value)
+    return Hit(score=score, why=why, paragraph=value)
 
 
-def _said(value: Record | Turn) -> str:
-    """What makes a hit the same as an earlier one: for records the words; two turns are never the same."""
-    return " ".join(value.content.lower().split()) if isinstance(value, Record) else value.id
+def _said(value: _Value) -> str:
+    """What makes a hit the same as an earlier one: the words, of paragraphs the time too; turns never are."""
+    return value.id if isinstance(value, Turn) else _words(value.content)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def _without_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits without turns that say just what a record among them says."""
+    """The hits without turns and paragraphs that say just what a record among them says."""
     hits = list(hits)
-    records = {_said(hit.record) for hit in hits if hit.record is not None}
-    return [
-        hit for hit in hits if hit.turn is None or " ".join(hit.turn.content.lower().split()) not in records
-    ]
+    records = {_words(hit.record.content) for hit in hits if hit.record is not None}
+    return [hit for hit in hits if hit.record is not None or _words(_text(hit)) not in records]
+
+
+def _text(hit: Hit) -> str:
+    return hit.content if hit.paragraph is None else hit.paragraph.text
 
 
 def _pattern(text: str, mode: SearchMode) -> re.Pattern[str]:

@@ -24,6 +24,8 @@ from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
 from reverie.context.budget import checked_tokens
+from reverie.context.delta import recalled_counter
+from reverie.context.notes import unreplayed
 from reverie.edits import Edit, JournalRow, Value
 from reverie.entries import session_namespace
 from reverie.errors import Conflict, InvalidInput
@@ -44,6 +46,7 @@ from reverie.turns import (
     valid_session_id,
 )
 from reverie.working import WorkingMemory
+from reverie.writing import commit_with_notes, note_edits
 
 _log = logging.getLogger("reverie")
 
@@ -104,7 +107,7 @@ class Session:
         actor: Who is named in the journal as the author of changes.
         scope: Whose memory it is, if it begins now; a stored session keeps its own.
         notice: Told of every change made here, so that a search index need not read it back.
-        standing: Gives profile, pages and pinned records for a prompt; asked anew each time.
+        standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -143,6 +146,7 @@ class Session:
         self._next = 0
         self._shown = Shown()
         self._shown_is_stored = True
+        self._stored_shown = Shown()  # as the store has it
 
     # -- adding ----------------------------------------------------------------------------------------
 
@@ -158,6 +162,9 @@ class Session:
         metadata: Mapping[str, str] | None = None,
     ) -> Turn:
         """Add one turn at the end; it is on disk when this returns.
+
+        A final answer of the assistant to the user goes into the daily note of its day as well (unless the
+        session has a scope, or it was said more than a day ago). A failure of that is a warning and a counter.
 
         Args:
             role: `user`, `assistant`, `system` or `tool`.
@@ -210,7 +217,10 @@ class Session:
                 for n, draft in enumerate(drafts)
             ]
             beginning = [] if self._stored is not None else [Edit(before=None, after=state)]
-            self._commit([*beginning, *(Edit(before=None, after=turn) for turn in added)])
+            self._commit(
+                [*beginning, *(Edit(before=None, after=turn) for turn in added)],
+                noted=lambda: self._notes(added),
+            )
             return added
 
         return self._retried(attempt)
@@ -286,7 +296,7 @@ class Session:
         hard_tokens: int | None = None,
         mark: bool = True,
     ) -> Pack:
-        """What goes into the prompt now: profile, pages, summary, what is recalled, working memory, replay.
+        """What goes into the prompt now: profile, pages, notes, what is recalled, working memory, replay.
 
         What this session was shown for an earlier turn that is still replayed is left out. Asking again for
         the same turn, as after a failed answer or between calls of tools, shows the same again. Nothing is
@@ -312,14 +322,18 @@ class Session:
         now_at = following if asking is None else asking.position
         query = searched_for(message or "" if asking is None else asking.content)
         replayed = _with_question(tool_safe_tail(window, self._settings.replay_turns), asking)
+        replayed_ids = frozenset(turn.id for turn in replayed)
         now = self._clock()
         found: list[Hit] = []
         recent: list[Record] = []
         if self._settings.memory_enabled:
-            found = self._recall(query, _scopes(state.scope), frozenset(turn.id for turn in replayed), now)
+            found = self._recall(query, _scopes(state.scope), replayed_ids, now)
             is_first = not state.summary and all(turn.position >= now_at for turn in window)
             if is_first and not any(hit.is_trusted for hit in found):
                 recent = self._recent(_scopes(state.scope), now)
+        standing = self._standing()
+        pages = standing.pages if self._settings.memory_enabled else ()
+        notes = unreplayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
         pack = build(
             query=query,
             candidates=found,
@@ -328,7 +342,7 @@ class Session:
             now_at=now_at,
             now=now,
             budget=budget,
-            standing=replace(self._standing(), summary=state.summary),
+            standing=replace(standing, pages=pages, notes=notes, summary=state.summary),
             entries=self.working.list(),
             shown=shown,
         )
@@ -399,7 +413,7 @@ class Session:
         with self._lock:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
-            self._shown, self._shown_is_stored = Shown(), True
+            self._shown, self._shown_is_stored, self._stored_shown = Shown(), True, Shown()
 
     # -- inside ----------------------------------------------------------------------------------------
 
@@ -434,6 +448,7 @@ class Session:
                 "what session %r was shown cannot be read and is taken as nothing: %s", self.id, error
             )
             elsewhere = Shown()
+        self._stored_shown = elsewhere
         self._shown = elsewhere if self._shown_is_stored else elsewhere.merged(self._shown)
 
     def _read_state(self) -> SessionState:
@@ -447,22 +462,48 @@ class Session:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
 
-    def _commit(self, edits: Sequence[Edit], *, reason: str = "", shown: Shown | None = None) -> None:
+    def _notes(self, added: Sequence[Turn]) -> list[Edit]:
+        """The edits that put the exchanges which these turns complete into the daily notes."""
+        if not self._settings.daily_notes or all(turn.role != "assistant" for turn in added):
+            return []
+        turns = [*self._window, *added]
+        now = self._clock()
+        return note_edits(self._store, turns, since=added[0].position, now=now, new_id=self._new_id)
+
+    def _commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        reason: str = "",
+        shown: Shown | None = None,
+        noted: Callable[[], Sequence[Edit]] = tuple,
+    ) -> None:
         """Make the edits and store what was shown, in one transaction; the caller has the lock.
 
         Args:
             edits: What to change.
             reason: Why.
             shown: What counts as shown from now on; None for what does already.
+            noted: Gives what is written beside them, if it can be.
         """
         ledger = self._shown if shown is None else shown
+        now = self._clock()
         cursors: dict[str, str | None] = {}
         if ledger is not self._shown or not self._shown_is_stored:
             cursors[shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
-        rows = self._store.commit(
-            edits, actor=self._actor, reason=reason, at=self._clock(), cursors=cursors or None
+        counters = [recalled_counter(id) for id in self._shown.newer_than(self._stored_shown)]
+        cursors |= dict.fromkeys(counters, clocks.format_time(now))
+        rows = commit_with_notes(
+            self._store,
+            edits,
+            noted,
+            actor=self._actor,
+            reason=reason,
+            at=now,
+            cursors=cursors or None,
+            counts=dict.fromkeys(counters, 1) or None,
         )
-        self._shown, self._shown_is_stored = ledger, True
+        self._shown, self._shown_is_stored, self._stored_shown = ledger, True, ledger
         if rows:
             self._take_in(rows)
             self._notice(rows)
@@ -472,7 +513,7 @@ class Session:
         if rows[0].sequence != self._sequence + 1:
             self._sequence = -1
             return
-        values: list[Value] = [row.edit.value for row in rows]
+        values: list[Value] = [row.edit.value for row in rows if row.edit is not None]
         self._stored = next((v for v in values if isinstance(v, SessionState)), self._stored)
         added = [value for value in values if isinstance(value, Turn)]
         start = self._stored.window_start if self._stored is not None else 0
@@ -546,6 +587,8 @@ class Session:
             hard_tokens=hard,
             layer_limits=settings.layer_limits,
             working=settings.working_top_k,
+            page_tokens=settings.page_tokens,
+            notes_tokens=settings.notes_tokens,
         )
 
     def _recent(self, scopes: tuple[str, ...], now: datetime) -> list[Record]:

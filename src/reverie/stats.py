@@ -19,10 +19,14 @@ class Stats:
         archived: Archived records.
         turns: Turns of all sessions.
         sessions: Sessions.
+        pages: Pages, such as `MEMORY.md`.
+        paragraphs: Paragraphs of `HISTORY.md`.
+        notes: Lines of all daily notes.
         journal: Changes ever made.
         by_kind: Live records of each kind.
         by_category: Live records of each category; those without one under the empty text.
         bytes_on_disk: Size of the folder's files; 0 in memory.
+        failed: Writes that failed without failing what they belong to, ever: `notes` are daily notes.
         index: How the search index stands.
         path: The folder; None in memory.
     """
@@ -31,10 +35,14 @@ class Stats:
     archived: int
     turns: int
     sessions: int
+    pages: int
+    paragraphs: int
+    notes: int
     journal: int
     by_kind: Mapping[str, int]
     by_category: Mapping[str, int]
     bytes_on_disk: int
+    failed: Mapping[str, int]
     index: IndexStatus
     path: Path | None
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from reverie.clock import Clock, format_time, parse_time
 from reverie.config import Settings
-from reverie.consolidating import Consolidating
+from reverie.consolidating import Consolidating, Kind
 from reverie.dreaming import ACTOR, PASSES, Dreaming, Outcome
 from reverie.entries import Entry
 from reverie.errors import Conflict, InvalidInput, ReverieError
@@ -70,8 +70,8 @@ class Worker:
             clock: What tells the time.
             settings: The settings.
         """
+        self.dreaming = dreaming
         self._store = store
-        self._dreaming = dreaming
         self._consolidating = consolidating
         self._clock = clock
         self._settings = settings
@@ -164,7 +164,7 @@ class Worker:
             dry_run: Whether to plan only; needs no lease.
         """
         if dry_run:
-            return Worked(outcomes=tuple(self._dreaming.cycle(names, dry_run=True)))
+            return Worked(outcomes=tuple(self.dreaming.cycle(names, dry_run=True)))
         if not self._lease():
             return Worked(busy=True)
         try:
@@ -172,7 +172,7 @@ class Worker:
         finally:
             self._release()
 
-    def consolidate(self, session: str, kind: str, *, keep: int | None = None) -> Outcome:
+    def consolidate(self, session: str, kind: Kind, *, keep: int | None = None) -> Outcome:
         """Shorten the window of one session.
 
         Args:
@@ -183,19 +183,19 @@ class Worker:
         now = self._clock()
         try:
             for tries in range(_TRIES):
-                plan = self._consolidating.plan(session, kind, keep=keep)  # type: ignore[arg-type]
+                plan = self._consolidating.plan(session, kind, keep=keep)
                 if plan.failed:
-                    self._dreaming.count(f"{kind}.failed")
+                    self.dreaming.count(f"{kind}.failed")
                     return Outcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
                 try:
-                    applied = self._dreaming.apply(self._consolidating.rebased(plan))
+                    applied = self.dreaming.apply(self._consolidating.rebased(plan))
                     break
                 except Conflict:
                     if tries == _TRIES - 1:
                         raise
         except ReverieError as error:
             _log.warning("the window of a session could not be shortened: %s", error)
-            self._dreaming.count(f"{kind}.failed")
+            self.dreaming.count(f"{kind}.failed")
             return Outcome(name=kind, at=now, state="failed", why=str(error))
         state = "applied" if plan.steps else "skipped"
         return Outcome(name=kind, at=now, state=state, why=plan.skipped, plan=plan, batch=applied.batch)
@@ -214,10 +214,10 @@ class Worker:
             last is not None and now - last < timedelta(minutes=self._settings.dream_interval)
         ):
             return False
-        return self._is_idle(now) and self._dreaming.has_news()
+        return self._is_idle(now) and self.dreaming.has_news()
 
     def _dream(self, names: Sequence[str] = PASSES) -> list[Outcome]:
-        outcomes = self._dreaming.cycle(names)
+        outcomes = self.dreaming.cycle(names)
         self._note_cycle(self._clock())
         return outcomes
 

@@ -177,7 +177,7 @@ def test_the_messages_are_a_list_of_their_own_each_time():
 def test_a_profile_too_long_for_the_budget_is_cut_and_said_to_be():
     pack = packed(standing=Standing(profile=("rule " * 10_000,)), candidates=[hit(record())])
     assert pack.diagnostics.cut == ("profile",)
-    assert "Cut to fit the hard budget: profile" in pack.explain()
+    assert "Cut to fit the budget: profile" in pack.explain()
     assert pack.choices[0].verdict == "over the budget"
 
 

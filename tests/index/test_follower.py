@@ -19,11 +19,13 @@ from reverie.edits import Edit
 from reverie.filters import Filter
 from reverie.index.committed import Committed, IndexBroken, WriterBusy
 from reverie.index.follower import SearchIndex
+from reverie.pages import HISTORY, Paragraph
 from reverie.passages import Wanted
 from reverie.records import Record
 from reverie.stores.base import Store
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import added, changed, paragraph, removed
 from reverie.turns import SessionState, Turn
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -137,6 +139,65 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
             found = followed.any_of("record", one, allowed, 50)
             assert len(found) == len(set(found)) == counted[token]
             assert set(found) == set(fresh.any_of("record", one, allowed, 50))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(operations=OPERATIONS)
+def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
+    operations: list[tuple[str, int, list[str], str]],
+) -> None:
+    store = InMemoryStore(analyse=analyse)
+    followed = SearchIndex(store, None, analyse=analyse)
+    now: dict[int, Paragraph] = {}
+    for number, (what, target, words, scope) in enumerate(operations, start=1):
+        text = f"{' '.join(words)} note{number}"
+        page = HISTORY if not scope else "2025-03-01.md"
+        old = now[sorted(now)[target % len(now)]] if now else None
+        if what == "fold":
+            followed.fold()
+        elif what == "add":
+            now[number] = paragraph(number, content=text, page=page)
+            store.commit(added(now[number]), actor="test", at=NOON)
+        elif old is not None and what in ("change", "archive"):
+            key = int(old.id, 16)
+            now[key] = replace(old, content=text, page=page if what == "archive" else old.page)
+            store.commit(changed(old, now[key]), actor="test", at=NOON) if now[key] != old else None
+        elif old is not None:
+            store.commit(removed(old), actor="test", at=NOON)
+            del now[int(old.id, 16)]
+        if number % 3 == 0:
+            followed.frequencies("paragraph", ["tea"], None)
+    fresh = SearchIndex(store, None, analyse=analyse)
+    tokens = [token for word in WORDS for token in analyse_word(word)]
+    told = [value for value in now.values() if value.page == HISTORY]
+    counted = {token: sum(token in analyse(value).terms.split() for value in told) for token in tokens}
+    for index in (followed, fresh):
+        for scopes, expected in ((None, counted), (("", "user:ann"), counted), (("user:ann",), {})):
+            there = {
+                token: count
+                for token, count in index.frequencies("paragraph", tokens, scopes).items()
+                if count
+            }
+            assert there == {token: count for token, count in expected.items() if count}
+        for token in tokens:
+            one = Wanted(words=[(token, 1.0)])
+            assert len(index.any_of("paragraph", one, LIVE, 50)) == counted[token]
+            assert index.any_of("paragraph", one, Filter(tags=("a",)), 50) == []
+            assert index.any_of("turn", one, LIVE, 50) == index.any_of("record", one, LIVE, 50) == []
+
+
+def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
+    store: SQLiteStore, tmp_path: Path
+) -> None:
+    earlier, newer = tmp_path / "index" / "1", tmp_path / "index" / "99"
+    for folder in (earlier, newer):
+        folder.mkdir(parents=True)
+        (folder / "meta.json").write_text("{}")
+    index = SearchIndex(store, tmp_path / "index" / "2", analyse=analyse)
+    index.status()
+    assert not earlier.exists()
+    assert newer.exists()
+    index.close()
 
 
 def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:

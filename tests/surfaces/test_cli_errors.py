@@ -330,7 +330,7 @@ def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
     done = subprocess.run(args, capture_output=True, text=True, env=env)
     assert done.returncode == 3
     assert "Traceback (most recent call last)" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("reverie: no record or turn has the id")
+    assert done.stderr.splitlines()[-1].startswith("reverie: no record, turn or paragraph has the id")
 
 
 def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:

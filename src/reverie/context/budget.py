@@ -36,15 +36,20 @@ class Budget:
             procedural 4. A layer not named has no limit.
         working: Lines of the working-memory inventory that are sure of their place before anything is
             recalled; the others take what is left. Default 6.
+        page_tokens: The most that pages (`MEMORY.md`) take; default 1,200. They leave the soft budget to what
+            is recalled, as long as a quarter of what profile and summary leave is theirs.
+        notes_tokens: The most that daily notes take, of what everything else leaves; default 500.
     """
 
     soft_tokens: int = 1_800
     hard_tokens: int = 3_500
     layer_limits: Mapping[str, int] = field(default_factory=lambda: _LAYER_LIMITS)
     working: int = 6
+    page_tokens: int = 1_200
+    notes_tokens: int = 500
 
     def __post_init__(self) -> None:
-        for name in ("soft_tokens", "hard_tokens", "working"):
+        for name in ("soft_tokens", "hard_tokens", "working", "page_tokens", "notes_tokens"):
             checked_tokens(getattr(self, name), name=name)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(

@@ -66,6 +66,14 @@ class Shown:
         """The ledger without what was shown before that position: it has scrolled out of the replay."""
         return _bounded({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
+    def newer_than(self, other: Shown) -> list[str]:
+        """The ids of what was shown at a turn at which the other ledger does not have it."""
+        return [
+            shown
+            for shown, (position, _) in self.marks.items()
+            if shown not in other.marks or other.marks[shown][0] != position
+        ]
+
     def to_text(self) -> str:
         """The ledger as one line of JSON; `from_text` reads it back to an equal one."""
         return json.dumps([[shown, *mark] for shown, mark in self.marks.items()], separators=(",", ":"))
@@ -85,8 +93,15 @@ class Shown:
         return _bounded(marks)
 
 
+def recalled_counter(id: str) -> str:
+    """The name under which a store counts how often a thing went into a prompt, and keeps when it last did."""
+    return f"recalled:{id}"
+
+
 def _print(hit: Hit) -> str:
     """Eight characters that change when what would be shown changes; turns never do."""
+    if hit.paragraph is not None:
+        return ids.fingerprint("paragraph", hit.paragraph.content)[:8]
     if hit.record is None:
         return ""
     record = hit.record

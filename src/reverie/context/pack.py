@@ -1,10 +1,13 @@
 """What goes into the prompt this turn, and why? The pack: a system text, messages, and how they were chosen.
 
-The text has five sections in a fixed order. The first three seldom change and come first, byte for byte the
+The text has six sections in a fixed order. The first three seldom change and come first, byte for byte the
 same from turn to turn, so that a provider's prompt cache holds: the profile, the pages, the summary of older
-turns. Then what is recalled for this message, then the inventory of working memory. Their tokens together
-never exceed the hard budget. The replayed turns are messages of their own; they are limited by their number,
-not by this budget, and their tokens are reported apart.
+turns. Then daily notes, what is recalled for this message, and the inventory of working memory. Their tokens
+together never exceed the hard budget. The replayed turns are messages of their own; they are limited by their
+number, not by this budget, and their tokens are reported apart.
+
+Notes stand by themselves and not with the pages, because a line comes in whenever anybody's exchange ends or
+one scrolls out of the replay here. They are packed last, so they take nothing from what is recalled.
 """
 
 from __future__ import annotations
@@ -16,18 +19,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie import tokens
+from reverie import clock, tokens
 from reverie.context import budget as budgets
-from reverie.context import render
+from reverie.context import notes, render
 from reverie.context.budget import Budget, Item
 from reverie.context.delta import Shown
 from reverie.context.trimming import Replay, chat_messages
 from reverie.entries import Entry
+from reverie.pages import Paragraph
 from reverie.recall.hits import Hit, Why
 from reverie.records import Record
 from reverie.turns import Turn
 
-SectionName = Literal["profile", "pages", "summary", "recalled", "working"]
+SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working"]
 Verdict = Literal[
     "selected",
     "twice",
@@ -56,11 +60,13 @@ class Standing:
         profile: `soul.md`, `directives.md` and `style.md`, those that there are, in this order.
         pages: What stands in every prompt: the text of `MEMORY.md` and of pinned records, with headers.
         summary: What stands for the turns before the window; empty for nothing.
+        notes: Lines of the daily notes of the last days, those of a day in their order.
     """
 
     profile: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     summary: str = ""
+    notes: tuple[Paragraph, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,7 @@ class Section:
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `summary`, `recalled` or `working`.
+        name: `profile`, `pages`, `summary`, `notes`, `recalled` or `working`.
         text: As it stands in the prompt; never empty.
         tokens: What it is counted as; at least the estimate of its text.
     """
@@ -176,7 +182,7 @@ class Pack:
 
     @property
     def changing_text(self) -> str:
-        """The rest of `text`: what was recalled for this message, and the inventory of working memory."""
+        """The rest of `text`: notes, what was recalled for this message, the inventory of working memory."""
         return "\n\n".join(section.text for section in self.sections if section.name not in _STABLE)
 
     @property
@@ -282,7 +288,7 @@ class Pack:
         numbers = self.diagnostics
         remarks = []
         if numbers.cut:
-            remarks.append(f"Cut to fit the hard budget: {', '.join(numbers.cut)}")
+            remarks.append(f"Cut to fit the budget: {', '.join(numbers.cut)}")
         if numbers.entries_left_out:
             remarks.append(f"Working-memory entries not listed: {numbers.entries_left_out}")
         if numbers.orphan_results:
@@ -316,14 +322,15 @@ def build(
         now_at: The position of the user's turn being answered.
         now: The moment, for the countdowns of the inventory.
         budget: Tokens and limits.
-        standing: Profile, pages, summary.
+        standing: Profile, pages, summary, notes.
         entries: Working memory; what has expired is left out.
         shown: What the session has been shown before.
         recent: Records to give because nothing was found on the first turn.
     """
     seen = shown or Shown()
     replayed = chat_messages(replay)
-    stable, cut = _stable_sections(standing or Standing(), budget)
+    standing = standing or Standing()
+    stable, cut = _stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable)
     lines = [render.entry_line(entry, now) for entry in entries if entry.live(now)]
     sure = min(budget.working, budgets.fitting_lines(render.WORKING_HEADER, lines, room))
@@ -336,11 +343,17 @@ def build(
     fit = budgets.fitting_lines(render.WORKING_HEADER, lines, room - used)
     working = _inventory(lines, fit, room - used)
 
+    noted = _noted_section(standing, stable, now, room - used - budgets.section_cost(working), budget)
+
     sections = [*stable]
+    if noted.text:
+        sections.append(Section(name="notes", text=noted.text, tokens=budgets.section_cost(noted.text)))
     if recalled:
         sections.append(Section(name="recalled", text=recalled, tokens=used))
     if working:
         sections.append(Section(name="working", text=working, tokens=budgets.section_cost(working)))
+    if noted.is_cut:
+        cut.append("notes")
     if fit < len(lines):
         cut.append("working")
     return Pack(
@@ -357,8 +370,8 @@ def build(
 def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section], list[SectionName]]:
     """Profile, pages and summary, cut by rules that look at nothing else, so that they do not flicker.
 
-    The profile may take the whole hard budget; pages and summary leave half of the soft budget free for
-    what is recalled. Of the two the summary goes first, being short.
+    The profile may take the whole hard budget. The summary leaves half of the soft budget free for what is
+    recalled; pages leave all of it, but a quarter of what profile and summary leave is always theirs.
     """
     summary = standing.summary.strip()
     texts: dict[SectionName, str] = {
@@ -366,10 +379,15 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
         "pages": "\n\n".join(text.strip() for text in standing.pages if text.strip()),
         "summary": f"{render.SUMMARY_HEADER}\n{summary}" if summary else "",
     }
-    room = budget.hard_tokens
+    left = budget.hard_tokens
     kept: dict[SectionName, Section] = {}
     cut: list[SectionName] = []
     for name in ("profile", "summary", "pages"):
+        room = left
+        if name == "summary":
+            room = left - budget.soft_tokens // 2
+        elif name == "pages":
+            room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
         whole = tokens.cleaned(texts[name])
         text = budgets.cut_section(whole, room)
         cost = budgets.section_cost(text)
@@ -377,10 +395,18 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
             kept[name] = Section(name=name, text=text, tokens=cost)
         if text != whole:
             cut.append(name)
-        room -= cost
-        if name == "profile":
-            room -= budget.soft_tokens // 2
+        left -= cost
     return [kept[name] for name in _STABLE if name in kept], cut
+
+
+def _noted_section(
+    standing: Standing, stable: Sequence[Section], now: datetime, room: int, budget: Budget
+) -> notes.Excerpt:
+    """The daily notes as far as they fit into what is left; under the header of memory if no page has it."""
+    header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
+    room = min(room, budget.notes_tokens) - tokens.estimate(header)
+    found = notes.noted(standing.notes, clock.utc(now, name="now").date(), max(room, 0))
+    return found._replace(text=header + found.text) if found.text else found
 
 
 def _judge(

@@ -1,4 +1,4 @@
-"""How is a record, a past turn or an entry written in a prompt? One line each, quoted as data.
+"""How is a record, a past turn, a paragraph or an entry written in a prompt? One line each, quoted as data.
 
 What is recalled may hold anything that anybody ever wrote. It is put on one line behind its id, so it
 can neither begin a line (a header, a list item, a role, a fence) nor end the list it stands in; invisible
@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from reverie import tokens
 from reverie.entries import Entry
+from reverie.pages import Paragraph
 from reverie.recall import analysis
 from reverie.recall.hits import Hit
 from reverie.records import Record
@@ -99,10 +100,18 @@ def turn_line(turn: Turn, *, matched: Collection[str] = ()) -> str:
     return f"- [{turn.id}] ({label(turn.session)}, {turn.at:%Y-%m-%d %H:%M}, {who}): {said}"
 
 
+def paragraph_line(paragraph: Paragraph, *, matched: Collection[str] = ()) -> str:
+    """`- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC."""
+    said = quoted(paragraph.text, id=paragraph.id, matched=matched)
+    return f"- [{paragraph.id}] ({label(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}): {said}"
+
+
 def hit_line(hit: Hit) -> str:
     """The line of whatever the hit found."""
     if hit.record is not None:
         return record_line(hit.record, matched=hit.why.matched)
+    if hit.paragraph is not None:
+        return paragraph_line(hit.paragraph, matched=hit.why.matched)
     assert hit.turn is not None
     return turn_line(hit.turn, matched=hit.why.matched)
 

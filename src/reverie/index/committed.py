@@ -19,16 +19,23 @@ from reverie import categories
 from reverie.clock import to_microseconds
 from reverie.filters import Filter
 from reverie.index.lexicon import Leaf
-from reverie.passages import Searchable, Wanted, searchable
+from reverie.passages import Searchable, Wanted, scope_of, searchable
 from reverie.records import Record
+from reverie.turns import Turn
 
-FORMAT = "1"
+FORMAT = "2"
 """Part of the folder's name; another schema or analyser gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
 _HEAP_BYTES = 64_000_000
+_KEYS_AT_ONCE = 500
 _MARKER = 0
-_WORDS: dict[Searchable, str] = {"record": "record_words", "turn": "turn_words"}
+_NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
+_WORDS: dict[Searchable, str] = {
+    "record": "record_words",
+    "turn": "turn_words",
+    "paragraph": "paragraph_words",
+}
 
 
 class IndexBroken(Exception):
@@ -159,6 +166,34 @@ class Committed:
         clauses = [(Occur.Should, self._term("alike", cue)) for cue in cues]
         return self._keys("record", Query.boolean_query(clauses), allowed, limit)
 
+    def among(
+        self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
+    ) -> int:
+        """In how many of these passages, where they lie in those scopes (None: in any), the word stands."""
+        holding = [(Occur.Must, self._term(_WORDS[subject], word))]
+        if scopes is not None:
+            holding.append((Occur.Must, self._scoped(scopes)))
+        found = 0
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            some = [(Occur.Should, self._term("key", key)) for key in keys[start : start + _KEYS_AT_ONCE]]
+            found += self._count(Query.boolean_query([*holding, (Occur.Must, Query.boolean_query(some))]))
+        return found
+
+    def _count(self, query: Query) -> int:
+        try:
+            found = self._searcher.search(query, 1, count=True)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return int(found.count)  # type: ignore[attr-defined]  # missing in its stubs
+
+    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """The keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
+        within = Query.range_query(
+            self._schema, "key", tantivy.FieldType.Unsigned, after + 1, _NEVER if until is None else until
+        )
+        query = Query.boolean_query([(Occur.Must, within), (Occur.Must, self._term("all", subject))])
+        return set(self._keys(subject, query, Filter(), max(self.passages + 1, 1)))
+
     def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
         restrictions = self._restrictions(subject, allowed)
         if restrictions:
@@ -184,11 +219,7 @@ class Committed:
             query = self._term(field, word)
             if scopes is not None:
                 query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped(scopes))])
-            try:
-                found = self._searcher.search(query, 1, count=True)
-            except (ValueError, OSError) as error:
-                raise IndexBroken(str(error)) from None
-            self._frequencies[known] = found.count  # type: ignore[attr-defined]  # missing in its stubs
+            self._frequencies[known] = self._count(query)
         return self._frequencies[known]
 
     def _term(self, field: str, value: str | int) -> Query:
@@ -245,7 +276,7 @@ class Committed:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def write(self, fill: Callable[[Batch], int], *, merge: bool) -> None:
+    def write(self, fill: Callable[[Batch], int], *, merge: bool, afresh: bool = False) -> None:
         """Make one commit. What this object answers stays the same until `refresh`.
 
         Args:
@@ -253,6 +284,8 @@ class Committed:
                 is complete with that. It is called with the writer's lock held, and only if nobody has
                 made a commit since the one that is in use here.
             merge: Wait until tantivy has merged small segments; slower now, quicker searches later.
+            afresh: Begin with nothing, and leave no file of earlier commits in the folder. Who has them
+                open reads on in them until the next `refresh`.
 
         Raises:
             WriterBusy: somebody else is writing, or has just written: refresh and try again.
@@ -263,11 +296,16 @@ class Committed:
             self._index.reload()
             if self._sequence_in(self._index.searcher()) != self.sequence:
                 raise WriterBusy("another commit came first")
+            earlier = self._files() if afresh else []
+            if afresh:
+                writer.delete_all_documents()
             batch = Batch(writer, self._schema)
             sequence = fill(batch)
             batch.remove(_MARKER)
             writer.add_document(_marker(sequence))
             writer.commit()
+            for file in earlier:
+                file.unlink(missing_ok=True)
         except (ValueError, OSError) as error:
             raise IndexBroken(str(error)) from None
         self._commits_in_memory += 1
@@ -275,6 +313,12 @@ class Committed:
             with suppress(ValueError):  # a failed merge costs speed only; the commit stands
                 writer.wait_merging_threads()
         self._make_private()
+
+    def _files(self) -> list[Path]:
+        """What holds words: everything in the folder but the lists of files and the locks."""
+        if self._folder is None:
+            return []
+        return [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
 
     def _make_private(self) -> None:
         """Take the files from everybody else: tantivy makes them as the umask says."""
@@ -297,6 +341,14 @@ def remove_index(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_older(folder: Path) -> None:
+    """Delete the indexes of earlier formats beside this one."""
+    with suppress(OSError):
+        for beside in folder.parent.iterdir():
+            if beside.name.isdigit() and folder.name.isdigit() and int(beside.name) < int(folder.name):
+                remove_index(beside)
+
+
 def _marker(sequence: int) -> tantivy.Document:
     document = tantivy.Document()
     document.add_unsigned("key", _MARKER)
@@ -311,16 +363,17 @@ def _document(leaf: Leaf) -> tantivy.Document:
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
     document.add_text("all", subject)
-    document.add_text("scope", f"={value.scope}")
+    document.add_text("scope", f"={scope_of(value)}")
     document.add_unsigned("key", leaf.key)
     if isinstance(value, Record):
         document.add_text("alike", analysis.cues)
         _add_record(document, value)
     else:
         document.add_integer("created", to_microseconds(value.at))
+    if isinstance(value, Turn):
         document.add_text("session", value.session)
         document.add_text("role", value.role)
-        document.add_text("dates", analysis.dates)
+        document.add_text("dates", analysis.dates)  # turns alone are looked for by their date or speaker
         if analysis.speaker:
             document.add_text("speaker", analysis.speaker)
     return document

@@ -3,7 +3,8 @@
 The store is the truth. On disk lies a tantivy commit, complete up to some journal row; what changed since
 then is held in two small lexicons: the passages as they are now (`fresh`), and the versions that the
 commit still has but that no longer hold (`stale`). Together they give the same candidates and exactly the
-same word statistics as if everything had just been committed, in every process, after every write.
+same word statistics as if everything had just been committed, in every process, after every write. Of what
+was forgotten (`Store.erase`) only the keys are noted (`gone`): the commit is asked what to count off.
 
 When the lexicons have grown, whoever gets tantivy's writer lock folds them into a new commit, on a thread
 of its own; the others notice the commit and drop what it covers. A missing or broken index is built anew
@@ -15,16 +16,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 
 from reverie.edits import JournalRow
-from reverie.filters import Filter, matches_record, matches_turn
-from reverie.index.committed import Batch, Committed, IndexBroken, WriterBusy, remove_index
-from reverie.index.lexicon import Leaf, Lexicon
-from reverie.passages import SEARCHABLE, Analyse, Analysis, Passage, Searchable, Wanted, searchable
+from reverie.filters import Filter, matches_paragraph, matches_record, matches_turn
+from reverie.index.committed import Batch, Committed, IndexBroken, WriterBusy, remove_index, remove_older
+from reverie.index.lexicon import Leaf, Lexicon, Value
+from reverie.pages import HISTORY, Paragraph
+from reverie.passages import SEARCHABLE, Analyse, Analysis, Passage, Searchable, Wanted
 from reverie.records import Record
 from reverie.stores.base import Store
 from reverie.turns import Turn
@@ -40,6 +42,7 @@ FOLD_ON_CLOSE = 200
 _BATCH = 1_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
+_WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
 
 
@@ -101,7 +104,7 @@ class SearchIndex:
         """Keys of the passages that may answer best, the newest changes included.
 
         Args:
-            subject: Records or turns.
+            subject: Records, turns, or paragraphs.
             wanted: What to look for.
             allowed: What the result is restricted to.
             limit: At most so many from the commit, and so many from what changed since.
@@ -140,11 +143,12 @@ class SearchIndex:
         """In how many live passages of those scopes (None: of all) each word stands, exactly."""
         with self._lock:
             committed = self._catch_up()
-            fresh, stale = self._fresh[subject], self._stale[subject]
+            fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
             return {
                 word: committed.frequency(subject, word, scopes)
                 + fresh.frequency(word, scopes)
                 - stale.frequency(word, scopes)
+                - (committed.among(subject, word, scopes, gone) if gone else 0)
                 for word in words
             }
 
@@ -166,14 +170,33 @@ class SearchIndex:
                 problem=self._problem,
             )
 
+    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """The keys of all passages that a search could find, for comparing with the store.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            after: Only larger ones.
+            until: Only those up to this one; None for all.
+
+        Raises:
+            IndexBroken: the commit cannot be read.
+        """
+        with self._lock:
+            committed = self._catch_up().keys(subject, after, until)
+            fresh = {leaf.key for leaf in self._fresh[subject].leaves()}
+            stale = {leaf.key for leaf in self._stale[subject].leaves()} | self._gone[subject]
+        in_range = {key for key in fresh if after < key and (until is None or key <= until)}
+        return (committed - stale) | in_range
+
     def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
-        stale = self._stale[subject]
-        if not len(stale):
+        stale, gone = self._stale[subject], self._gone[subject]
+        left_out = len(stale) + len(gone)
+        if not left_out:
             return ask(limit)
-        most = limit + min(len(stale), limit)
+        most = limit + min(left_out, limit)
         while True:
             keys = ask(most)
-            kept = [key for key in keys if key not in stale]
+            kept = [key for key in keys if key not in stale and key not in gone]
             if len(kept) >= limit or len(keys) < most:
                 return kept[:limit]
             most *= 4
@@ -209,29 +232,43 @@ class SearchIndex:
             self._fold_in_background()
         return committed
 
+    def _start_over(self) -> Committed:
+        """Build the index anew from the store, and forget the tail."""
+        committed = self._build(self._replace())
+        self._committed = committed
+        self._forget_tail(committed.sequence)
+        return committed
+
     def _follow(self, row: JournalRow) -> None:
-        value = row.edit.value
-        if not isinstance(value, Record | Turn):
+        if row.subject not in SEARCHABLE:
             return
-        subject = searchable(value)
-        fresh, stale = self._fresh[subject], self._stale[subject]
-        before, after = row.edit.before, row.edit.after
-        if row.key in fresh:
+        fresh, stale = self._fresh[row.subject], self._stale[row.subject]
+        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        if row.forgotten:
+            # What the commit has of it is not known any more, so its words cannot be counted off: the key
+            # is noted, and the commit itself is asked in which of these keys a word stands.
+            fresh.remove(row.key)
+            stale.remove(row.key)
+            if self._committed is None or row.key <= self._committed.sequence:
+                self._gone[row.subject].add(row.key)
+        elif row.key in fresh:
             fresh.remove(row.key)
         elif row.key not in stale and _is_live(before):
-            assert isinstance(before, Record | Turn)
+            assert isinstance(before, Value)
             stale.add(Leaf(row.key, before, self._analyse(before)))
         if _is_live(after):
-            assert isinstance(after, Record | Turn)
+            assert isinstance(after, Value)
             fresh.add(Leaf(row.key, after, self._analyse(after)))
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
         self._fresh: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
         self._stale: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+        self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
 
     def _waiting(self) -> int:
-        return sum(len(lexicon) for side in (self._fresh, self._stale) for lexicon in side.values())
+        sides: tuple[Mapping[Searchable, Sized], ...] = (self._fresh, self._stale, self._gone)
+        return sum(len(lexicon) for side in sides for lexicon in side.values())
 
     # -- opening and building ------------------------------------------------------------------------
 
@@ -244,6 +281,8 @@ class SearchIndex:
         if committed.sequence > self._store.sequence():
             # An index of another store, or of one that was restored from a backup.
             committed = self._replace()
+        if committed.sequence == 0 and self._folder is not None:
+            remove_older(self._folder)
         if committed.sequence == 0 and self._store.sequence() >= _REBUILD_AT:
             committed = self._build(committed)
         self._committed = committed
@@ -292,9 +331,9 @@ class SearchIndex:
         while rows := self._store.journal(after=sequence, limit=_BATCH):
             for row in rows:
                 batch.remove(row.key)
-                after = row.edit.after
+                after = None if row.edit is None else row.edit.after
                 if _is_live(after):
-                    assert isinstance(after, Record | Turn)
+                    assert isinstance(after, Value)
                     batch.add(Leaf(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence
         return sequence
@@ -337,6 +376,7 @@ class SearchIndex:
                 return False
             fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.leaves()]
             stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.leaves()]
+            stale += [key for keys in self._gone.values() for key in keys]
             sequence = self._followed
 
         def fill(batch: Batch) -> int:
@@ -356,6 +396,42 @@ class SearchIndex:
                     self._lose(error)
             return False
         return True
+
+    def scrub(self) -> bool:
+        """Write the commit afresh from the store, so that no file holds a word of what was forgotten.
+
+        tantivy only marks what is deleted; its words stay in the files until these are merged. Other
+        processes go over to the new commit at their next search, as to any other.
+
+        Returns:
+            Whether it was done; False when another process was writing all the while.
+        """
+        deadline = time.monotonic() + _WAIT_FOR_SCRUB_S
+        while True:
+            with self._lock:
+                committed = self._catch_up()
+                unusable = self._lost or bool(self._problem)
+            try:
+                if unusable:
+                    raise IndexBroken("it was lost before")
+                committed.write(self._fill, merge=False, afresh=True)
+            except WriterBusy:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.02)
+                continue
+            except IndexBroken:
+                self.rebuild()
+                return not self._problem or self._folder is None or not self._folder.exists()
+            with self._lock:
+                self._catch_up()
+            return True
+
+    def rebuild(self) -> None:
+        """Throw the index away and build it anew from the store; who has it open elsewhere notices."""
+        with self._lock:
+            self._lost, self._problem = False, ""
+            self._start_over()
 
     def _fold_in_background(self) -> None:
         self._start(self._fold_quietly)
@@ -388,13 +464,24 @@ class SearchIndex:
 
 
 def _is_live(value: object) -> bool:
-    return isinstance(value, Turn) or (isinstance(value, Record) and not value.archived)
+    """Whether a search may find it: daily notes are not searched, since they repeat turns."""
+    return (
+        isinstance(value, Turn)
+        or (isinstance(value, Record) and not value.archived)
+        or (isinstance(value, Paragraph) and value.page == HISTORY)
+    )
 
 
-def _passes(subject: Searchable, allowed: Filter) -> Callable[[Record | Turn], bool]:
-    if subject == "record":
-        return lambda value: isinstance(value, Record) and matches_record(allowed, value)
-    return lambda value: isinstance(value, Turn) and matches_turn(allowed, value)
+def _passes(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
+    match subject:
+        case "record":
+            return lambda value: isinstance(value, Record) and matches_record(allowed, value)
+        case "turn":
+            return lambda value: isinstance(value, Turn) and matches_turn(allowed, value)
+        case "paragraph":
+            return lambda value: isinstance(value, Paragraph) and matches_paragraph(allowed, value)
+        case _:
+            assert_never(subject)
 
 
 def _analysis_of(passage: Passage) -> Analysis:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from math import log
 
-from reverie.passages import Analysis, Wanted
+from reverie.pages import Paragraph
+from reverie.passages import Analysis, Wanted, scope_of
 from reverie.records import Record
 from reverie.turns import Turn
+
+Value = Record | Turn | Paragraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +25,12 @@ class Leaf:
 
     Attributes:
         key: The store's own number of it.
-        value: The record or turn, for filters.
+        value: The record, turn or paragraph, for filters.
         analysis: Its tokens, dates and speaker.
     """
 
     key: int
-    value: Record | Turn
+    value: Value
     analysis: Analysis
 
 
@@ -86,9 +89,9 @@ class Lexicon:
         holders = self._words.get(word, {})
         if scopes is None:
             return len(holders)
-        return sum(self._leaves[key].value.scope in scopes for key in holders)
+        return sum(scope_of(self._leaves[key].value) in scopes for key in holders)
 
-    def any_of(self, wanted: Wanted, passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
+    def any_of(self, wanted: Wanted, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
         return self._best(
             ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
@@ -96,14 +99,14 @@ class Lexicon:
             limit,
         )
 
-    def alike(self, cues: Sequence[str], passes: Callable[[Record | Turn], bool], limit: int) -> list[int]:
+    def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Keys of the records that share most of the cues, at most `limit`."""
         return self._best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
     def _best(
         self,
         looked_for: Iterable[tuple[_Postings, Sequence[tuple[str, float]]]],
-        passes: Callable[[Record | Turn], bool],
+        passes: Callable[[Value], bool],
         limit: int,
     ) -> list[int]:
         scores: dict[int, float] = {}

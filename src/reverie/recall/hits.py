@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from reverie import clock
+from reverie.pages import Paragraph
 from reverie.records import NOTHING, UNTRUSTED, Layer, Record
 from reverie.turns import SessionState, Turn
 
@@ -44,14 +45,15 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One record, turn or session that a search found.
+    """One record, turn, session or paragraph of `HISTORY.md` that a search found.
 
     Attributes:
         score: 0 to 1, comparable between searches; larger is better.
         why: The reasons.
-        record: The record found; None for a turn or session.
-        turn: The turn found; for a session, its best turn; None for a record.
+        record: The record found; None for anything else.
+        turn: The turn found; for a session, its best turn; None for anything else.
         session: The session found, when sessions were searched for; None otherwise.
+        paragraph: The paragraph of `HISTORY.md` found; None for anything else.
     """
 
     score: float
@@ -59,55 +61,54 @@ class Hit:
     record: Record | None = None
     turn: Turn | None = None
     session: SessionState | None = None
+    paragraph: Paragraph | None = None
 
     @property
     def id(self) -> str:
-        """The id of the record, session or turn found."""
+        """The id of the record, session, turn or paragraph found."""
         if self.session is not None:
             return self.session.id
         return self._value.id
 
     @property
     def content(self) -> str:
-        """What the record or turn says."""
+        """What the record, turn or paragraph says."""
         return self._value.content
 
     @property
     def at(self) -> datetime:
-        """When the record was created or the turn was said."""
+        """When the record was created or the turn was said, or the time that the paragraph tells of."""
         value = self._value
         return value.created_at if isinstance(value, Record) else value.at
 
     @property
     def kind(self) -> str:
-        """The record's kind, `turn` or `session`."""
-        if self.session is not None:
-            return "session"
-        return self.record.kind if self.record is not None else "turn"
+        """The record's kind, `turn`, `session` or `paragraph`."""
+        return self.record.kind if self.record is not None else self.type
 
     @property
     def layer(self) -> Layer:
-        """The record's layer; turns are episodic."""
+        """The record's layer; turns and paragraphs are episodic."""
         return self.record.layer if self.record is not None else "episodic"
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The metadata of the record or turn."""
+        """The metadata of the record or turn; a paragraph has none."""
         value = self._value
-        return value.metadata or NOTHING
+        return NOTHING if isinstance(value, Paragraph) else value.metadata or NOTHING
 
     @property
     def is_trusted(self) -> bool:
         """Whether it may be put into a prompt unasked: not from a tool, the web or an import."""
         if self.record is not None:
             return self.record.origin not in UNTRUSTED
-        return self.turn is not None and self.turn.role != "tool"
+        return self.turn is None or self.turn.role != "tool"
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as JSON has it."""
         found: dict[str, Any] = {
             "id": self.id,
-            "type": "session" if self.session else "record" if self.record else "turn",
+            "type": self.type,
             "score": round(self.score, 6),
             "content": self.content,
             "at": clock.format_time(self.at),
@@ -124,11 +125,22 @@ class Hit:
             found["record"] = self.record.to_dict()
         if self.turn is not None:
             found["turn"] = self.turn.to_dict()
+        if self.paragraph is not None:
+            found["paragraph"] = self.paragraph.to_dict()
         return found
 
     @property
-    def _value(self) -> Record | Turn:
-        value = self.record if self.record is not None else self.turn
+    def type(self) -> Literal["record", "turn", "session", "paragraph"]:
+        """What was found."""
+        if self.session is not None:
+            return "session"
+        if self.record is not None:
+            return "record"
+        return "turn" if self.turn is not None else "paragraph"
+
+    @property
+    def _value(self) -> Record | Turn | Paragraph:
+        value = self.record or self.turn or self.paragraph
         assert value is not None
         return value
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 __all__ = ["KIND_BONUS", "Score", "ScoringSettings", "score"]
 
-TURN = "turn"
-"""The kind of a message of a conversation."""
+TIMELESS = frozenset({"turn", "paragraph"})
+"""What messages of a conversation, and paragraphs of the history, have in place of a kind: being old takes
+nothing from what they tell."""
 
 KIND_BONUS: Mapping[str, float] = MappingProxyType(
     {
@@ -107,14 +108,14 @@ def score(
     Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its
     recency is 1. Turns have none: when something was said does not tell whether it answers (known from
     earlier measurements on conversations, not repeated here), so their recency stands at one half and
-    their order is the order of relevance.
+    their order is the order of relevance. So it is with paragraphs, which tell of conversations.
 
     Args:
         relevance: 0 to 1, as the ranker gives it.
         age_days: Days since it was created or last changed; negative counts as 0.
         importance: 0 to 1.
         confidence: 0 to 1.
-        kind: The record's kind, or `turn`.
+        kind: The record's kind, `turn` or `paragraph`.
         pinned: Whether it is kept from decay.
         settings: The weights.
 
@@ -137,6 +138,6 @@ def score(
 
 
 def _recency(age_days: float, *, kind: str, pinned: bool, half_life: float) -> float:
-    if kind == TURN:
+    if kind in TIMELESS:
         return 0.5
     return 1.0 if pinned else 0.5 ** (max(0.0, age_days) / half_life)

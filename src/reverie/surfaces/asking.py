@@ -61,5 +61,18 @@ class Moment(_ParamType):
         return clock.parse_time(value, name=_option(param))
 
 
+class When(Moment):
+    """A moment, or the number of a change as `history` gives it; eight digits are a date."""
+
+    def __init__(self) -> None:
+        super().__init__(back=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the number or the moment, or refuse it as wrong usage."""
+        if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) != 8):
+            return int(value)
+        return super().convert(value, param, ctx)
+
+
 def _option(param: click.Parameter | None) -> str:
     return param.opts[0] if param is not None else "time"

@@ -22,6 +22,8 @@ from reverie.surfaces.invocation import EXITS, Exit, Invocation, everywhere
 
 _RECORDS = "reverie.surfaces.commands.records"
 _CONVERSATIONS = "reverie.surfaces.commands.conversations"
+_PAGES = "reverie.surfaces.commands.pages"
+_HISTORY = "reverie.surfaces.commands.history"
 _UPKEEP = "reverie.surfaces.commands.upkeep"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -39,7 +41,12 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "pin": (f"{_RECORDS}:pin", "Keep a record from decay and automatic changes."),
         "unpin": (f"{_RECORDS}:unpin", "Let a pinned record go its way again."),
         "purge": (f"{_RECORDS}:purge", "Remove archived records for good."),
-        "history": (f"{_RECORDS}:history", "List the changes made."),
+    },
+    "What was changed": {
+        "history": (f"{_HISTORY}:history", "List the changes made."),
+        "blame": (f"{_HISTORY}:blame", "Say where something comes from."),
+        "diff": (f"{_HISTORY}:diff", "Show what is different."),
+        "undo": (f"{_HISTORY}:undo", "Take changes back."),
     },
     "Conversations": {
         "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
@@ -47,8 +54,15 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
         "ingest": ("reverie.surfaces.commands.ingest:ingest", "Read conversations from a file."),
     },
+    "Pages": {
+        "pages": (f"{_PAGES}:pages", "List pages and logs."),
+        "page": (f"{_PAGES}:page", "Print MEMORY.md or another page or log."),
+        "edit": (f"{_PAGES}:edit", "Edit MEMORY.md or another page."),
+        "append": (f"{_PAGES}:append", "Add to HISTORY.md, a daily note or a page."),
+    },
     "The store": {
-        "check": (f"{_UPKEEP}:check", "Look for anything wrong."),
+        "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),
+        "doctor": ("reverie.surfaces.commands.doctor:doctor", "Look for anything wrong at all; repair it."),
         "stats": (f"{_UPKEEP}:stats", "Count what there is."),
         "version": (f"{_UPKEEP}:version", "Say which Reverie this is."),
     },
@@ -162,6 +176,7 @@ def _write_nowhere() -> None:
 _MEANS: Mapping[type[errors.ReverieError], Exit] = {
     errors.InvalidInput: Exit.WRONG,
     errors.MissingExtra: Exit.WRONG,
+    errors.ModelRefused: Exit.WRONG,
     errors.NotFound: Exit.NOT_FOUND,
     errors.StoreCorrupt: Exit.CORRUPT,
     errors.StoreForeign: Exit.CORRUPT,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reverie.recall.hits import Hit
     from reverie.records import Record
     from reverie.turns import SessionOverview, Turn
+    from reverie.writing import PageOverview
 
 WIDEST = 120
 """Columns used at most: longer lines are hard to read, however wide the terminal."""
@@ -35,6 +36,7 @@ _BONUSES = ("kind",)
 _LONGEST = 400
 _ACCENT = "cyan"
 _QUIET = "dim"
+_CAME, _WENT = "green", "red"
 
 
 def console() -> Console:
@@ -110,6 +112,8 @@ def _about(hit: Hit, now: datetime) -> str:
         return _of_record(hit.record, now)
     if hit.session is not None:
         return " · ".join((one_line(hit.session.id), hit.session.status, ago(hit.at, now)))
+    if hit.paragraph is not None:
+        return " · ".join((hit.id, one_line(hit.paragraph.page), ago(hit.at, now)))
     return _of_turn(hit.turn, now) if hit.turn is not None else ""
 
 
@@ -145,7 +149,7 @@ def records(found: Iterable[Record]) -> None:
 
 
 def sheet(kind: str, value: Mapping[str, Any]) -> None:
-    """One record or turn with every field that says something."""
+    """One record, turn or paragraph with every field that says something."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=_QUIET, no_wrap=True)
     grid.add_column()
@@ -190,6 +194,15 @@ def sessions(found: Iterable[SessionOverview]) -> None:
     console().print(table)
 
 
+def pages(found: Iterable[PageOverview]) -> None:
+    """A list of pages and logs."""
+    now = clock.utc_now()
+    table = _table("page", "size", "changed")
+    for each in found:
+        table.add_row(Text(one_line(each.name)), each.size, ago(each.updated_at, now))
+    console().print(table)
+
+
 def history(changes: Iterable[Mapping[str, Any]]) -> None:
     """A list of changes."""
     table = _table("change", "when", "who", "what", "id", "why")
@@ -198,9 +211,18 @@ def history(changes: Iterable[Mapping[str, Any]]) -> None:
         what = f"{each['change']} {each['subject']}"
         table.add_row(
             str(each["sequence"]), when, Text(one_line(each["actor"])), what,
-            Text(one_line(each["id"])), Text(one_line(each["reason"])),
+            Text(one_line(each["id"] or "-")), Text(one_line(each["reason"])),
         )  # fmt: skip
     console().print(table)
+
+
+def account(text: str) -> None:
+    """An account in lines, with what came and what went in colours, and the rest of it plain."""
+    drawn = Text()
+    for line in safe(text).split("\n"):
+        mark = line.lstrip()[:2].rstrip()
+        drawn.append(f"{line}\n", style={"+": _CAME, "-": _WENT, "…": _QUIET}.get(mark, ""))
+    console().print(drawn, end="")
 
 
 def stats(numbers: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ import click
 
 from reverie import clock
 from reverie.errors import NotFound
+from reverie.surfaces.asking import When
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
+    from reverie.past import Past
 
 FOLDER = "REVERIE_FOLDER"
 """The environment variable that names the folder where `--folder` does not."""
@@ -57,12 +60,14 @@ class Invocation:
         settings: The settings file; None for the one that `Settings.load` finds.
         quiet: Whether only the answer is written.
         debug: Whether errors come with their traceback.
+        as_of: As of which moment, or after which change, to answer; None for now.
     """
 
     folder: str | None = None
     settings: str | None = None
     quiet: bool = False
     debug: bool = False
+    as_of: datetime | int | None = None
 
     @contextmanager
     def memory(
@@ -91,6 +96,16 @@ class Invocation:
             ) from error
         with memory:
             yield memory
+
+    @contextmanager
+    def reading(self) -> Iterator[Memory | Past]:
+        """The memory that was asked for, as it was at the moment of `--as-of` where one was named."""
+        with self.memory() as memory:
+            if self.as_of is None:
+                yield memory
+            else:
+                with memory.as_of(self.as_of) as past:
+                    yield past
 
     def place(self) -> str | None:
         """The folder as it was named, on the command line or in the environment; None for the platform's."""
@@ -165,6 +180,16 @@ invocation = click.make_pass_decorator(Invocation, ensure=True)
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else."
 )
+
+as_of = click.option(
+    "--as-of",
+    type=When(),
+    metavar="TIME",
+    expose_value=False,
+    callback=told("as_of"),
+    help="As it was then: 2025-01-31, a time, 2h for two hours ago, or after a change's number.",
+)
+"""For commands that only read: answers as the memory would have then."""
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:

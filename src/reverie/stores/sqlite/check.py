@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, assert_never
 
 from reverie.edits import Value
@@ -13,15 +13,16 @@ from reverie.pages import Page, Paragraph, checked_page, checked_paragraph
 from reverie.records import Record, checked
 from reverie.stores.base import Problem
 from reverie.stores.sqlite.rows import (
+    CHANGE_COLUMNS,
     ENTRY_COLUMNS,
     PARAGRAPHS,
     RECORDS,
     SEARCHED,
     TABLES,
     TURNS,
-    Row,
     Table,
     Unreadable,
+    change_of,
     entry_of,
     from_document,
     tolerant_rows,
@@ -71,12 +72,14 @@ class Damage(NamedTuple):
 def problems(file: sqlite3.Connection) -> list[Problem]:
     """Everything wrong with the file, within the caller's reading transaction."""
     found = damage(file)
-    if any(found):  # the queries below would fail half-way
+    if found.pages or found.indexes:  # the queries below would fail half-way
         return [
             *(Problem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
             *(
                 Problem(
-                    what=f"the index {name} of the file does not fit its table", fix=_BACKUP, mendable=True
+                    what=f"the index {name} of the file does not fit its table",
+                    fix=_BACKUP,
+                    mendable=not found.pages,
                 )
                 for name in found.indexes
             ),
@@ -210,27 +213,23 @@ def _gaps(file: sqlite3.Connection) -> Iterator[Problem]:
 
 def _chain(file: sqlite3.Connection) -> Iterator[Problem]:
     """Journal rows that cannot be read, or whose `before` is not the `after` of the one before."""
+    columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
     sql = (
-        "SELECT change.sequence, change.subject, change.before, change.after, "
-        "CASE WHEN change.key = change.sequence THEN NULL "
+        f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
         f"ELSE ({LAST_WORD.format(key='change.key', before='AND sequence < change.sequence')}) END "
         f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT {_BATCH}"
     )
     last = 0
     while rows := tolerant_rows(file, sql, (last,)):
-        for sequence, subject, before, after, earlier in rows:
-            yield from _change(sequence, subject, (before, after, earlier))
+        for *row, earlier in rows:
+            yield from _change(row, earlier)
         last = rows[-1][0]
 
 
-def _change(sequence: int, subject: Any, documents: Row) -> Iterator[Problem]:
-    before, after, earlier = documents
+def _change(row: Sequence[Any], earlier: Any) -> Iterator[Problem]:
+    sequence, subject, before = row[0], row[6], row[7]
     try:
-        if subject not in TABLES:
-            raise Unreadable("its subject is unknown")
-        was, now = value_from(subject, before), value_from(subject, after)
-        if was is not None and now is not None and was.id != now.id:
-            raise Unreadable("it names two things")
+        change_of(row)
     except Unreadable as error:
         yield Problem(
             what=f"change {sequence} in the journal cannot be read: {error}", fix=_REBUILD, mendable=True

@@ -6,8 +6,9 @@ again from the other place; indexes, words and counts are made again from the ta
 
 Where a row can be read and says something else than the journal, both stay. If the row is whole (its words
 and fingerprint are those of its content, and not of what the journal says, or it is newer) then Reverie wrote
-it and the journal is damaged or has lost the change: it is written again. Otherwise somebody changed the row beside Reverie, or a bit fell over: the journal holds, and
-what was found goes into it as a change and its undoing.
+it and the journal is damaged or has lost the change: it is written again. Otherwise somebody changed the
+row beside Reverie, or a bit fell over: the journal holds, and what was found goes into it as a change and its
+undoing.
 
 What stands nowhere else is left as it is, for a person to see to.
 """
@@ -35,6 +36,7 @@ from reverie.stores.sqlite.check import (
 )
 from reverie.stores.sqlite.rows import (
     ANALYSIS_COLUMNS,
+    CHANGE_COLUMNS,
     PAGES,
     PARAGRAPHS,
     RECORDS,
@@ -46,6 +48,7 @@ from reverie.stores.sqlite.rows import (
     Unreadable,
     analysis_row,
     from_document,
+    is_moment,
     to_document,
     tolerant_rows,
 )
@@ -58,6 +61,7 @@ LOST = "lost"
 _ORDER: tuple[Table[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""
 
+_ACCOUNT = "UPDATE journal SET batch = ?, at = ?, actor = ?, reason = ? WHERE sequence = ?"
 _BATCH = 500
 _LONGEST_GAP = 1_000_000
 _NOT_SEARCHED: Row = (0, "", "", "", "")
@@ -93,14 +97,19 @@ class Mending:
     def _journal(self) -> None:
         """Write rows of the journal again whose neighbours, or the table, have what they said."""
         last = 0
-        sql = (
-            "SELECT sequence, key, subject, before, after FROM journal "
-            f"WHERE sequence > ? ORDER BY sequence LIMIT {_BATCH}"
-        )
+        sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT {_BATCH}"
         while rows := tolerant_rows(self._file, sql, (last,)):
-            for sequence, key, subject, before, after in rows:
+            for sequence, batch, at, actor, reason, key, subject, before, after in rows:
                 if subject in TABLES:
                     self._change(TABLES[subject], sequence, key, before, after)
+                whole = (
+                    batch if type(batch) is int else sequence,
+                    at if is_moment(at) else self._moment(sequence),
+                    actor if type(actor) is str else ACTOR,
+                    reason if type(reason) is str else "",
+                )
+                if whole != (batch, at, actor, reason):
+                    self._file.execute(_ACCOUNT, (*whole, sequence))
             last = rows[-1][0]
 
     def _change(self, table: Table[Any], sequence: int, key: int, before: Any, after: Any) -> None:
@@ -249,7 +258,7 @@ class Mending:
     def _moment(self, sequence: int) -> int:
         """When the change before that one was made."""
         at = self._one("SELECT at FROM journal WHERE sequence < ? ORDER BY sequence DESC LIMIT 1", sequence)
-        return at if isinstance(at, int) else self._at
+        return at if is_moment(at) else self._at
 
     def _derived(self, table: Table[Any]) -> tuple[str, ...]:
         """The columns beside those of the value, which follow from it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from json.encoder import encode_basestring
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 from reverie.clock import from_microseconds, to_microseconds
 from reverie.edits import Edit, JournalRow, Subject, Value
@@ -462,6 +462,15 @@ def _list(texts: Sequence[str]) -> str:
 
 def _count(moment: datetime | None) -> int | None:
     return None if moment is None else to_microseconds(moment)
+
+
+def is_moment(count: Any) -> TypeGuard[int]:
+    """Whether that can stand for a time."""
+    try:
+        _moment(count)
+    except Unreadable:
+        return False
+    return True
 
 
 def _moment(count: Any) -> datetime:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie import clock
-from reverie.errors import NotFound
+from reverie.errors import InvalidInput, NotFound
 from reverie.surfaces import output
 from reverie.surfaces.asking import Moment, read_text
-from reverie.surfaces.invocation import Command, Invocation, as_json, invocation
+from reverie.surfaces.invocation import Command, Invocation, as_json, as_of, invocation
 from reverie.turns import ROLES
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.option("--scope", metavar="SCOPE", help="Only this scope.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@as_of
 @as_json
 @invocation
 def sessions(asked: Invocation, /, scope: str | None, limit: int, as_json: bool) -> None:
@@ -30,7 +31,7 @@ def sessions(asked: Invocation, /, scope: str | None, limit: int, as_json: bool)
     With --json: {"sessions": [{"id", "status", "scope", "turns", "created_at", "last_at", "window_start",
     "summary", "metadata"}]}.
     """
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         found = memory.sessions(scope=scope, limit=limit)
     if as_json:
         output.document({"sessions": [_overview(each) for each in found]})
@@ -85,6 +86,7 @@ def add_turn(
 @click.option("--hard-tokens", type=click.IntRange(min=0), metavar="N", help="Never more tokens than this.")
 @click.option("--mark", is_flag=True, help="Note what is in it as shown, as an agent's own turn does.")
 @click.option("--explain", is_flag=True, help="Add what was left out, what it costs, and why.")
+@as_of
 @as_json
 @invocation
 def context(
@@ -105,7 +107,9 @@ def context(
     With --json: the pack's own fields, "text" and "tokens" among them.
     """
     question = read_text(message, name="message") if message else None
-    with asked.memory() as memory:
+    if mark and asked.as_of is not None:
+        raise InvalidInput("--mark changes the memory as it is: leave it or --as-of out")
+    with asked.reading() as memory:
         if question is None and not memory.turns(session, start=-1):
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
         pack = memory.session(session).context(question, mark=mark, **budget)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie import clock
+from reverie.edits import subject_of
 from reverie.errors import InvalidInput, NotFound
 from reverie.records import KINDS, LAYERS, ORIGINS
 from reverie.surfaces import output
@@ -16,14 +17,14 @@ from reverie.surfaces.invocation import (
     Exit,
     Invocation,
     as_json,
+    as_of,
     invocation,
     options,
 )
 from reverie.turns import ROLES
 
 if TYPE_CHECKING:
-    from reverie.edits import JournalRow
-    from reverie.memory import Memory
+    from reverie.reading import Reading
     from reverie.recall.hits import Hit
     from reverie.records import Record
     from reverie.turns import Turn
@@ -113,9 +114,11 @@ def remember(asked: Invocation, /, text: tuple[str, ...], as_json: bool, **field
 )
 @click.option("--literal", "mode", flag_value="literal", help="QUERY stands there as it is written.")
 @click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
-@click.option("--records-only", "only", flag_value="records", help="Do not search conversations.")
+@click.option("--records-only", "only", flag_value="records", help="Search records only.")
 @click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
+@click.option("--history-only", "only", flag_value="history", help="Search HISTORY.md only.")
 @click.option("--explain", is_flag=True, help="Show the words matched and every part of each score.")
+@as_of
 @as_json
 @invocation
 def recall(
@@ -130,16 +133,17 @@ def recall(
 ) -> None:
     """Find what is remembered about QUERY, best first.
 
-    Records and turns are searched together. `-` reads QUERY from standard input; without a QUERY the newest
-    records are listed. Nothing relevant is an answer too: it ends with 1.
+    Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input; without a QUERY
+    the newest records are listed. Nothing relevant is an answer too: it ends with 1.
 
-    In a pipe, a line for each hit: score, id, kind, category or session, time, content, with --explain why.
+    In a pipe, a line for each hit: score, id, kind, category, session or page, time, content, with --explain
+    why.
 
     With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
-    "why": {"matched", "parts", "evidence", "note"}, "record" or "turn"}]}.
+    "why": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
     """
     question = read_text(query, name="query") if query else None
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         hits = _search(memory, question, only, {**how, "mode": mode or "words"})
     if as_json:
         output.document({"query": question, "hits": [hit.to_dict() for hit in hits]})
@@ -155,9 +159,11 @@ def recall(
         raise click.exceptions.Exit(Exit.NOTHING)
 
 
-def _search(memory: Memory, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
-    """Ask for records, turns or both, as the options say."""
+def _search(memory: Reading, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
+    """Ask for records, turns, the history or all of them, as the options say."""
     of_turns = {name: how.pop(name) for name in ("session", "roles")}
+    if only == "history":
+        return _search_history(memory, question, of_turns, how)
     if only == "records" or question is None:
         if only == "turns" or any(of_turns.values()):
             said = "add a QUERY" if question is None else "leave --records-only out"
@@ -165,10 +171,27 @@ def _search(memory: Memory, question: str | None, only: str | None, how: dict[st
         return memory.search(question, **how)
     if only != "turns":
         return memory.recall(question, **of_turns, **how)
+    _refuse_of_records(how, unless="--turns-only")
+    return memory.search_turns(question, **of_turns, **how)
+
+
+def _search_history(
+    memory: Reading, question: str | None, of_turns: dict[str, Any], how: dict[str, Any]
+) -> list[Hit]:
+    if any(of_turns.values()):
+        raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
+    _refuse_of_records(how, unless="--history-only")
+    if how.pop("scope") is not None:
+        raise InvalidInput("--scope: the history is everybody's: leave it or --history-only out")
+    since, until = how.pop("created_after"), how.pop("created_before")
+    return memory.search_history(question, since=since, until=until, **how)
+
+
+def _refuse_of_records(how: dict[str, Any], *, unless: str) -> None:
+    """Take the options that only records have out, and refuse one that was given."""
     for name, option in _OF_RECORDS.items():
         if how.pop(name):
-            raise InvalidInput(f"{option} asks for records: leave it or --turns-only out")
-    return memory.search_turns(question, **of_turns, **how)
+            raise InvalidInput(f"{option} asks for records: leave it or {unless} out")
 
 
 _OF_RECORDS = {
@@ -182,7 +205,11 @@ _OF_RECORDS = {
 
 
 def _hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
-    where = hit.record.category or "-" if hit.record is not None else place(hit.turn)
+    where = place(hit.turn)
+    if hit.record is not None:
+        where = hit.record.category or "-"
+    elif hit.paragraph is not None:
+        where = hit.paragraph.page
     cells: list[object] = [
         f"{hit.score:.2f}",
         hit.id,
@@ -201,19 +228,20 @@ def place(turn: Turn | None) -> str:
 
 @click.command(cls=Command)
 @click.argument("id")
+@as_of
 @as_json
 @invocation
 def show(asked: Invocation, /, id: str, as_json: bool) -> None:
-    """Show a record or a turn with everything known about it.
+    """Show a record, a turn or a paragraph with everything known about it.
 
-    With --json: {"type": "record", "record": {…}} or {"type": "turn", "turn": {…}}.
+    With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}} or
+    {"type": "paragraph", "paragraph": {…}}.
     """
-    with asked.memory() as memory:
-        record = memory.get(id)
-        value = record if record is not None else memory.get_turn(id)
+    with asked.reading() as memory:
+        value = memory.get(id) or memory.get_turn(id) or memory.get_paragraph(id)
     if value is None:
         raise _unknown(id)
-    kind = "turn" if record is None else "record"
+    kind = subject_of(value)
     if as_json:
         output.document({"type": kind, kind: value.to_dict()})
         return
@@ -230,7 +258,8 @@ def show(asked: Invocation, /, id: str, as_json: bool) -> None:
 
 def _unknown(id: str) -> NotFound:
     return NotFound(
-        f"no record or turn has the id {id!r}: find it with `reverie recall WORDS` or `reverie list`"
+        f"no record, turn or paragraph has the id {id!r}: "
+        "find it with `reverie recall WORDS` or `reverie list`"
     )
 
 
@@ -242,6 +271,7 @@ def _unknown(id: str) -> NotFound:
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Leave out so many first."
 )
+@as_of
 @as_json
 @invocation
 def list_records(
@@ -253,7 +283,7 @@ def list_records(
 
     With --json: {"records": [{…}]}.
     """
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         records = memory.records(archived=archived, pinned=True if pinned else None, **where)
     if as_json:
         output.document({"records": [record.to_dict() for record in records]})
@@ -271,6 +301,7 @@ def list_records(
 
 @click.command(cls=Command)
 @click.option("--scope", metavar="SCOPE", help="Only this scope.")
+@as_of
 @as_json
 @invocation
 def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
@@ -278,13 +309,14 @@ def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
 
     With --json: {"categories": {"name": number}}.
     """
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         found = memory.categories(scope=scope)
     _tally(asked, "categories", found, as_json)
 
 
 @click.command(cls=Command)
 @click.option("--scope", metavar="SCOPE", help="Only this scope.")
+@as_of
 @as_json
 @invocation
 def tags(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
@@ -292,7 +324,7 @@ def tags(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
 
     With --json: {"tags": {"name": number}}.
     """
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         found = memory.tags(scope=scope)
     _tally(asked, "tags", found, as_json)
 
@@ -399,80 +431,3 @@ def purge(asked: Invocation, /, older_than: str | None, yes: bool, as_json: bool
         output.document({"purged": number})
     elif not asked.quiet:
         click.echo(f"Removed {output.count(number, 'record')} for good.")
-
-
-# -- the account -------------------------------------------------------------------------------------
-
-
-@click.command(cls=Command)
-@click.argument("id", required=False)
-@click.option(
-    "--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only later changes than this."
-)
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-@as_json
-@invocation
-def history(asked: Invocation, /, id: str | None, after: int, limit: int, as_json: bool) -> None:
-    """List the changes made to the memory, or to the record, turn or session ID, the oldest first.
-
-    In a pipe, a line for each: number, time, actor, change, subject, id, reason.
-
-    With --json: {"history": [{"sequence", "batch", "at", "actor", "reason", "subject", "id", "change",
-    "before", "after"}]}.
-    """
-    with asked.memory() as memory:
-        changes = memory.history(id, after=after, limit=limit)
-    if id is not None and not changes and after == 0:
-        raise _unknown(id)
-    if as_json:
-        output.document({"history": [_change(each) for each in changes]})
-    elif output.on_terminal() and changes:
-        from reverie.surfaces import drawing
-
-        drawing.history([_change(each) for each in changes])
-    else:
-        output.rows(
-            (
-                c.sequence,
-                clock.format_time(c.at),
-                c.actor,
-                _verb(c),
-                c.edit.subject,
-                c.edit.id,
-                c.reason or "-",
-            )
-            for c in changes
-        )
-    if not changes and not as_json:
-        output.say("No changes.", quiet=asked.quiet)
-
-
-def _change(row: JournalRow) -> dict[str, Any]:
-    before, after = row.edit.before, row.edit.after
-    return {
-        "sequence": row.sequence,
-        "batch": row.batch,
-        "at": clock.format_time(row.at),
-        "actor": row.actor,
-        "reason": row.reason,
-        "subject": row.edit.subject,
-        "id": row.edit.id,
-        "change": _verb(row),
-        "before": before and before.to_dict(),
-        "after": after and after.to_dict(),
-    }
-
-
-def _verb(row: JournalRow) -> str:
-    """What was done, as one word."""
-    before, after = row.edit.before, row.edit.after
-    if before is None:
-        return "added"
-    if after is None:
-        return "removed"
-    was, now = getattr(before, "archived_at", None), getattr(after, "archived_at", None)
-    if was is None and now is not None:
-        return "archived"
-    if was is not None and now is None:
-        return "restored"
-    return "changed"

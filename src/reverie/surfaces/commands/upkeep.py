@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from reverie.surfaces import output
-from reverie.surfaces.invocation import Command, Exit, Invocation, as_json, invocation
+from reverie.surfaces.invocation import Command, Exit, Invocation, as_json, as_of, invocation
 
 
 @click.command(cls=Command)
@@ -40,15 +40,17 @@ def check(asked: Invocation, /, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
+@as_of
 @as_json
 @invocation
 def stats(asked: Invocation, /, as_json: bool) -> None:
-    """Count what there is: records, turns, sessions, changes, bytes, and how far the search index is.
+    """Count what there is: records, turns, sessions, pages, changes, bytes, and how far the search index is.
 
-    With --json: {"folder": text, "records", "archived", "turns", "sessions", "journal" and
-    "bytes_on_disk": numbers, "by_kind" and "by_category": {"name": number}, "index": {…}}.
+    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
+    "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
+    "index": {…}}.
     """
-    with asked.memory() as memory:
+    with asked.reading() as memory:
         numbers = plain(memory.stats())
     numbers = {"folder": numbers.pop("path"), **numbers}
     if as_json:

@@ -1,0 +1,185 @@
+"""What is noted of a day, and what do pages and notes look like in a prompt? Pure; reads and writes nothing.
+
+A daily note has one line for each exchange, `[14:15] User: … | Assistant: …` (golemcore). The text for a
+prompt has three sections: `## Long-term Memory` (the page `MEMORY.md`), `## Today's Notes`, and
+`## Recent Context` with the days before, newest first. A page that does not fit keeps its beginning, notes
+keep their newest lines.
+
+Days are those of UTC, as all times here are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from reverie import tokens
+from reverie.context import budget as budgets
+from reverie.context.render import folded
+from reverie.pages import Paragraph, day_of
+from reverie.turns import Turn
+
+MEMORY_HEADER = "# Memory"
+LONG_TERM_HEADER = "## Long-term Memory"
+TODAY_HEADER = "## Today's Notes"
+RECENT_HEADER = "## Recent Context"
+
+LONGEST_QUESTION = 200
+"""Characters of the user's words in a note (golemcore)."""
+
+LONGEST_ANSWER = 300
+"""Characters of the assistant's words in a note (golemcore)."""
+
+FRESH = timedelta(days=1)
+"""Only what was said within this time is noted: a year of old chats that are read in is not news, and would
+make hundreds of notes that nobody asked for. It is searchable as turns all the same."""
+
+_LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_CUT_MARK = "..."
+_LEFT_OUT = "… [earlier notes are left out]"
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[tuple[Turn, Turn]]:
+    """What is to be noted: each final answer of an assistant, with the user's turn that it answers.
+
+    An answer that calls tools is not final, an empty one says nothing, and a second one to the same turn of
+    the user is not noted again. What belongs to a scope is not, since notes are everybody's.
+
+    Args:
+        turns: Consecutive turns of a session, the earliest first.
+        since: The position of the first turn that is new: only answers from there on are given.
+        now: The moment; what was said more than a day away from it is not noted.
+    """
+    question: Turn | None = None
+    for turn in turns:
+        if turn.role == "user":
+            question = turn
+        elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
+            is_new = turn.position >= since and abs(now - turn.at) <= FRESH
+            if question is not None and is_new and not turn.scope:
+                yield question, turn
+            question = None
+
+
+def exchange_line(question: str, answer: str, at: datetime) -> str:
+    """`[HH:mm] User: … | Assistant: …`, on one line and cut as golemcore does.
+
+    >>> from datetime import UTC
+    >>> exchange_line("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
+    '[14:15] User: How do I start? | Assistant: Run it.'
+    """
+    asked, said = shortened(question, LONGEST_QUESTION), shortened(answer, LONGEST_ANSWER)
+    return f"[{at:%H:%M}] User: {asked} | Assistant: {said}".rstrip()
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text` on one line, at most `longest` characters with the `...` that says where it was cut.
+
+    >>> shortened("a long word", 8)
+    'a lon...'
+    """
+    line = tokens.cleaned(_LINE_END.sub(" ", text.strip())).strip()
+    return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
+
+
+# -- showing -----------------------------------------------------------------------------------------------
+
+
+class Excerpt(NamedTuple):
+    """A text for a prompt.
+
+    Attributes:
+        text: Empty when there is nothing to say, or no room.
+        is_cut: Whether something was left out.
+    """
+
+    text: str
+    is_cut: bool
+
+
+def memory_section(page: str) -> str:
+    """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
+    plain = page.strip()
+    return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
+
+
+def long_term(page: str, room: int) -> Excerpt:
+    """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
+    plain = tokens.cleaned(page).strip()
+    if not plain:
+        return Excerpt("", False)
+    text = budgets.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
+    return Excerpt(text, text != f"{LONG_TERM_HEADER}\n{plain}")
+
+
+def noted(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
+    """The sections of daily notes: the newest lines that fit into `room` tokens, today's before other days'.
+
+    Args:
+        notes: Lines of daily notes, those of a day in their order; days in any order.
+        today: Which day is today; later ones count as today.
+        room: Tokens.
+    """
+    newest_first = _newest_first(notes, today)
+    fitting = _fitting(newest_first, 4 * room)
+    for count in range(len(fitting), 0, -1):
+        is_cut = count < len(newest_first)
+        text = _noted(fitting[:count], today, is_cut=is_cut)
+        if budgets.section_cost(text) <= room:
+            return Excerpt(text, is_cut)
+    return Excerpt("", bool(newest_first))
+
+
+def context_text(
+    page: str, notes: Sequence[Paragraph], today: date, *, page_room: int, notes_room: int
+) -> str:
+    """The three sections as one text; empty when there is nothing to say."""
+    parts = (long_term(page, page_room).text, noted(notes, today, notes_room).text)
+    return "\n\n".join(part for part in parts if part)
+
+
+def unreplayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
+    """The notes without those of exchanges whose answer, named by id, is replayed anyway."""
+    return tuple(note for note in notes if not note.source or note.source not in replayed)
+
+
+def _newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[date, str]]:
+    """The lines with their days, the last line of the latest day first."""
+    days: dict[date, list[str]] = {}
+    for note in notes:
+        day = day_of(note.page)
+        if day is not None:
+            days.setdefault(min(day, today), []).append(note.content)
+    return [(day, line) for day in sorted(days, reverse=True) for line in reversed(days[day])]
+
+
+def _fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
+    """As many of the lines, made safe to quote, as have together at most so many characters."""
+    found: list[tuple[date, str]] = []
+    for day, line in newest_first:
+        said = folded(line)
+        most -= len(said) + 1
+        if most < -1:
+            break
+        found.append((day, said))
+    return found
+
+
+def _noted(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:
+    days: dict[date, list[str]] = {}
+    for day, line in newest_first:
+        days.setdefault(day, []).insert(0, line)
+    if is_cut:
+        days[min(days)].insert(0, _LEFT_OUT)
+    parts = []
+    if today in days:
+        parts.append("\n".join([TODAY_HEADER, *days.pop(today)]))
+    earlier = ["\n".join([f"### {day:%Y-%m-%d}", *days[day]]) for day in sorted(days, reverse=True)]
+    if earlier:
+        parts.append("\n".join([RECENT_HEADER, "\n\n".join(earlier)]))
+    return "\n\n".join(parts)

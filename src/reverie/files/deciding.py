@@ -1,0 +1,451 @@
+"""What becomes of an edit that a person made in a file? Base, store and file in, edits out. Pure.
+
+One rule for everything: what the person changed stands, what the program changed elsewhere meanwhile stands
+too, and where both changed the same thing the program's version is named, to be kept beside. What a
+person may not do to a file is refused here with `InvalidInput`, in words that say what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import SequenceMatcher
+from itertools import groupby, pairwise
+
+from reverie import categories, ids
+from reverie.edits import Edit, Value
+from reverie.errors import InvalidInput
+from reverie.files.layout import path_of, place_of
+from reverie.files.parsing import Fields, SessionLines, moment_of, record_of, state_of, turn_of
+from reverie.ids import NewId
+from reverie.pages import Page, Paragraph, checked_paragraph
+from reverie.reconcile import matches, merged
+from reverie.records import Record, checked
+from reverie.turns import SessionState, Turn
+
+FEW = 20
+"""So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
+
+_ALIKE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """The program changed a thing in another way than the person did.
+
+    Attributes:
+        ours: The program's version, which does not stand.
+        fields: What both changed.
+    """
+
+    ours: Value
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a file.
+
+    Attributes:
+        edits: What to change in the store.
+        clashes: What the program had changed in another way.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    clashes: tuple[Clash, ...] = ()
+
+
+def most_of_it(gone: int, before: int) -> bool:
+    """Whether so much has vanished that it looks like an accident."""
+    return gone > FEW and 2 * gone > before
+
+
+# -- records -------------------------------------------------------------------------------------------------
+
+
+def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
+    """The record that a file or line describes, with what its place says of category and archive.
+
+    Where the folder and a field say different things, the one counts that differs from `base`; the field, if
+    both do.
+
+    Args:
+        fields: What is said.
+        id: The record's id.
+        base: The version that the person began with; None for a new record.
+        path: Where the file stands.
+        now: The time.
+
+    Raises:
+        InvalidInput: a field, or the name of the folder, is not of its form.
+    """
+    place = place_of(path)
+    assert place is not None
+    theirs = record_of(fields, id=id, base=base, place=place, now=now)
+    moved = base is None or (path_of(base) != path and not _in_a_day(base))
+    if place.form == "record" and moved:
+        if base is not None and theirs.category == base.category:
+            folder = None if place.category is None else categories.valid_category(place.category)
+            theirs = replace(theirs, category=folder)
+        was = base is not None and base.archived
+        if theirs.archived == was and place.archived != was:
+            theirs = replace(theirs, archived_at=now if place.archived else None)
+    if theirs.archived and not theirs.archive_reason:
+        theirs = replace(theirs, archive_reason="archived by hand")
+    if base is not None and base.archived and not theirs.archived:
+        theirs = replace(theirs, archive_reason="")
+    return checked(theirs)
+
+
+def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, now: datetime) -> Decision:
+    """What becomes of a record that a person edited.
+
+    Args:
+        base: The version that the person began with; None for a new record.
+        ours: What the store has; None when it has none of that id.
+        theirs: What the person made of it.
+        now: The time.
+    """
+    if ours is None:
+        return Decision(edits=(Edit(before=None, after=theirs),))
+    found = merged(base, ours, theirs)
+    value, conflicts = found.value, found.conflicts
+    if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
+        # Put away by the program while a person worked on it: then it is of use.
+        value = replace(value, archived_at=None, archive_reason="")
+        conflicts = (*conflicts, "archived_at")
+    loud = _loud(value) != _loud(ours)
+    if loud and (base is None or theirs.updated_at == base.updated_at):
+        value = replace(value, updated_at=now)
+    if value == ours:
+        return Decision()
+    clashes = (Clash(ours=ours, fields=conflicts),) if conflicts else ()
+    return Decision(edits=(Edit(before=ours, after=checked(value)),), clashes=clashes)
+
+
+def _loud(record: Record) -> Record:
+    """The record with only those fields whose change makes it newer."""
+    return replace(
+        record,
+        updated_at=record.created_at,
+        last_seen_at=record.created_at,
+        seen_count=1,
+        pinned=False,
+        archived_at=None,
+        archive_reason="",
+    )
+
+
+def _in_a_day(record: Record) -> bool:
+    return record.layer == "episodic" and not record.archived
+
+
+# -- pages and logs ------------------------------------------------------------------------------------------
+
+
+def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
+    """What becomes of a page that a person edited: the changes of both sides are in it.
+
+    Args:
+        base: The version that the person began with; None for a new page.
+        ours: What the store has; None when it has none.
+        theirs: What the person made of it, changed now.
+    """
+    if ours is None:
+        return Decision(edits=(Edit(before=None, after=theirs),))
+    found = merged(base, ours, theirs)
+    if found.value.content == ours.content:
+        return Decision()
+    clashes = (Clash(ours=ours, fields=found.conflicts),) if found.conflicts else ()
+    after = replace(found.value, updated_at=theirs.updated_at)
+    return Decision(edits=(Edit(before=ours, after=after),), clashes=clashes)
+
+
+def decide_log(
+    name: str,
+    base: Sequence[Paragraph] | None,
+    ours: Sequence[Paragraph],
+    texts: Sequence[str],
+    *,
+    now: datetime,
+    new_id: NewId,
+) -> Decision:
+    """What becomes of a log that a person edited: paragraphs changed, added, taken out.
+
+    A paragraph that stays as it is keeps its id; so does one that was changed where it stands. One that both
+    sides changed stands in both versions, the person's first; one that one side took out and the other
+    changed stays.
+
+    Args:
+        name: The log's name.
+        base: The paragraphs that the person began with; None when that is not known: none is taken out then.
+        ours: The paragraphs that the store has.
+        texts: The paragraphs of the file.
+        now: The time.
+        new_id: What makes ids.
+
+    Raises:
+        InvalidInput: a paragraph is not of its form, or most of the log has vanished.
+    """
+    began = ours if base is None else base
+    pairs, removed = _aligned([_plain(p.content) for p in began], texts, certain=base is not None)
+    if base is not None and most_of_it(len(removed), len(began)):
+        raise InvalidInput(
+            f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
+            "clear the whole log"
+        )
+    there = {paragraph.id: paragraph for paragraph in ours}
+    known = {paragraph.id for paragraph in began}
+    alike = Counter(_plain(paragraph.content) for paragraph in ours if paragraph.id not in known)
+    order = _Order(ours)
+    anchor: str | None = None
+    for number, text in enumerate(texts):
+        old = began[pairs[number]] if number in pairs else None
+        mine = there.get(old.id) if old is not None else None
+        fresh: str | None = text
+        if old is not None and mine is not None:
+            anchor, fresh = mine.id, None
+            if text not in (_plain(old.content), _plain(mine.content)):
+                order.change(replace(mine, content=text, at=moment_of(name, text, otherwise=mine.at)))
+                # What both changed stands in both versions, the person's first.
+                fresh = mine.content if mine.content != old.content else None
+        elif old is not None and text == _plain(old.content):
+            fresh = None  # the program took it out
+        elif alike[text]:
+            alike[text] -= 1
+            fresh = None  # both added it
+        if fresh is not None:
+            at = moment_of(name, fresh, otherwise=now)
+            added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
+            order.insert(checked_paragraph(added), after=anchor)
+            anchor = added.id
+    for place in removed if base is not None else ():
+        mine = there.get(began[place].id)
+        if mine is not None and mine.content == began[place].content:
+            order.take_out(mine)
+    return Decision(edits=tuple(order.edits()))
+
+
+def _plain(text: str) -> str:
+    """A paragraph as it is read back from a file."""
+    return text.replace("\r\n", "\n")
+
+
+def _aligned(old: Sequence[str], new: Sequence[str], *, certain: bool) -> tuple[dict[int, int], list[int]]:
+    """Which old paragraph each new one is or was made of, and which old ones are gone.
+
+    Between two that stayed, as many as went came: each was changed. Else those that resemble each other were.
+    """
+    same = matches(old, new)
+    pairs = {j: i for i, j in same}
+    gone: list[int] = []
+    low = start = 0
+    for i, j in [*same, (len(old), len(new))]:
+        before, after = range(low, i), range(start, j)
+        taken = _paired(old, new, before, after, certain=certain)
+        pairs |= {k: m for m, k in taken}
+        gone += [m for m in before if m not in dict(taken)]
+        low, start = i + 1, j + 1
+    return pairs, gone
+
+
+def _paired(
+    old: Sequence[str], new: Sequence[str], before: range, after: range, *, certain: bool
+) -> list[tuple[int, int]]:
+    if certain and len(before) == len(after):
+        return list(zip(before, after, strict=True))
+    pairs: list[tuple[int, int]] = []
+    start = after.start
+    for i in before if len(before) * len(after) <= 10_000 else ():
+        alike = [(SequenceMatcher(None, old[i], new[j], autojunk=False), j) for j in range(start, after.stop)]
+        close = [(matcher.ratio(), -j) for matcher, j in alike if matcher.quick_ratio() >= _ALIKE]
+        if close and max(close)[0] >= _ALIKE:
+            j = -max(close)[1]
+            pairs.append((i, j))
+            start = j + 1
+    return pairs
+
+
+class _Order:
+    """The paragraphs of a log in their order, and the edits that keep them in it."""
+
+    def __init__(self, there: Sequence[Paragraph]) -> None:
+        self._there = list(there)
+        self._new: set[str] = set()
+        self._edits: list[Edit] = []
+
+    def change(self, after: Paragraph) -> None:
+        place = self._place(after.id)
+        self._edits.append(Edit(before=self._there[place], after=checked_paragraph(after)))
+        self._there[place] = after
+
+    def insert(self, added: Paragraph, *, after: str | None) -> None:
+        self._there.insert(0 if after is None else self._place(after) + 1, added)
+        self._new.add(added.id)
+
+    def take_out(self, gone: Paragraph) -> None:
+        self._edits.append(Edit(before=gone, after=None))
+        del self._there[self._place(gone.id)]
+
+    def edits(self) -> list[Edit]:
+        """What was changed and taken out, then what is new, at positions that keep the order."""
+        edits = list(self._edits)
+        for paragraph, position in zip(self._there, self._positions(), strict=True):
+            after = replace(paragraph, position=position)
+            if paragraph.id in self._new:
+                edits.append(Edit(before=None, after=after))
+            elif after != paragraph:
+                edits.append(Edit(before=paragraph, after=after))
+        return edits
+
+    def _positions(self) -> list[float]:
+        """Those that are there stay where they are, unless no number is free between two of them."""
+        positions = [paragraph.position for paragraph in self._there]
+        is_new = [paragraph.id in self._new for paragraph in self._there]
+        start = 0
+        for new, run in groupby(is_new):
+            stop = start + len(list(run))
+            if new:
+                low = positions[start - 1] if start else None
+                high = positions[stop] if stop < len(positions) else None
+                positions[start:stop] = _between(low, high, stop - start)
+            start = stop
+        beside = zip(pairwise(positions), pairwise(is_new), strict=True)
+        if all(low < high for (low, high), new in beside if any(new)):
+            return positions
+        return [float(number) for number in range(1, len(positions) + 1)]
+
+    def _place(self, id: str) -> int:
+        return next(place for place, paragraph in enumerate(self._there) if paragraph.id == id)
+
+
+def _between(low: float | None, high: float | None, count: int) -> list[float]:
+    if high is None:
+        return [(low or 0.0) + number for number in range(1, count + 1)]
+    if low is None:
+        return [high - count + number for number in range(count)]
+    return [low + (high - low) * number / (count + 1) for number in range(1, count + 1)]
+
+
+# -- sessions ------------------------------------------------------------------------------------------------
+
+
+def decide_session(
+    path: str,
+    base: tuple[SessionState, Sequence[Turn]] | None,
+    ours: tuple[SessionState, Sequence[Turn]] | None,
+    lines: SessionLines,
+    *,
+    now: datetime,
+    new_id: NewId,
+    earlier: Callable[[str], Sequence[Turn]],
+) -> Decision:
+    """What becomes of a session's file that a person edited.
+
+    What a turn says may be changed, and turns may be added at the end. Turns keep their ids, places and
+    scope. Turns that are missing or stand in another order, or new ones between others, are refused.
+
+    Args:
+        path: Where the file stands.
+        base: The session and turns that the person began with; None when that is not known.
+        ours: What the store has; None when it has no such session.
+        lines: What the file says.
+        now: The time.
+        new_id: What makes ids.
+        earlier: Gives the versions of a turn of some id, in any session, that the journal holds.
+
+    Raises:
+        InvalidInput: something is done that a person may not do, or is not of its form.
+    """
+    state, turns = (None, []) if ours is None else ours
+    began_state = base[0] if base is not None else state
+    theirs = state_of(lines.state, path=path, base=began_state, now=now)
+    if state is not None and theirs.scope != state.scope:
+        raise InvalidInput("line 1: the scope of a session cannot be changed: put it back")
+    known = _known_turns(lines, turns, None if base is None else len(base[1]))
+    edits: list[Edit] = []
+    clashes: list[Clash] = []
+    if state is None:
+        edits.append(Edit(before=None, after=theirs))
+    else:
+        _merge_into(edits, clashes, began_state, state, theirs)
+    began = {turn.id: turn for turn in base[1]} if base is not None else {}
+    for mine, fields in zip(turns, lines.turns[:known], strict=False):
+        was = began.get(mine.id, mine)
+        said = turn_of(fields, id=mine.id, state=theirs, position=mine.position, base=was, now=now)
+        if said == mine or (base is None and said in earlier(mine.id)):
+            continue
+        _merge_into(edits, clashes, was, mine, said)
+    since = turns[known if base is None else len(base[1]) :]
+    edits += _added_turns(
+        since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier
+    )
+    count = len(turns) + sum(edit.before is None and isinstance(edit.after, Turn) for edit in edits)
+    if theirs.window_start > count:
+        raise InvalidInput(f"line 1: window_start is {theirs.window_start}: there are {count} turns")
+    return Decision(edits=tuple(edits), clashes=tuple(clashes))
+
+
+def _merge_into(
+    edits: list[Edit],
+    clashes: list[Clash],
+    base: SessionState | Turn | None,
+    ours: SessionState | Turn,
+    theirs: SessionState | Turn,
+) -> None:
+    found = merged(base, ours, theirs)
+    if found.value != ours:
+        edits.append(Edit(before=ours, after=found.value))
+    if found.conflicts:
+        clashes.append(Clash(ours=ours, fields=found.conflicts))
+
+
+def _known_turns(lines: SessionLines, turns: Sequence[Turn], written: int | None) -> int:
+    """How many lines, from the first, are of turns that are there already."""
+    places = {turn.id: turn.position for turn in turns}
+    found = [places.get(fields.get("id", "")) for fields in lines.turns]
+    known = next((number for number, place in enumerate(found) if place is None), len(found))
+    if any(place is not None for place in found[known:]):
+        raise InvalidInput(f"turn {known}: a new turn stands between others: put it at the end")
+    if found[:known] != sorted(place for place in found if place is not None):
+        raise InvalidInput("turns stand in another order: put them back")
+    missing = sorted(
+        set(range(known if written is None else max(known, written))) - set(found[:known]) - {None}
+    )
+    if missing:
+        raise InvalidInput(
+            f"turn {missing[0]} is missing: put it back (`reverie forget` takes turns out of a conversation)"
+        )
+    return known
+
+
+def _added_turns(
+    since: Sequence[Turn],
+    lines: Sequence[Fields],
+    state: SessionState,
+    first: int,
+    *,
+    now: datetime,
+    new_id: NewId,
+    earlier: Callable[[str], Sequence[Turn]],
+) -> list[Edit]:
+    """The edits that add turns at the end, unless the program has added the very same since."""
+    alike = Counter(map(_saying, since))
+    edits: list[Edit] = []
+    for fields in lines:
+        name = fields.get("id")
+        if name is not None and any(turn.session != state.id for turn in earlier(ids.valid_id(name))):
+            raise InvalidInput(f"the id {name!r} is that of another turn: take it out")
+        position = first + len(edits)
+        turn = turn_of(fields, id=name or new_id(), state=state, position=position, base=None, now=now)
+        if alike[_saying(turn)]:
+            alike[_saying(turn)] -= 1
+            continue
+        edits.append(Edit(before=None, after=turn))
+    return edits
+
+
+def _saying(turn: Turn) -> tuple[str, ...]:
+    return (turn.role, turn.speaker, turn.tool_call_id, turn.content)

@@ -1,0 +1,79 @@
+"""How do edited pages, logs and sessions come in? One file at a time: read, base found, decided, committed."""
+
+from __future__ import annotations
+
+from reverie.edits import Edit, Value
+from reverie.files import bases, parsing
+from reverie.files.bases import Pieces
+from reverie.files.deciding import decide_log, decide_page, decide_session
+from reverie.files.intake import DELETED, FORGOTTEN, Intake, Kept, Stranger, sound
+from reverie.files.layout import MEMORY
+from reverie.files.names import session_named
+from reverie.pages import Page, Paragraph
+from reverie.tombstones import without_forgotten
+from reverie.turns import Turn
+
+
+def take_page(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new page: the changes of both sides are in the result."""
+    store, name = intake.store, stranger.place.name
+    if intake.is_stale(stranger, name):
+        return intake.settle(stranger)
+    ours = next(iter(store.pages([name])), None)
+    text = sound(parsing.read_page(stranger.path, stranger.data, was=ours.content if ours else ""))
+    theirs = parsing.page_of(name, text, now=intake.now)
+    if without_forgotten(store, theirs) != theirs:
+        raise Kept(FORGOTTEN)
+    known = bases.versions(store, name, Page)
+    base = bases.page_written(known, stranger.written) or bases.closest_page(known, text)
+    intake.commit(stranger, decide_page(base, ours, theirs))
+    return intake.settle(stranger)
+
+
+def take_log(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new log: paragraphs changed, added, taken out."""
+    name = stranger.place.name
+    ours = intake.store.paragraphs(page=name)
+    pieces = bases.pieces_written(intake.store, stranger.path, Pieces(None, tuple(ours)), stranger.written)
+    base = None if pieces is None else [each for each in pieces.values if isinstance(each, Paragraph)]
+    if base is None and intake.is_stale(stranger, None):
+        return intake.settle(stranger)
+    was = "\n\n".join(paragraph.content for paragraph in ours)
+    texts = sound(parsing.read_log(stranger.path, stranger.data, was=was))
+    intake.commit(stranger, decide_log(name, base, ours, texts, now=intake.now, new_id=intake.new_id))
+    return intake.settle(stranger)
+
+
+def take_session(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new session: turns changed, and added at the end."""
+    store = intake.store
+    lines = sound(parsing.read_session(stranger.path, stranger.data))
+    name = lines.state.get("id") or session_named(stranger.place.name) or ""
+    state = store.session(name) if name else None
+    turns = store.turns(session=name) if state is not None else []
+    pieces = bases.pieces_written(store, stranger.path, Pieces(state, tuple(turns)), stranger.written)
+    if pieces is None and intake.is_stale(stranger, name):
+        return intake.settle(stranger)
+    base = None
+    if pieces is not None and pieces.state is not None:
+        base = (pieces.state, [each for each in pieces.values if isinstance(each, Turn)])
+    decision = decide_session(
+        stranger.path,
+        base,
+        None if state is None else (state, turns),
+        lines,
+        now=intake.now,
+        new_id=intake.new_id,
+        earlier=lambda turn: bases.versions(store, turn, Turn),
+    )
+    intake.commit(stranger, decision)
+    return intake.settle(stranger)
+
+
+def take_missing_page(intake: Intake, path: str) -> None:
+    """Take in that a page or log was deleted: its text leaves the store, and stays in the journal."""
+    name = path.removeprefix(f"{MEMORY}/")
+    there: list[Value] = [*intake.store.pages([name]), *intake.store.paragraphs(page=name)]
+    intake.commit_edits(path, [Edit(before=value, after=None) for value in there], f"{DELETED}: {path}")
+    intake.ledger.drop([path])
+    intake.ledger.owe([path])

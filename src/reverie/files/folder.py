@@ -1,0 +1,357 @@
+"""When are files written and hand edits taken in? The readable folder of one memory, and who works on it.
+
+After every change of this process its files are written at once (`notice`). At every turn the files are
+looked at (`refresh`): the pages that stand in prompts always; all others too where that takes a few
+milliseconds, else the folders' times, and all files in the background, so seldom that it takes a fiftieth
+of the time. What would keep somebody waiting, such as writing a lost folder again, is done by a thread in
+the background as well, which ends when it has nothing to do.
+
+How a file is written stands in `mirror`, how an edit comes in in `handedits`. Nothing here raises because
+of a file: what cannot be read or written is logged, counted, and told by `problems`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC
+from pathlib import Path
+
+from reverie import clock as clocks
+from reverie import ids
+from reverie.clock import Clock
+from reverie.edits import JournalRow
+from reverie.errors import StoreError
+from reverie.files.handedits import ConflictFile, HandEdits
+from reverie.files.layout import page_path
+from reverie.files.mirror import AT_ONCE, Mirror
+from reverie.files.state import FileState, StateUnavailable
+from reverie.files.sweep import sweep
+from reverie.ids import NewId
+from reverie.pages import HISTORY, daily_note
+from reverie.pages import MEMORY as MEMORY_PAGE
+from reverie.stores.base import Problem, Store
+
+_log = logging.getLogger("reverie")
+
+QUICK_S = 0.010
+"""Looking at all files at every turn may take so long; above, it is done in the background."""
+
+SHARE = 0.02
+"""The share of the time that looking at all files in the background may take."""
+
+_FEW_FILES = 2_000
+_FEW_IN_FOLDER = 1_000
+_MOST_FOLDERS = 500
+_DUE_EVERY_S = 1.0
+_BATCHES = 20
+_TAKE, _WRITE = "take in", "write"
+
+
+class Folder:
+    """The files of one memory. Safe for several threads, several processes, and across forks."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: Store,
+        *,
+        clock: Clock = clocks.utc_now,
+        new_id: NewId = ids.new_id,
+        notice: Callable[[Sequence[JournalRow]], None] = lambda rows: None,
+    ) -> None:
+        """Keep the files of `store` in `root`; nothing is read or written before `start`.
+
+        Args:
+            root: The memory's folder, which is there.
+            store: The truth.
+            clock: What tells the time.
+            new_id: What makes ids, for records that a person adds.
+            notice: Who else is to be told of changes that come from hand edits, such as the search index.
+        """
+        self._root = root
+        self._store = store
+        self._clock = clock
+        self._state = FileState(root)
+        self._mirror = Mirror(root, store, self._state, clock=clock)
+        self._hands = HandEdits(store, self._state, root, clock=clock, new_id=new_id, notice=notice)
+        self._times = self._mirror.disk.times
+        self._changed = threading.Condition()
+        self._wanted: list[str] = []
+        self._thread: threading.Thread | None = None
+        self._working = False
+        self._catching_up = False
+        self._closed = False
+        self._trouble = ""
+        self._sweep_s = 0.0
+        self._swept_at = 0.0
+        self._paid_at = 0.0
+        _OPEN.add(self)
+
+    # -- opening and closing -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take in what people changed and write what is missing; in the background where that is much."""
+        with self._shielded():
+            few = self._state.count() <= _FEW_FILES and self._mirror.behind() <= AT_ONCE
+            if few:
+                self._sync()
+            else:
+                self._want(_TAKE)
+
+    def close(self) -> None:
+        """Finish the batch of files that is being written, and let go of the folder. Twice is fine."""
+        with self._changed:
+            self._closed = True
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        self._state.close()
+
+    def flush(self, timeout_s: float = 60.0) -> bool:
+        """Wait until what is being done in the background is done.
+
+        Args:
+            timeout_s: For how long at most, in seconds.
+
+        Returns:
+            Whether it is.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s)
+
+    # -- keeping the files up to date --------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalRow]) -> None:
+        """Write the files of changes just made by this process.
+
+        Args:
+            rows: The journal rows of one commit.
+        """
+        if self._closed or not rows or self._catching_up:  # who is catching up comes to these as well
+            return
+        if not self._mirror.notice(rows).complete:
+            self._want(_WRITE)
+
+    def refresh(self) -> None:
+        """Look at the files, as is done at every turn, and take in what people have changed.
+
+        The two pages that stand in prompts, and today's notes, are always looked at; all files too if that
+        took at most 10 ms the last time.
+        """
+        if self._closed or self._catching_up:
+            return
+        with self._shielded():
+            if self._sweep_s <= QUICK_S:
+                self._take_in()
+            else:
+                if changed := self._changed_pages() + self._changed_folders():
+                    self._take_in(changed)
+                if time.monotonic() - self._swept_at > self._sweep_s / SHARE:
+                    self._want(_TAKE)
+            self._follow()
+
+    def sync(self, *, wait: bool = True) -> None:
+        """Take in every hand edit there is, and then write every file that is not as it should be.
+
+        Args:
+            wait: Whether to do it before this returns; otherwise it is done in the background.
+        """
+        if self._closed:
+            return
+        if wait:
+            self.flush()
+            with self._shielded():
+                self._sync()
+        else:
+            self._want(_TAKE)
+
+    def restore(self, paths: Iterable[str]) -> None:
+        """Forget what is known of some files, and make them right: old ones are written again, edits taken in.
+
+        Args:
+            paths: Which, relative to the memory's folder; those that are missing are written again.
+        """
+        with self._shielded():
+            with self._state.locked() as ledger:
+                ledger.drop(paths)
+                ledger.owe(paths)
+            self._sync()
+
+    # -- what is wrong -----------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> int:
+        """How many files this process could not write and has not written since."""
+        return len(self._mirror.failed)
+
+    def problems(self) -> list[Problem]:
+        """Files that could not be written, and files of people that could not be taken in."""
+        found = [
+            Problem(
+                what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",
+                fix="see that there is room and that the folder can be written; it is tried again by itself",
+            )
+            for path, why in sorted(self._mirror.failed.items())
+        ]
+        found += [
+            Problem(
+                what=f"{broken.path!r} could not be taken in: {broken.why}",
+                fix="correct the file; until then what it said before holds",
+            )
+            for broken in self._hands.problems()
+        ]
+        if self._trouble:
+            found.append(Problem(what=f"hand edits were not taken in: {self._trouble}", fix="see the log"))
+        return found
+
+    def conflicts(self) -> list[ConflictFile]:
+        """What people and the program changed at once, and which files keep the program's version."""
+        return self._hands.conflicts()
+
+    # -- the work itself ---------------------------------------------------------------------------------
+
+    def _sync(self) -> None:
+        self._mirror.prepare()
+        if not self._state.progress().sequence:
+            self._catch_up()  # nothing is known of any file: first tell which are ours
+        self._take_in()
+        self._mirror.write()
+
+    def _follow(self) -> None:
+        """Write what others changed and did not write, being killed; and what is due."""
+        behind = self._mirror.behind()
+        if behind > AT_ONCE:
+            self._want(_WRITE)
+        elif behind:
+            self._mirror.write()
+        elif time.monotonic() - self._paid_at > _DUE_EVERY_S and self._state.due():
+            self._mirror.write()
+            self._paid_at = time.monotonic()
+
+    def _take_in(self, paths: Iterable[str] | None = None) -> None:
+        """Take in hand edits to all files, or to some, and write what comes of them."""
+        began = time.monotonic()
+        taken = self._hands.take_in(paths)
+        now = time.monotonic()
+        if paths is None:
+            self._swept_at = now
+            if not taken:
+                self._sweep_s = now - began
+        if taken:
+            self._mirror.write()
+
+    def _changed_pages(self) -> list[str]:
+        today = self._clock().astimezone(UTC).date()
+        paths = [page_path(name) for name in (MEMORY_PAGE, HISTORY, daily_note(today))]
+        known = {path: written for path in paths if (written := self._state.find(path)) is not None}
+        return paths if sweep(self._root, known, paths) else []
+
+    def _changed_folders(self) -> list[str]:
+        """What stands in folders whose time has changed: something was added, removed or renamed there."""
+        paths: list[str] = []
+        for folder, before in list(self._times.items()):
+            now = self._mirror.disk.time_of(folder)
+            if now == before:
+                continue
+            self._times[folder] = now
+            names = os.listdir(self._root / folder) if now else []
+            if len(names) > _FEW_IN_FOLDER:
+                self._want(_TAKE)
+                continue
+            known = (path for path in self._state.known(f"{folder}/") if path.rpartition("/")[0] == folder)
+            there = (f"{folder}/{name}" for name in names)
+            paths += [path for path in {*known, *there} if path not in self._times]
+        return paths
+
+    # -- the background ----------------------------------------------------------------------------------
+
+    def _want(self, job: str) -> None:
+        """Have it done by the thread in the background, which is started if there is none."""
+        with self._changed:
+            if self._closed or job in self._wanted:
+                return
+            self._wanted.append(job)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="reverie-files", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._working = False
+                self._changed.notify_all()
+                if self._closed or not self._wanted:
+                    self._wanted.clear()
+                    self._thread = None
+                    return
+                job = self._wanted.pop(0)
+                self._working = True
+            with self._shielded():
+                if job == _TAKE:
+                    self._watch_folders()
+                    self._sync_in_background()
+                else:
+                    self._catch_up()
+
+    def _sync_in_background(self) -> None:
+        self._mirror.prepare()
+        if self._mirror.behind() > AT_ONCE:
+            self._catch_up()
+        if not self._closed:
+            self._take_in()
+            self._mirror.write()
+
+    def _catch_up(self) -> None:
+        """Write whatever there is, a batch after the other, until it is done or the folder is closed."""
+        self._catching_up = True
+        try:
+            while not self._closed:
+                outcome = self._mirror.write(batches=_BATCHES)
+                if outcome.complete or "" in outcome.failed:
+                    break
+        finally:
+            self._catching_up = False
+        if not self._closed:
+            self._mirror.write()  # what was committed here between the last look and now
+
+    def _watch_folders(self) -> None:
+        """Note the times of the folders of all files, before these are looked at."""
+        folders = {path.rpartition("/")[0] for path in self._state.known()}
+        if len(folders) <= _MOST_FOLDERS:
+            self._times.update((folder, self._mirror.disk.time_of(folder)) for folder in folders)
+
+    @contextlib.contextmanager
+    def _shielded(self) -> Iterator[None]:
+        """Whoever makes a change or a turn is not to fail because of files."""
+        try:
+            yield
+        except (StoreError, StateUnavailable, OSError) as error:
+            if not self._closed and str(error) != self._trouble:
+                _log.warning("the files could not be looked at: %s", error)
+            self._trouble = str(error)
+        else:
+            self._trouble = ""
+
+    def _after_fork_in_child(self) -> None:
+        """There is no thread in the child, and the lock may have been held by one."""
+        self._changed = threading.Condition()
+        self._wanted, self._thread = [], None
+        self._working = self._catching_up = False
+
+
+_OPEN: weakref.WeakSet[Folder] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for folder in list(_OPEN):
+        folder._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch
+    os.register_at_fork(after_in_child=_after_fork_in_child)

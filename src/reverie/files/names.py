@@ -1,0 +1,127 @@
+"""Which file does a session stand in? A session's id as a name that every file system takes, and back.
+
+Letters, digits and `_ - . : @ + = ,` stand as they are, letters of other scripts too; every other character
+is written as `%` and two hexadecimal digits for each byte of it in UTF-8. So `telegram:12345` is just that.
+
+* On Windows `:` is encoded as well; a name is read the same way everywhere.
+* A dot at the beginning or end, and the first letter of a name that Windows keeps for devices (`con`, `nul`,
+  `com1`), are encoded.
+* Some file systems take `Chat` and `chat` for one name, or two spellings of `é`. An id that is changed by
+  lower-casing or by Unicode normalisation therefore gets `~` and eight digits of its SHA-256 behind it, so
+  that no two ids ever share a file, and a folder can be copied between systems. Ids in lower case, which
+  are most, have none.
+* A name that would be over 180 bytes is cut and ends in `~~` and 24 digits of the SHA-256. It cannot be read
+  back; the first line of the file holds the id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+
+LONGEST_NAME = 180
+"""Bytes of a name, without `.jsonl`. File systems take 255; the rest is for names made of it."""
+
+_ENCODES_COLON = os.name == "nt"
+_PLAIN_ID = re.compile(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
+_KEPT = frozenset("_-.:@+=,")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
+_CUT = re.compile(r".*~~[0-9a-f]{24}", re.DOTALL)
+_TAGGED = re.compile(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
+_ENCODED = re.compile(r"%[0-9A-F]{2}")
+_BYTES = re.compile(r"(?:%[0-9A-F]{2})+")
+
+
+def file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
+    """The name of a session's file, without its ending; always the same for the same id.
+
+    Args:
+        session: The session's id.
+        windows: Whether to encode `:`, which Windows does not take.
+
+    >>> file_name("telegram:12345", windows=False)
+    'telegram:12345'
+    >>> file_name("../../x", windows=False)
+    '%2E.%2F..%2Fx'
+    >>> file_name("slack:C024BE91L", windows=False)
+    'slack:C024BE91L~5dfbf2e9'
+    """
+    device = _DEVICE.match(session) is not None
+    if _PLAIN_ID.fullmatch(session) and not (windows or device) and len(session) <= LONGEST_NAME:
+        return session
+    composed = unicodedata.normalize("NFC", session) == session
+    last = len(session) - 1
+    parts = [
+        _encoded(char) if not _stands(char, composed) or (char == "." and place in (0, last)) else char
+        for place, char in enumerate(session)
+    ]
+    if windows:
+        parts = [_encoded(part) if part == ":" else part for part in parts]
+    if device:
+        parts[0] = _encoded(session[0])
+    name = "".join(parts)
+    if not _is_settled(session):
+        name = f"{name}~{_digest(session)[:8]}"
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{_beginning(parts, LONGEST_NAME - 26)}~~{_digest(session)[:24]}"
+
+
+def session_named(name: str) -> str | None:
+    """The id of the session that stands in a file of that name, without its ending.
+
+    Returns:
+        None for a name that was cut (the file's first line holds the id), and for one that `file_name`
+        gives to no session.
+    """
+    if not name or _CUT.fullmatch(name):
+        return None
+    tagged = _TAGGED.fullmatch(name)
+    text = tagged["text"] if tagged else name
+    try:
+        decoded = _BYTES.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), text)
+    except UnicodeDecodeError:
+        return None
+    # A file system may give names back in another normal form than it was given.
+    for session in (decoded, unicodedata.normalize("NFC", decoded)):
+        if name in (file_name(session, windows=False), file_name(session, windows=True)):
+            return session
+        if tagged and _digest(session)[:8] == tagged["tag"] and not _is_settled(session):
+            return session
+    return None
+
+
+def _stands(char: str, composed: bool) -> bool:
+    """Whether a character is written as it is."""
+    if char.isascii():
+        return char.isalnum() or char in _KEPT
+    return composed and char.isalnum()
+
+
+def _is_settled(session: str) -> bool:
+    """Whether neither lower-casing nor normalising changes it: no file system takes another for it."""
+    if session.isascii():
+        return session == session.lower()
+    forms = (unicodedata.normalize(form, session) for form in ("NFD", "NFKC"))
+    return session == session.casefold() and all(form == session for form in forms)
+
+
+def _encoded(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode())
+
+
+def _beginning(parts: list[str], room: int) -> str:
+    """As many whole characters as fit into so many bytes."""
+    taken: list[str] = []
+    for part in parts:
+        room -= len(part.encode())
+        if room < 0:
+            break
+        taken.append(part)
+    return "".join(taken)
+
+
+def _digest(session: str) -> str:
+    return hashlib.sha256(session.encode()).hexdigest()

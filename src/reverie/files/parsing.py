@@ -1,0 +1,520 @@
+"""What does a file say that a person may have edited? Bytes become values, or a reason in plain words.
+
+The counterpart of `layout`: what is rendered there is read back here, exactly. Beyond that it accepts what
+editors do to a file (a byte-order mark, Windows line ends) and what a person leaves out; everything else that
+is not as it should be is refused, by name and place. Reads no file, and decides nothing about what it read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, TypeVar
+
+from reverie import categories, clock
+from reverie.errors import InvalidInput
+from reverie.files import layout
+from reverie.files.names import session_named
+from reverie.pages import HISTORY, Page, checked_page, day_of, valid_page_name
+from reverie.records import HOME_LAYERS, KINDS, Kind, Record, checked, labels, one_of
+from reverie.turns import SessionState, Turn, checked_session, valid_session_id
+
+Fields = Mapping[str, Any]
+"""What a JSON object says: the fields that are there, each of its form, times as moments."""
+
+LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
+    {
+        "record": 64 * 2**20,
+        "page": 4 * 2**20,
+        "log": 256 * 2**20,
+        "episodic": 1024 * 2**20,
+        "session": 1024 * 2**20,
+    }
+)
+"""The most bytes that a file of each form may have; a larger one is not even read."""
+
+_MOST_OFTEN = 1_000_000_000
+_MARKERS = (re.compile(r"<{7}(?: .*)?"), re.compile(r"={7}"), re.compile(r">{7}(?: .*)?"))
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
+_STAMP = re.compile(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A file that cannot be taken in. What it said before stays in force.
+
+    Attributes:
+        path: Which, relative to the memory's folder.
+        why: What is wrong, in words, with the line where one can be named; never content.
+    """
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLines:
+    """What the file of a session says.
+
+    Attributes:
+        state: Its first line.
+        turns: The lines of its turns.
+    """
+
+    state: Fields
+    turns: Sequence[Fields]
+
+
+class Wrong(Exception):
+    """Why a file cannot be taken in. Internal: `Broken` with the path is what callers get."""
+
+
+# -- files of each form --------------------------------------------------------------------------------------
+
+
+def read_record(path: str, data: bytes) -> Fields | Broken:
+    """What the file of one record says, as little as a person may have written there."""
+    return _read(path, data, lambda text: _object(text, _RECORD))
+
+
+def read_episodic(path: str, data: bytes) -> list[Fields] | Broken:
+    """What the lines of an episodic file say, each a record."""
+    return _read(path, data, lambda text: _lines(text, lambda number: _RECORD))
+
+
+def read_session(path: str, data: bytes) -> SessionLines | Broken:
+    """What the file of a session says: its first line, and the lines of its turns."""
+
+    def read(text: str) -> SessionLines:
+        state, *turns = _lines(text, lambda number: _STATE if number == 1 else _TURN)
+        return SessionLines(state=state, turns=turns)
+
+    return _read(path, data, read)
+
+
+def read_page(path: str, data: bytes, *, was: str = "") -> str | Broken:
+    """The text of a page, with line feeds for line ends.
+
+    Args:
+        path: Where the file is.
+        data: Its bytes.
+        was: What the page says so far. An empty file, or one with conflict markers in it, is taken for a
+            mishap unless the page was like that.
+    """
+    return _read(path, data, lambda text: text.replace("\r", "\n"), was=was)
+
+
+def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | Broken:
+    """The paragraphs of a log, in their order.
+
+    Args:
+        path: Where the file is; in `HISTORY.md` blank lines stand between paragraphs, in a daily note every
+            line is one.
+        data: Its bytes.
+        was: What the log says so far, as for `read_page`.
+    """
+    split = _BLANK_LINES if path.endswith(f"/{HISTORY}") else re.compile("\n")
+
+    def read(text: str) -> list[str]:
+        return [part.strip() for part in split.split(text) if part.strip()]
+
+    return _read(path, data, read, was=was)
+
+
+def too_large(path: str, size: int) -> Broken | None:
+    """Whether a file has more bytes than one of its form may have."""
+    form = layout.form_of(path)
+    if form is None or size <= LARGEST[form]:
+        return None
+    return Broken(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
+
+
+def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -> _T | Broken:
+    try:
+        if large := too_large(path, len(data)):
+            return large
+        text = _text(data, was)
+        line = _conflict_in(text)
+        if line and not _conflict_in(was):
+            return Broken(
+                path=path,
+                why=f"line {line}: there are merge-conflict markers: keep what is right and take out the "
+                "lines of <<<<<<<, ======= and >>>>>>>",
+            )
+        return read(text)
+    except (Wrong, InvalidInput) as error:
+        return Broken(path=path, why=str(error))
+
+
+def _conflict_in(text: str) -> int:
+    """The line where a conflict begins that a merge has left; 0 if there is none with beginning and end."""
+    began = reached = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if _MARKERS[0].fullmatch(line):
+            began, reached = number, 1
+        elif reached and _MARKERS[reached].fullmatch(line):
+            reached += 1
+            if reached == len(_MARKERS):
+                return began
+    return 0
+
+
+def _text(data: bytes, was: str) -> str:
+    """The bytes as text without a byte-order mark, lines ending in a line feed."""
+    if not data and was:
+        raise Wrong("it is empty: delete the file if its content is to go, or restore it")
+    if data and not data.strip(b"\0"):
+        raise Wrong("it holds nothing but zero bytes, as after a crash: restore or delete it")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if data.startswith(_WIDE):
+            raise Wrong("it is UTF-16: save it as UTF-8") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Wrong(f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    return text.replace("\r\n", "\n")
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------
+
+
+class _Repeated(Exception):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Repeated(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise Wrong(f"{name} is no number that JSON knows")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode
+
+
+def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int = 0) -> dict[str, Any]:
+    """One JSON object with fields of these forms and no others; `line` says which it is of several."""
+    before = f"line {line}: " if line else ""
+    if not text.strip():
+        raise Wrong(
+            f"{before}it is empty: write a JSON object there, or delete {'it' if line else 'the file'}"
+        )
+    try:
+        found = _decode(text)
+    except json.JSONDecodeError as error:
+        place = f"line {line or error.lineno}, column {error.colno}"
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+            raise Wrong(f"{place}: it ends in the middle, as if it was saved half: save it again") from None
+        raise Wrong(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
+    except _Repeated as error:
+        raise Wrong(f"{before}the field {str(error)!r} stands there twice: take one out") from None
+    except Wrong as error:
+        raise Wrong(f"{before}{error}") from None
+    except (ValueError, RecursionError):
+        raise Wrong(
+            f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
+        ) from None
+    if not isinstance(found, dict):
+        raise Wrong(f"{before}it is {_sort(found)}: it should be one JSON object, {{…}}")
+    if unknown := [name for name in found if name not in forms]:
+        raise Wrong(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
+    try:
+        return {name: _of_form(name, forms[name], value) for name, value in found.items()}
+    except InvalidInput as error:
+        raise Wrong(f"{before}{error}") from None
+
+
+def _lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]) -> list[Fields]:
+    """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice."""
+    if not text.strip():
+        raise Wrong("it is empty: delete the file, or restore what stood there")
+    found: list[Fields] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        fields = _object(line, forms(len(found) + 1), line=number)
+        name = fields.get("id")
+        if name is not None and seen.setdefault(name, number) != number:
+            raise Wrong(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
+        found.append(fields)
+    return found
+
+
+# -- fields --------------------------------------------------------------------------------------------------
+
+
+class _NotOfForm(Exception):
+    pass
+
+
+def _of_form(name: str, form: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return form(value)
+    except _NotOfForm as error:
+        raise Wrong(f"the field {name!r} is {_sort(value)}: it should be {error}") from None
+    except InvalidInput as error:
+        raise Wrong(f"the field {name!r}: {error}") from None
+
+
+def _sort(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    names = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names[type(value)]
+
+
+def _is_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _NotOfForm("text, in quotes")
+    return value
+
+
+def _is_number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _NotOfForm("a number")
+    return value
+
+
+def _is_whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_OFTEN:
+        raise _NotOfForm("a whole number up to 1,000,000,000")
+    return value
+
+
+def _is_switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _NotOfForm("true or false")
+    return value
+
+
+def _is_moment(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise _NotOfForm('a time, such as "2026-02-07T10:30:00Z"')
+    return clock.parse_time(value, name="time")
+
+
+def _or_null(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else form(value)
+
+
+def _is_list(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise _NotOfForm('a list of texts, such as ["a", "b"]')
+    return value
+
+
+def _is_mapping(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise _NotOfForm('an object of texts, such as {"name": "value"}')
+    return MappingProxyType(value)
+
+
+def _is_calls(value: Any) -> list[dict[str, str]]:
+    names = {"id", "name", "arguments"}
+    if not isinstance(value, list) or not all(
+        isinstance(call, dict) and set(call) <= names and {"id", "name"} <= set(call) for call in value
+    ):
+        raise _NotOfForm('a list of {"id", "name", "arguments"}')
+    if not all(isinstance(each, str) for call in value for each in call.values()):
+        raise _NotOfForm('a list of {"id", "name", "arguments"}, all of them texts')
+    return value
+
+
+_RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "id": _is_text,
+        "content": _is_text,
+        "created_at": _is_moment,
+        "updated_at": _is_moment,
+        "last_seen_at": _is_moment,
+        "category": _or_null(categories.valid_category),
+        "kind": _is_text,
+        "layer": _is_text,
+        "tags": lambda value: labels(_is_list(value), name="tag"),
+        "confidence": _is_number,
+        "importance": _is_number,
+        "source": _is_text,
+        "references": lambda value: labels(_is_list(value), name="reference", longest=2_000),
+        "origin": _is_text,
+        "scope": _is_text,
+        "pinned": _is_switch,
+        "seen_count": _is_whole,
+        "valid_from": _or_null(_is_moment),
+        "valid_to": _or_null(_is_moment),
+        "expires_at": _or_null(_is_moment),
+        "metadata": _is_mapping,
+        "archived_at": _or_null(_is_moment),
+        "archive_reason": _is_text,
+    }
+)
+_STATE: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "id": _is_text,
+        "created_at": _is_moment,
+        "status": _is_text,
+        "scope": _is_text,
+        "window_start": _is_whole,
+        "summary": _is_text,
+        "metadata": _is_mapping,
+    }
+)
+_TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "id": _is_text,
+        "session": _is_text,
+        "position": _is_whole,
+        "role": _is_text,
+        "at": _is_moment,
+        "content": _is_text,
+        "speaker": _is_text,
+        "tool_calls": _is_calls,
+        "tool_call_id": _is_text,
+        "metadata": _is_mapping,
+        "scope": _is_text,
+    }
+)
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def record_of(fields: Fields, *, id: str, base: Record | None, place: layout.Place, now: datetime) -> Record:
+    """The record that a file or line describes, with what it leaves out filled in.
+
+    A field that is left out keeps the value of `base`. In a new record the category is that of the folder,
+    the kind follows from the category as when it is saved, the layer from the kind, the times are now (in an
+    episodic file of another day its noon), and all else is as `Record` has it.
+
+    Args:
+        fields: What is said.
+        id: Its id.
+        base: The record that the person began with; None for a new one.
+        place: Where the file stands.
+        now: The time.
+
+    Raises:
+        InvalidInput: a field is not of its form, or there is no content.
+    """
+    given = {name: value for name, value in fields.items() if name != "id"}
+    if base is not None:
+        return checked(replace(base, **given))
+    if "content" not in given:
+        raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
+    if "category" not in given and place.form == "record":
+        given["category"] = None if place.category is None else categories.valid_category(place.category)
+    kind: Kind = given.setdefault("kind", _kind_in(place, given.get("category")))
+    one_of(kind, KINDS, name="kind")
+    given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
+    created = given.setdefault("created_at", _created_in(place, now))
+    for name in ("updated_at", "last_seen_at"):
+        given.setdefault(name, created)
+    return checked(Record(id=id, **given))
+
+
+def _kind_in(place: layout.Place, category: str | None) -> Kind:
+    if place.form == "episodic":
+        return "event"
+    if categories.lies_under(category, categories.ANTI_PATTERNS):
+        return "anti_pattern"
+    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+
+
+def _created_in(place: layout.Place, now: datetime) -> datetime:
+    """The time of a new record that says none: now, or noon of the day whose file it stands in."""
+    day = day_of(f"{place.name}.md") if place.form == "episodic" else None
+    return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
+
+
+def state_of(fields: Fields, *, path: str, base: SessionState | None, now: datetime) -> SessionState:
+    """The session that the first line of a file describes; what it leaves out is as in `base`, or as when
+    a session begins.
+
+    Raises:
+        InvalidInput: a field is not of its form, or the id is not that of the file.
+    """
+    place = layout.place_of(path)
+    named = None if place is None else session_named(place.name)
+    said = valid_session_id(fields.get("id", base.id if base is not None else named))
+    if layout.session_path(said) != path and named != said:
+        raise InvalidInput(f"line 1: the id {said!r} is not that of the file: put the file's own back")
+    given = {**fields, "id": said}
+    if base is not None:
+        return checked_session(replace(base, **given))
+    given.setdefault("created_at", now)
+    return checked_session(SessionState(**given))
+
+
+def turn_of(
+    fields: Fields, *, id: str, state: SessionState, position: int, base: Turn | None, now: datetime
+) -> Turn:
+    """The turn that a line describes; what it leaves out is as in `base`, or as when it is said now.
+
+    Raises:
+        InvalidInput: a field is not of its form or missing, or it belongs to another session.
+    """
+    line = f"turn {position}"
+    if fields.get("session", state.id) != state.id:
+        raise InvalidInput(f"{line}: its session is not that of the file: take the field out")
+    began = {"role": "user", "at": now, "scope": state.scope} if base is None else base.to_dict()
+    said = {**began, **fields, "id": id, "session": state.id, "position": position}
+    for name in ("role", "content"):
+        if name not in said:
+            raise InvalidInput(f"{line}: the field {name!r} is missing")
+    said["at"] = clock.format_time(said["at"]) if isinstance(said["at"], datetime) else said["at"]
+    said["metadata"] = dict(said.get("metadata") or {})
+    if said.get("scope", "") != state.scope:
+        raise InvalidInput(f"{line}: its scope is not that of the session: take the field out")
+    try:
+        return Turn.from_dict(said)
+    except InvalidInput as error:
+        raise InvalidInput(f"{line}: {error}") from None
+
+
+def page_of(name: str, content: str, *, now: datetime) -> Page:
+    """The page of that name and content.
+
+    Raises:
+        InvalidInput: it may not be called so, or is too long.
+    """
+    return checked_page(Page(name=valid_page_name(name), content=content, updated_at=now))
+
+
+def moment_of(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
+    """The moment that a paragraph of a log tells of.
+
+    It is what stands at its beginning: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. Where nothing
+    stands there it is `otherwise`, or, in the daily note of another day, the noon of that.
+
+    Args:
+        name: The log's name.
+        paragraph: The text.
+        otherwise: The moment to take where nothing is said.
+    """
+    day = day_of(name)
+    found = _STAMP.match(paragraph)
+    if found is not None and (found[1] or day is not None):
+        try:
+            return clock.parse_time(f"{found[1] or day}T{found[2]}:{found[3]}")
+        except InvalidInput:
+            pass  # `[99:99]` is no time, and may stand in a text
+    if day is None or abs(otherwise - datetime.combine(day, time(12), UTC)) <= timedelta(hours=12):
+        return otherwise
+    return datetime.combine(day, time(12), UTC)

@@ -1,0 +1,622 @@
+"""What happens when a person says "forget this"? It is looked for everywhere, shown, and erased for good.
+
+Archiving and purging keep the journal, and so what was said. Forgetting does not: content goes from records,
+turns, notes, pages, summaries and working memory, from every journal row there ever was of them, from the
+search index, the files and the free space of the database. What says it, and what is left of that, is decided
+in `reverie.traces`; that it does not come back by an import or an old file, in `reverie.tombstones`.
+Copies that are not in the folder cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from reverie.clock import Clock
+from reverie.edits import Edit, JournalRow, Value
+from reverie.entries import Entry, session_namespace
+from reverie.errors import Conflict, InvalidInput, NotFound
+from reverie.files.layout import place_of
+from reverie.files.oblivion import remove_remains
+from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
+from reverie.filters import Filter
+from reverie.index.committed import FORMAT, remove_index
+from reverie.index.follower import SearchIndex
+from reverie.pages import Page, Paragraph
+from reverie.phrases import Phrase, Phrases, folded, phrases_of
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.tokens import plain_text
+from reverie.tombstones import content_marks, make_key, marks_of
+from reverie.traces import (
+    FORGOTTEN,
+    Name,
+    Sought,
+    Survey,
+    Target,
+    Trace,
+    Verdict,
+    common,
+    first_words,
+    name_of,
+    said_in,
+    verdict,
+)
+from reverie.turns import SessionState, Turn
+
+_log = logging.getLogger("reverie")
+
+PENDING = "forgetting.pending"
+"""The cursor that says what of a forgetting is still to be done."""
+
+ELSEWHERE = (
+    "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
+)
+
+_ATTEMPTS = 20
+_ROUNDS = 10
+_BATCH = 1_000
+_SCRUBS = 25
+_PAUSE_S = 0.2
+_LONGEST_FILE = 20_000_000
+_ANSWER = 50  # turns after a question, calls of tools and their results included
+_OWN = ("reverie.db", "files.db", "index/")
+_EVER = datetime(1, 1, 2, tzinfo=UTC)
+_ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
+_NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person wants forgotten: by ids, or a session, or whatever has a text.
+
+    Attributes:
+        ids: Ids of records, turns and paragraphs.
+        session: The id of a session.
+        match: A text, compared without case and with white space folded.
+        turns: Whether turns that repeat it go too.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    match: str | None = None
+    turns: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.ids:
+            if not isinstance(name, str):
+                raise InvalidInput(f"id is {name!r}: pass a string")
+        given = [bool(self.ids), self.session is not None, self.match is not None]
+        if sum(given) != 1:
+            said = "nothing says what to forget" if not any(given) else "ids, session and match go alone"
+            raise InvalidInput(f"{said}: pass ids, or session=, or match=")
+        if self.match is not None:
+            plain_text(self.match, name="match", longest=10_000)
+            if not folded(self.match):
+                raise InvalidInput("match is blank: pass the text that shall be forgotten")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetting:
+    """What forgetting something takes away and what it leaves: a plan, or what was done.
+
+    Attributes:
+        going: What goes, each with its fate and why.
+        left: What stays and still says it, or was made from it in other words.
+        done: Whether it was done; otherwise it is a plan, and nothing was changed.
+        pending: What could not be finished, in words; the next forgetting, or `reverie doctor --fix`, does.
+        notes: What else a person should know.
+    """
+
+    going: tuple[Trace, ...]
+    left: tuple[Trace, ...] = ()
+    done: bool = False
+    pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many things of each sort go; of those that lose only their past, under `past`."""
+        return _counted(self.going)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in a fixed order, as JSON has it."""
+        return {
+            "done": self.done,
+            "counts": self.counts,
+            "going": [_trace_dict(trace) for trace in self.going],
+            "left": [_trace_dict(trace) for trace in self.left],
+            "pending": list(self.pending),
+            "notes": list(self.notes),
+        }
+
+
+def _counted(traces: Iterable[Trace]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for trace in traces:
+        name = "past" if trace.fate == "past" else trace.subject
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _trace_dict(trace: Trace) -> dict[str, str]:
+    return {
+        "subject": trace.subject,
+        "id": trace.id,
+        "fate": trace.fate,
+        "because": trace.because,
+        "text": trace.text,
+    }
+
+
+class Forgetter:
+    """Forgets in one store and its folder. Safe to use from several threads, and beside other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        folder: Path | None,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        sync: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Forget in a store.
+
+        Args:
+            store: Where everything is.
+            index: The search index over it.
+            folder: The memory's folder; None for none.
+            clock: What tells the time.
+            actor: Who is named in the journal.
+            notice: Told of every change made here.
+            sync: Takes in what people changed in the files of the folder, and makes them say what the store
+                says.
+        """
+        self._store = store
+        self._index = index
+        self._folder = folder
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+        self._sync = sync
+
+    # -- planning --------------------------------------------------------------------------------------
+
+    def plan(self, request: Request) -> Forgetting:
+        """What forgetting that would take away and leave; changes nothing (see `Memory.forgetting`)."""
+        self._sync()
+        target = self._target(request)
+        going, left = self._told(target, self._verdicts(target))
+        if not going:
+            raise _nothing(request)
+        return Forgetting(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
+
+    def _target(self, request: Request) -> Target:
+        if request.match is not None:
+            phrases = phrases_of(request.match)
+            short = phrases_of(request.match, short=False) != phrases
+            sought = Sought(
+                phrases=Phrases.of(phrases, piece=folded(request.match)),
+                always=frozenset(phrases) if short else frozenset(),
+                turns=request.turns,
+            )
+            return Target(sought=sought)
+        if request.session is not None:
+            return self._target_session(request.session, request.turns)
+        return self._target_ids(request.ids, request.turns)
+
+    def _target_ids(self, ids: Sequence[str], turns: bool) -> Target:
+        names: set[Name] = set()
+        phrases: set[Phrase] = set()
+        for name in ids:
+            versions: list[Value] = [
+                *self._store.records([name]),
+                *self._store.turns([name]),
+                *self._store.paragraphs([name]),
+            ]
+            for row in self._rows(id=name):
+                versions += (
+                    [v for v in (row.edit.before, row.edit.after) if v is not None] if row.edit else []
+                )
+            versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
+            if not versions:
+                raise NotFound(
+                    f"no record, turn or paragraph has the id {name!r}: search or list for the right one"
+                )
+            names |= {name_of(value) for value in versions}
+            for value in versions:
+                # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
+                short = not isinstance(value, Turn)
+                phrases |= {each for text in _quotable(value) for each in phrases_of(text, short=short)}
+        return Target(sought=Sought(phrases=Phrases.of(phrases), turns=turns), names=frozenset(names))
+
+    def _target_session(self, session: str, turns: bool) -> Target:
+        said_at: dict[Phrase, datetime] = {}
+        state = self._store.session(session)
+        known = state is not None
+        for row in self._rows():
+            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
+                if isinstance(value, SessionState) and value.id == session:
+                    texts = [value.summary]
+                elif isinstance(value, Turn) and value.session == session:
+                    texts = [] if value.role == "system" else _quotable(value)
+                else:
+                    continue
+                known = True
+                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                    said_at.setdefault(phrase, row.at)
+        if not known and not self._store.entries(session_namespace(session), now=_EVER):
+            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+        sought = Sought(phrases=Phrases.of(said_at), session=session, said_at=said_at, turns=turns)
+        return Target(sought=sought)
+
+    def _verdicts(self, target: Target) -> tuple[Survey, list[Verdict]]:
+        survey = Survey(target)
+        for row in self._rows():
+            survey.see_row(row)
+        for value in self._everything():
+            survey.see(value)
+        house = common(survey.found.values())
+        judged = {name: verdict(one, target.sought, house) for name, one in survey.found.items()}
+        for name, made in judged.items():
+            if name[0] == "turn" and _goes(made):
+                survey.take_notes_of(name[1])
+                self._take_note_of_answer(survey, made.found.now)
+        judged |= {
+            name: verdict(one, target.sought, house)
+            for name, one in survey.found.items()
+            if name[0] == "paragraph"
+        }
+        return survey, list(judged.values())
+
+    def _take_note_of_answer(self, survey: Survey, turn: Value | Entry | None) -> None:
+        """Have the daily note go that repeats a user's turn: it was written from the answer to it."""
+        if not isinstance(turn, Turn) or turn.role != "user":
+            return
+        after = self._store.turns(session=turn.session, start=turn.position + 1, stop=turn.position + _ANSWER)
+        answer = next((other for other in after if other.role != "tool"), None)
+        while answer is not None and answer.tool_calls:
+            after = after[after.index(answer) + 1 :]
+            answer = next((other for other in after if other.role != "tool"), None)
+        if answer is not None and answer.role == "assistant":
+            survey.take_notes_of(answer.id, repeating=turn.content)
+
+    def _rows(self, *, id: str | None = None) -> Iterator[JournalRow]:
+        after = 0
+        while rows := self._store.journal(after=after, id=id, limit=_BATCH):
+            yield from rows
+            after = rows[-1].sequence
+
+    def _everything(self) -> Iterator[Value | Entry]:
+        yield from self._store.find(Filter(archived=None))
+        yield from self._store.scan_turns(Filter())
+        yield from (overview.state for overview in self._store.sessions())
+        yield from self._store.pages()
+        for log in self._store.logs():
+            yield from self._store.paragraphs(page=log)
+        yield from self._store.entries(None, now=_EVER)
+
+    def _told(
+        self, target: Target, judged: tuple[Survey, list[Verdict]]
+    ) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:
+        survey, verdicts = judged
+        going = tuple(made.trace for made in verdicts if made.trace.fate != "kept")
+        left = [
+            made.trace
+            for made in verdicts
+            if made.trace.fate == "kept" and (made.found.now_has or made.found.has_piece)
+        ]
+        told = {(trace.subject, trace.id) for trace in (*going, *left)}
+        for trace in going:
+            for record in survey.mentions.get(trace.id, {}).values():
+                if ("record", record.id) not in told and trace.fate != "past":
+                    told.add(("record", record.id))
+                    left.append(
+                        _kept("record", record.id, "made from it in other words", first_words(record))
+                    )
+        left += self._names_left(target.sought.phrases, told)
+        left += self._files_left(target.sought.phrases)
+        return going, tuple(left)
+
+    def _names_left(self, phrases: Phrases, told: set[tuple[str, str]]) -> Iterator[Trace]:
+        """Sessions and scopes whose very names have the text."""
+        if not phrases.piece:
+            return
+        for overview in self._store.sessions():
+            name = overview.state.id
+            if phrases.has_piece(name) and ("session", name) not in told:
+                yield _kept("session", name, "its name has the text: forget it by session")
+        for scope in self._store.tally("scope", Filter(archived=None)):
+            if phrases.has_piece(scope):
+                yield _kept("scope", scope, "its name has the text")
+
+    def _files_left(self, phrases: Phrases) -> Iterator[Trace]:
+        """Files in the folder that are not Reverie's and say it."""
+        for file in _strange_files(self._folder) if self._folder is not None else ():
+            try:
+                text = file.read_text(encoding="utf-8", errors="replace")
+            except OSError:  # gone meanwhile, or not readable for us: then it is not ours to judge
+                continue
+            if phrases.stand_in(text):
+                assert self._folder is not None
+                name = file.relative_to(self._folder).as_posix()
+                yield _kept("file", name, "the file is not Reverie's: edit or remove it yourself")
+
+    # -- doing -----------------------------------------------------------------------------------------
+
+    def forget(self, request: Request, *, cursors: Mapping[str, str | None] = _NO_CURSORS) -> Forgetting:
+        """Forget it (see `Memory.forget`).
+
+        Args:
+            request: What to forget.
+            cursors: Cursors to remove or set along with it.
+
+        Raises:
+            NotFound: there is nothing to forget.
+            Conflict: others changed what shall go, twenty times over; what was forgotten by then is.
+        """
+        self._sync()
+        target = self._target(request)
+        done: dict[tuple[str, str], Trace] = {}
+        left: tuple[Trace, ...] = ()
+        rounds = 0
+        for attempt in range(_ATTEMPTS):
+            start = self._store.sequence()
+            survey, verdicts = self._verdicts(target)
+            going, left = self._told(target, (survey, verdicts))
+            if not going:
+                break
+            try:
+                made = self._erase(verdicts, cursors)
+            except Conflict:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                target = target if done else self._target(request)
+                continue
+            done |= {(trace.subject, trace.id): replace(trace, text="") for trace in going}
+            rounds += 1
+            if rounds == _ROUNDS or not self._said_since(target, start, made):
+                break
+        if not done:
+            raise _nothing(request)
+        notes = (*self._doomed_backups(), *self._elsewhere())
+        files = self._remains(target.sought, done)
+        return Forgetting(
+            going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
+        )
+
+    def pending(self) -> tuple[str, ...]:
+        """What of an earlier forgetting is still to be done, in words; nothing when all is done."""
+        words = self._store.cursor(PENDING)
+        return tuple(words.split("\n")) if words else ()
+
+    def finish(self) -> tuple[str, ...]:
+        """Take what was erased out of files, index, copies of upgrades, and the free space of databases.
+
+        Returns:
+            What could not be done, in words; `pending` says it from then on.
+        """
+        left = []
+        if self._folder is not None:
+            self._sync()
+            if not self._files_scrubbed(self._folder):
+                left.append("the list of files: another process was using it all the while")
+            _remove_old_indexes(self._folder)
+            for backup in _backups(self._folder):
+                backup.unlink(missing_ok=True)
+        if not self._index.scrub():
+            left.append("the search index: another process was writing it all the while")
+        if not self._scrubbed():
+            left.append("free space in the database: another process was reading it all the while")
+        self._set_cursors({PENDING: "\n".join(left) or None})
+        return tuple(left)
+
+    @staticmethod
+    def _files_scrubbed(folder: Path) -> bool:
+        if not (folder / FILES_DATABASE).exists():
+            return True
+        with closing(FileState(folder)) as state:
+            try:
+                return state.scrub()
+            except StateUnavailable as error:
+                _log.warning("%s", error)
+                return False
+
+    def _remains(self, sought: Sought, done: Iterable[tuple[str, str]]) -> list[Trace]:
+        """Remove what the mirror of the files may not touch; what a person has to see to."""
+        if self._folder is None or not (self._folder / FILES_DATABASE).exists():
+            return []
+        self._sync()
+        ids = [name for subject, name in done if subject == "record"]
+        gone = set(ids).difference(record.id for record in self._store.records(ids))
+        with closing(FileState(self._folder)) as state:
+            try:
+                remains = remove_remains(
+                    self._folder, state, sought.phrases, records=gone, session=sought.session
+                )
+            except (StateUnavailable, OSError) as error:
+                return [_kept("file", "memory/", f"old files in it could not be looked at: {error}")]
+        because = "it could not be taken in: put it right or remove it"
+        return [_kept("file", path, because) for path in remains.left]
+
+    def _scrubbed(self) -> bool:
+        for _ in range(_SCRUBS):
+            if self._store.scrub():
+                return True
+            time.sleep(_PAUSE_S)
+        return False
+
+    def _erase(self, verdicts: Sequence[Verdict], cursors: Mapping[str, str | None]) -> set[int]:
+        """Erase in the store what the verdicts say; returns the numbers of the changes."""
+        now = self._clock()
+        key = make_key(self._store, at=now)
+        forgetting = [made for made in verdicts if made.trace.fate != "kept"]
+        edits = sorted((edit for made in forgetting for edit in _edits(made)), key=_order)
+        self._set_cursors({PENDING: "a forgetting was interrupted: ask for it again", **cursors})
+        for namespace, keys in _entries(forgetting).items():
+            self._store.drop_entries(namespace, keys)
+        rows = self._store.erase(
+            [*edits, *_long_gone(forgetting, now)],
+            actor=self._actor,
+            at=now,
+            tombstones=_marks(forgetting, key),
+        )
+        if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
+            key = make_key(self._store, at=now)
+            self._store.erase([], actor=self._actor, at=now, tombstones=_marks(forgetting, key))
+        self._notice(rows)
+        return {row.sequence for row in rows}
+
+    def _said_since(self, target: Target, start: int, own: set[int]) -> bool:
+        """Whether somebody else has said it again while it was being looked for."""
+        survey = Survey(target)
+        after = start
+        while rows := self._store.journal(after=after, limit=_BATCH):
+            for row in rows:
+                if row.sequence not in own:
+                    survey.see_row(row)
+            after = rows[-1].sequence
+        return any(one.is_suspect for one in survey.found.values())
+
+    def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
+        self._store.commit([], actor=self._actor, at=self._clock(), cursors=cursors)
+
+    def _doomed_backups(self) -> list[str]:
+        if self._folder is None:
+            return []
+        return [f"{file.name}, made by an upgrade, holds it too and goes" for file in _backups(self._folder)]
+
+    def _elsewhere(self) -> list[str]:
+        under_git = self._folder is not None and any(
+            (folder / ".git").exists() for folder in (self._folder, self._folder / "memory")
+        )
+        return [
+            ELSEWHERE,
+            *(["the folder is under git: its history keeps what was there"] if under_git else []),
+        ]
+
+
+# -- verdicts as changes -------------------------------------------------------------------------------
+
+
+def _goes(made: Verdict) -> bool:
+    return made.trace.fate in ("removed", "emptied") or (made.found.now is None and made.trace.fate == "past")
+
+
+def _edits(made: Verdict) -> list[Edit]:
+    now = made.found.now
+    if now is None or isinstance(now, Entry):
+        return []
+    return [Edit(before=now, after=made.after)]
+
+
+def _order(edit: Edit) -> tuple[int, int]:
+    """Turns from the last to the first, and sessions after their turns."""
+    value = edit.value
+    return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
+
+
+def _entries(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for made in verdicts:
+        if isinstance(made.found.now, Entry):
+            keys.setdefault(made.found.now.namespace, []).append(made.found.now.key)
+    return keys
+
+
+def _marks(verdicts: Sequence[Verdict], key: bytes) -> list[str]:
+    marks: dict[str, None] = {}
+    for made in verdicts:
+        whole = made.trace.fate == "removed" or made.found.now is None
+        of = marks_of if whole else content_marks
+        marks |= dict.fromkeys(mark for value in made.forgotten for mark in of(value, key))
+    return list(marks)
+
+
+def _long_gone(verdicts: Sequence[Verdict], now: datetime) -> list[Edit]:
+    """Edits that empty the journal of things that are no more: each is put back without content, and removed.
+
+    Only the journal still has them, and a store erases what it is given an edit of.
+    """
+    names = [made.found.name for made in verdicts if made.found.now is None]
+    session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
+    turns = [name for subject, name in names if subject == "turn"]
+    things: list[Value] = [session] if turns else []
+    things += [
+        Turn(id=name, session=session.id, position=position, role="tool", content="", at=now)
+        for position, name in enumerate(turns)
+    ]
+    for subject, name in names:
+        if subject == "record":
+            things.append(
+                Record(
+                    id=name,
+                    content=FORGOTTEN,
+                    created_at=now,
+                    updated_at=now,
+                    last_seen_at=now,
+                    archived_at=now,
+                )
+            )
+        elif subject == "session":
+            things.append(SessionState(id=name, created_at=now))
+        elif subject == "page":
+            things.append(Page(name=name, content="", updated_at=now))
+        elif subject == "paragraph":
+            things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
+    there = [Edit(before=None, after=thing) for thing in things]
+    return [*there, *(edit.inverse() for edit in reversed(there))]
+
+
+def _quotable(value: Value) -> list[str]:
+    """What of a thing somebody could have repeated."""
+    if isinstance(value, Turn) and value.content == FORGOTTEN:
+        return []
+    return said_in(value, by_label=False)
+
+
+def _kept(subject: str, name: str, because: str, text: str = "") -> Trace:
+    return Trace(subject=subject, id=name, fate="kept", because=because, text=text)
+
+
+def _nothing(request: Request) -> NotFound:
+    if request.match is not None:
+        return NotFound("nothing has that text: search for words of it, or forget by id")
+    return NotFound("nothing is left of it to forget: search or list for the right id")
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def _backups(folder: Path) -> list[Path]:
+    """The copies of the database that upgrades of its format left beside it."""
+    return sorted(file for file in folder.glob("reverie.db.v*.backup*") if file.is_file())
+
+
+def _remove_old_indexes(folder: Path) -> None:
+    """Remove search indexes of earlier formats, which nobody reads any more."""
+    for old in (folder / "index").glob("*"):
+        if old.name != FORMAT:
+            remove_index(old)
+
+
+def _strange_files(folder: Path) -> Iterator[Path]:
+    """Files in the folder that Reverie neither writes nor reads."""
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder).as_posix()
+        own = path.startswith(_OWN) or place_of(path) is not None
+        if own or ".git" in file.relative_to(folder).parts or file.is_symlink() or not file.is_file():
+            continue
+        if file.stat().st_size <= _LONGEST_FILE:
+            yield file

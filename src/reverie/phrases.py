@@ -1,0 +1,209 @@
+"""Does one text repeat another? Runs of five words, whole phrases and pieces of text. Pure; stores nothing.
+
+Words are compared without case, punctuation and spacing. Five words in a row that two texts share are taken
+for a repetition: whole texts are seldom equal once one of them has been merged, cut or quoted. In scripts
+without spaces between words two characters count for a word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+RUN = 5
+"""Words in a row that make a repetition."""
+
+Phrase = tuple[str, ...]
+"""Words in a row, folded."""
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]"
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+
+
+class _Fold(dict[int, str]):
+    """What a folded character becomes: letters, marks and numbers stay, the rest parts words."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category == "Cf":  # soft hyphens, joiners
+            folded = ""
+        elif category[0] not in "LMN":
+            folded = " "
+        else:
+            folded = f" {character} " if _UNSPACED.match(character) else character
+        self[code] = folded
+        return folded
+
+
+_fold = _Fold()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as they are compared.
+
+    >>> words("Lives in a small flat, near the *Café*!")
+    ['lives', 'in', 'a', 'small', 'flat', 'near', 'the', 'café']
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return text.casefold().translate(_fold).split()
+
+
+def folded(text: str) -> str:
+    """A text without case and with single spaces: how a piece of text is looked for.
+
+    >>> folded("  Lives in\\nBerlin ")
+    'lives in berlin'
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().split())
+
+
+def runs(said: Sequence[str]) -> Iterator[Phrase]:
+    """Every five words in a row; none for fewer than five words.
+
+    >>> list(runs("the sea is very calm today".split()))
+    [('the', 'sea', 'is', 'very', 'calm'), ('sea', 'is', 'very', 'calm', 'today')]
+    """
+    halves = [1 if _UNSPACED.match(word) else 2 for word in said]
+    if 1 not in halves:
+        yield from zip(*(said[start:] for start in range(RUN)), strict=False)
+        return
+    end = weight = 0
+    for start in range(len(said)):
+        while weight < 2 * RUN and end < len(said):
+            weight += halves[end]
+            end += 1
+        if weight < 2 * RUN:
+            return
+        yield tuple(said[start:end])
+        weight -= halves[start]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrases:
+    """What to look for in texts.
+
+    Attributes:
+        of_length: Phrases by how many words they have.
+        piece: A folded text that is looked for as it is, inside words too; empty for none.
+    """
+
+    of_length: Mapping[int, frozenset[Phrase]] = field(default_factory=lambda: MappingProxyType({}))
+    piece: str = ""
+
+    @classmethod
+    def of(cls, phrases: Iterable[Phrase], *, piece: str = "") -> Phrases:
+        """Look for these phrases, and for a piece of text."""
+        lengths: dict[int, set[Phrase]] = {}
+        for phrase in phrases:
+            lengths.setdefault(len(phrase), set()).add(phrase)
+        by_length = {length: frozenset(some) for length, some in lengths.items() if length}
+        return cls(of_length=MappingProxyType(by_length), piece=piece)
+
+    def __bool__(self) -> bool:
+        return bool(self.of_length or self.piece)
+
+    def has_piece(self, text: str) -> bool:
+        """Whether the piece of text stands there."""
+        return bool(self.piece) and any(self.piece in folded(version) for version in _versions(text))
+
+    def found(self, text: str) -> set[Phrase]:
+        """Those of the phrases that stand there."""
+        met: set[Phrase] = set()
+        for version in _versions(text) if self.of_length else ():
+            said = words(version)
+            for length, wanted in self.of_length.items():
+                windows = zip(*(said[start:] for start in range(length)), strict=False)
+                met.update(wanted.intersection(windows))
+        return met
+
+    def stand_in(self, text: str) -> bool:
+        """Whether any of it stands there."""
+        return self.has_piece(text) or bool(self.found(text))
+
+    def cut(self, text: str) -> tuple[str, list[str]]:
+        """A text without the lines that say any of it, and these lines.
+
+        What goes over line ends takes all its lines with it; but a heading above a line that goes anyway stays.
+        """
+        lines, gone = text.split("\n"), list[str]()
+        while spans := self._spans(lines):
+            fewest = min(last - first for first, last in spans)
+            numbers = {n for first, last in spans if last - first == fewest for n in range(first, last + 1)}
+            gone += [line for number, line in enumerate(lines) if number in numbers]
+            lines = [line for number, line in enumerate(lines) if number not in numbers]
+        return ("\n".join(lines) if gone else text), gone
+
+    def _spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+        """The first and last line, counted from 0, of everything that stands in them."""
+        met: set[tuple[int, int]] = set()
+        for version in _versions("\n".join(lines), keep_lines=True):
+            seen = version.split("\n")
+            met |= self._spans_of_phrases(seen) | self._spans_of_piece(seen)
+        return met
+
+    def _spans_of_phrases(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+        placed = [(word, number) for number, line in enumerate(lines) for word in words(line)]
+        met: set[tuple[int, int]] = set()
+        for length, wanted in self.of_length.items():
+            for start in range(len(placed) - length + 1):
+                window = placed[start : start + length]
+                if tuple(word for word, _ in window) in wanted:
+                    met.add((window[0][1], window[-1][1]))
+        return met
+
+    def _spans_of_piece(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+        if not self.piece:
+            return set()
+        text, owners = "", list[int]()
+        for number, line in enumerate(lines):
+            said = folded(line)
+            if said:
+                said = f" {said}" if text else said
+                text += said
+                owners += [number] * len(said)
+        met: set[tuple[int, int]] = set()
+        at = text.find(self.piece)
+        while at >= 0:
+            met.add((owners[at], owners[at + len(self.piece) - 1]))
+            at = text.find(self.piece, at + 1)
+        return met
+
+
+def phrases_of(text: str, *, short: bool = True) -> set[Phrase]:
+    """What of a text counts as repeating it: its runs of five words, or all of a shorter text.
+
+    Args:
+        text: The text.
+        short: Whether a text of fewer than five words counts, as one phrase.
+    """
+    said = words(text)
+    found = set(runs(said))
+    return found or ({tuple(said)} if short and said else set())
+
+
+def _versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
+    """The text, and, where it may hold JSON in it, what that says."""
+    yield text
+    if "\\" in text:
+        line_end = " " if keep_lines else "\n"
+
+        def unescaped(found: re.Match[str]) -> str:
+            return chr(int(found[1], 16)) if found[1] else line_end
+
+        plain = _ESCAPE.sub(unescaped, text)
+        yield _SURROGATES.sub(lambda pair: _joined(pair[0]), plain)
+
+
+def _joined(pair: str) -> str:
+    return pair.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

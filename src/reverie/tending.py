@@ -1,0 +1,237 @@
+"""What can a person do with a memory as a whole? Take back, forget, check, copy, and let it think.
+
+All of it is seldom asked for, so each part is imported when it is. `Memory` is this and what is asked for
+every day.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reverie.config import Settings
+from reverie.edits import JournalRow
+from reverie.ids import NewId
+from reverie.index.follower import SearchIndex
+from reverie.profile import Profile
+from reverie.reading import Reading
+from reverie.session import Session, shown_cursor
+
+if TYPE_CHECKING:
+    from reverie.doctor import Diagnosis
+    from reverie.dreaming import Applied
+    from reverie.forgetting import Forgetter, Forgetting
+    from reverie.journal.undo import Undone
+    from reverie.past import Past
+    from reverie.plans import Plan
+    from reverie.providers.base import Answering, Model
+    from reverie.worker import Worker
+
+
+class Tending(Reading, ABC):
+    """The part of a memory that looks after it. Safe to use from several threads."""
+
+    path: Path | None
+    settings: Settings
+    _index: SearchIndex
+    _actor: str
+    _new_id: NewId
+    _lock: threading.Lock
+    _sessions: dict[str, Session]
+    _profile: Profile | None
+    _model: Model | Answering | str | None
+    _prompts: Path | None
+    _worker: Worker | None
+
+    # -- taking back -------------------------------------------------------------------------------------
+
+    def undo(
+        self,
+        what: int | JournalRow | Iterable[int | JournalRow] | None = None,
+        *,
+        batch: int | None = None,
+        since: datetime | int | None = None,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Take changes back, all of them in one transaction. Say which in one of three ways.
+
+        What was changed again since keeps that: only what the change itself did is taken back. An undo is a
+        change like any other; it stands in the journal and can be undone. What working memory held, and what
+        was forgotten for good, does not come back.
+
+        Args:
+            what: A change, by its number or its row of the journal, or several.
+            batch: The number of a change: everything that was made in the same transaction.
+            since: A moment, or the number of a change: everything made at that moment or later, or from that
+                change's transaction on.
+            dry_run: Whether only to say what would happen.
+
+        Returns:
+            What became of each thing, and with `batch` and `since` what had to be left because it was
+            forgotten.
+
+        Raises:
+            InvalidInput: not one of the three was given, or what a change did has been forgotten for good.
+            NotFound: there is no such change.
+            Conflict: later changes rest on it; the message names them. Nothing was changed.
+        """
+        from reverie.journal.undo import Undoing
+
+        undoing = Undoing(self._store, clock=self._clock, actor=self._actor, notice=self._noticed)
+        return undoing.undo(what, batch=batch, since=since, dry_run=dry_run)
+
+    def as_of(self, moment: datetime | int) -> Past:
+        """The memory as it was at an earlier moment. It answers every question, and changes nothing.
+
+        What was forgotten for good since is not there either. Profile and settings are those of today; what
+        working memory held then, and what sessions had been shown, is not kept.
+
+        Args:
+            moment: The moment; or the number of a change, for how things were after its transaction.
+
+        Returns:
+            The memory of then; close it, or use it in a `with` statement, while this one is open.
+
+        Raises:
+            InvalidInput: it is no moment with a time zone, and no number.
+            NotFound: there is no change of that number.
+        """
+        from reverie.past import Past  # here: most programs never look back
+
+        return Past(self._store, moment, settings=self.settings, clock=self._clock, profile=self._profile)
+
+    def doctor(self, *, fix: bool = False) -> Diagnosis:
+        """Compare the store, the journal, the search index and the files with each other.
+
+        Args:
+            fix: Whether to repair what can be repaired without a person's choice, and to look again.
+
+        Returns:
+            What is not as it should be, and what to do about it; nothing is ever deleted that holds content
+            which is not found elsewhere.
+        """
+        from reverie.doctor import Doctor
+
+        doctor = Doctor(self._store, self._index, path=self.path, clock=self._clock)
+        return doctor.examine(fix=fix)
+
+    # -- thinking ----------------------------------------------------------------------------------------
+
+    @property
+    def worker(self) -> Worker:
+        """What does background work when it is due: `memory.worker.start()` lets it, in a thread.
+
+        Raises:
+            InvalidInput: the model's name is none.
+            MissingExtra: the model's library is not installed.
+            ModelRefused: the model's key is missing.
+        """
+        from reverie import thinking
+
+        with self._lock:
+            if self._worker is None:
+                self._worker = thinking.worker(
+                    self._store,
+                    clock=self._clock,
+                    new_id=self._new_id,
+                    settings=self.settings,
+                    model=self._model,
+                    profile=self._prompts,
+                    notice=self._noticed,
+                )
+            return self._worker
+
+    def plan(self, name: str = "dream") -> Plan:
+        """What background thinking would change now. Print it; nothing is written before `apply`.
+
+        Args:
+            name: `merge`, `infer` or `promote`; `dream` for all three as one plan.
+
+        Raises:
+            InvalidInput: there is no such pass.
+        """
+        return self.worker.dreaming.plan(name)
+
+    def apply(self, plan: Plan) -> Applied:
+        """Make a plan's changes, all of them or none. `undo(batch=…)` with its batch takes them back.
+
+        Raises:
+            Conflict: something that it would change has changed since it was made: plan again.
+        """
+        return self.worker.dreaming.apply(plan)
+
+    # -- forgetting --------------------------------------------------------------------------------------
+
+    def forgetting(
+        self, *ids: str, session: str | None = None, match: str | None = None, turns: bool = False
+    ) -> Forgetting:
+        """What `forget` with the same arguments would take away, and what it would leave; changes nothing.
+
+        Raises:
+            NotFound: there is nothing to forget.
+            InvalidInput: an argument is not of its form.
+        """
+        from reverie.forgetting import Request
+
+        return self._forgetter.plan(Request(ids=ids, session=session, match=match, turns=turns))
+
+    def forget(
+        self, *ids: str, session: str | None = None, match: str | None = None, turns: bool = False
+    ) -> Forgetting:
+        """Remove content for good, everywhere, because a person asks for it. Nothing brings it back.
+
+        It goes from records, turns, notes, pages, summaries, working memory, the journal, the search index,
+        the files and the database's free space, and so does what repeats five words in a row of it.
+        `forgetting` shows beforehand what that is. Give ids, or a session, or a text to match.
+
+        Args:
+            *ids: Ids of records, turns and paragraphs.
+            session: A session's id: all its turns, its summary, its working memory and its name.
+            match: A text, compared without case and with white space folded: all that has it.
+            turns: Whether turns that repeat it go too; they are listed as `left` otherwise.
+
+        Returns:
+            What was done, and what is left that still says it.
+
+        Raises:
+            NotFound: there is nothing to forget.
+            InvalidInput: an argument is not of its form.
+            Conflict: others changed what shall go all the while.
+            StoreUnavailable: it could not be written; try again.
+        """
+        from reverie.forgetting import Request
+
+        request = Request(ids=ids, session=session, match=match, turns=turns)
+        with self._lock:
+            opened = dict(self._sessions)
+        for each in opened.values():
+            each.flush()
+        cursors = {} if session is None else {shown_cursor(session): None}
+        done = self._forgetter.forget(request, cursors=cursors)
+        for each in opened.values():
+            each.forget()  # the copy of the window; it is read again when it is asked for
+        return done
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _forgetter(self) -> Forgetter:
+        from reverie.forgetting import Forgetter
+
+        return Forgetter(
+            self._store,
+            self._index,
+            folder=self.path,
+            clock=self._clock,
+            actor=self._actor,
+            notice=self._noticed,
+        )
+
+    @abstractmethod
+    def _noticed(self, rows: Sequence[JournalRow]) -> None:
+        """Tell whoever follows the journal what has just been committed here."""

@@ -1,0 +1,216 @@
+"""How is what was found in a file taken in? Some hundred things in one transaction, as `deciding` decides.
+
+A run that was interrupted is completed by another. A batch that loses a race against another process is
+decided again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reverie.clock import Clock
+from reverie.edits import JournalRow
+from reverie.errors import Conflict
+from reverie.records import LONGEST_SCOPE, ORIGINS, Origin, one_of
+from reverie.stores.base import Store
+from reverie.tokens import plain_text
+from reverie.transfer.deciding import Decided, Met
+from reverie.transfer.formats import detection, reading
+from reverie.transfer.items import Form, FoundTurns, Item, Skipped, Terms, What, Why, valid_form
+
+BATCH = 300
+"""Things committed in one transaction: an interruption loses no more, and no other process waits long."""
+
+ATTEMPTS = 60
+"""How often a batch that lost a race against another process is decided again."""
+
+_LONGEST_PAUSE_S = 0.02
+_COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import took in, or in a dry run would take in.
+
+    Attributes:
+        form: The format of the source.
+        dry_run: Whether nothing was stored.
+        records: How many records.
+        sessions: How many sessions that were not there.
+        turns: How many turns.
+        pages: How many pages were added or got lines.
+        paragraphs: How many paragraphs of logs.
+        skipped: What was left out, where it stands, and why.
+    """
+
+    form: Form
+    dry_run: bool
+    records: int
+    sessions: int
+    turns: int
+    pages: int
+    paragraphs: int
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def taken(self) -> int:
+        """How many things together."""
+        return self.records + self.sessions + self.turns + self.pages + self.paragraphs
+
+    @property
+    def skipped_by_reason(self) -> Mapping[Why, int]:
+        """How many things were left out for each reason."""
+        reasons = Counter[Why]()
+        for each in self.skipped:
+            reasons[each.why] += each.count
+        return reasons
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "form": self.form,
+            "dry_run": self.dry_run,
+            "records": self.records,
+            "sessions": self.sessions,
+            "turns": self.turns,
+            "pages": self.pages,
+            "paragraphs": self.paragraphs,
+            "skipped_by_reason": dict(self.skipped_by_reason),
+            "skipped": [each.to_dict() for each in self.skipped],
+        }
+
+
+def take_in(
+    store: Store,
+    source: str | os.PathLike[str],
+    form: str | None,
+    *,
+    scope: str | None,
+    origin: Origin | None,
+    actor: str,
+    clock: Clock,
+    notice: Callable[[Sequence[JournalRow]], None],
+    dry_run: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Imported:
+    """Take in a file or folder (see `Memory.import_`).
+
+    Args:
+        store: Where it goes.
+        source: The file or folder.
+        form: Its format, one of `items.FORMS`; None to look.
+        scope: Whose memory it becomes.
+        origin: Whose word its records are.
+        actor: Who is named in the journal.
+        clock: What tells the time.
+        notice: Told of every commit's rows.
+        dry_run: Whether to store nothing.
+        progress: Told how many things were dealt with since it was last told.
+    """
+    path = Path(source).expanduser().absolute()
+    if scope is not None:
+        plain_text(scope, name="scope", longest=LONGEST_SCOPE, empty=True)
+    if origin is not None:
+        one_of(origin, ORIGINS, name="origin")
+    found = detection.form_of(path) if form is None else valid_form(form)
+    intake = Intake(
+        store=store,
+        actor=actor,
+        reason=f"import {found}",
+        clock=clock,
+        notice=notice,
+        dry_run=dry_run,
+        progress=progress or _nobody,
+    )
+    return intake.take(reading.read(path, found, Terms(now=clock(), scope=scope, origin=origin)), found)
+
+
+def _nobody(count: int) -> None:
+    del count
+
+
+@dataclass(slots=True)
+class Intake:
+    """What takes found things in.
+
+    Attributes:
+        store: Where they go.
+        actor: Who is named in the journal.
+        reason: Why, in the journal.
+        clock: What tells the time.
+        notice: Told of every commit's rows.
+        dry_run: Whether to store nothing.
+        progress: Told how many things were dealt with since it was last told.
+    """
+
+    store: Store
+    actor: str
+    reason: str
+    clock: Clock
+    notice: Callable[[Sequence[JournalRow]], None]
+    dry_run: bool = False
+    progress: Callable[[int], None] = _nobody
+    _met: Met = field(default_factory=Met)
+    _taken: Counter[str] = field(default_factory=Counter)
+    _skipped: list[Skipped] = field(default_factory=list)
+
+    def take(self, items: Iterable[Item], form: Form) -> Imported:
+        """Take in everything that a reader gives.
+
+        Raises:
+            InvalidInput: the reader found that the source cannot be read any further; what was taken in
+                before stays, and another run goes on from there.
+        """
+        batch: list[Item] = []
+        weight = 0
+        for item in items:
+            batch.append(item)
+            weight += _weight(item)
+            if weight >= BATCH:
+                self._take_batch(batch)
+                batch, weight = [], 0
+        self._take_batch(batch)
+        counts = {f"{what}s": self._taken[what] for what in _COUNTED}
+        return Imported(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
+
+    def _take_batch(self, batch: Sequence[Item]) -> None:
+        for attempt in range(ATTEMPTS):
+            decided = Decided(self.store, self._met, now=self.clock(), dry_run=self.dry_run)
+            for item in batch:
+                decided.add(item)
+            try:
+                self._commit(decided)
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+                continue
+            break
+        self._met.add(decided.met)
+        self._taken.update(decided.taken)
+        self._skipped += decided.skipped
+        self.progress(sum(map(_weight, batch)))
+
+    def _commit(self, decided: Decided) -> None:
+        edits = decided.edits()
+        if not edits or self.dry_run:
+            return
+        rows = self.store.commit(
+            edits,
+            actor=self.actor,
+            reason=self.reason,
+            at=self.clock(),
+            cursors=decided.met.cursors or None,
+        )
+        self.notice(rows)
+
+
+def _weight(item: Item) -> int:
+    return len(item.turns) + 1 if isinstance(item, FoundTurns) else 1

@@ -1,0 +1,125 @@
+"""Session ids as file names: readable, safe everywhere, reversible, and never two for one file."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reverie.files.names import LONGEST_NAME, file_name, session_named
+from reverie.turns import valid_session_id
+
+anything = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
+).filter(lambda text: not text.isspace())
+AWKWARD = [*"aAzZ0:._-~%/\\ \n?*", "é", "É", "e\u0301", "ß", "ss", "ſ", "İ", "ı", "ﬁ", "Ⅷ", "微", "가", "Σς", "K"]
+awkward = st.lists(st.sampled_from(AWKWARD), min_size=1, max_size=30).map(lambda parts: "x" + "".join(parts))
+sessions = st.one_of(anything, awkward)
+
+DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def folded(name: str) -> str:
+    """What a file system that ignores case and spelling makes of a name."""
+    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+
+
+@pytest.mark.parametrize(
+    "session",
+    ["telegram:12345", "chat_1", "web:user@example.org", "a.b-c+d=e,f", "微信:小明", "дом:2"],
+)
+def test_a_name_without_anything_awkward_stands_as_it_is(session: str) -> None:
+    assert file_name(session, windows=False) == session
+
+
+@pytest.mark.parametrize(
+    ("session", "name"),
+    [
+        ("../../x", "%2E.%2F..%2Fx"),
+        ("..", "%2E%2E"),
+        (".hidden", "%2Ehidden"),
+        ("ends.", "ends%2E"),
+        ("ends ", "ends%20"),
+        ("a b\nc", "a%20b%0Ac"),
+        ("100%", "100%25"),
+        ("~home", "%7Ehome"),
+        ("con", "%63on"),
+        ("nul.txt", "%6Eul.txt"),
+        ("console", "console"),
+        ("C:\\x", "C:%5Cx~66e7e4a9"),
+        ("a\u2028b", "a%E2%80%A8b"),
+        ("slack:C024BE91L", "slack:C024BE91L~5dfbf2e9"),
+        ("café", "café~850f7dc4"),
+        ("cafe\u0301", "cafe%CC%81~cc8cf6ce"),
+    ],
+)
+def test_what_is_not_safe_is_encoded(session: str, name: str) -> None:
+    assert file_name(session, windows=False) == name
+    assert session_named(name) == session
+
+
+def test_a_colon_is_encoded_on_windows_alone_and_both_are_read_everywhere() -> None:
+    assert file_name("telegram:12345", windows=True) == "telegram%3A12345"
+    assert session_named("telegram%3A12345") == session_named("telegram:12345") == "telegram:12345"
+
+
+@given(sessions, st.booleans())
+def test_every_name_is_safe(session: str, windows: bool) -> None:
+    name = file_name(session, windows=windows)
+    assert len(name.encode()) <= LONGEST_NAME
+    assert not name.startswith(".")
+    assert not name.endswith((".", " "))
+    assert not DEVICES.fullmatch(name)
+    assert not set(name) & set('/\\<>"|?*\0' + (":" if windows else ""))
+    assert all(char.isprintable() and not char.isspace() for char in name)
+
+
+@given(sessions, st.booleans())
+def test_every_name_that_is_not_cut_is_read_back(session: str, windows: bool) -> None:
+    name = file_name(session, windows=windows)
+    expected = None if "~~" in name else session
+    assert session_named(name) == expected
+
+
+@given(anything, st.sampled_from(["NFC", "NFD"]))
+def test_a_file_system_may_spell_the_name_in_its_own_way(session: str, form: str) -> None:
+    name = file_name(session, windows=False)
+    assume("~~" not in name)
+    assert session_named(unicodedata.normalize(form, name)) == session
+
+
+@given(sessions, st.sampled_from([str.swapcase, str.upper, str.lower, str.casefold, folded]))
+def test_ids_that_differ_in_case_or_spelling_alone_never_share_a_file(session: str, change: object) -> None:
+    assert callable(change)
+    other = change(session)
+    assume(other != session and other.strip())
+    assert folded(file_name(session)) != folded(file_name(other))
+
+
+@given(awkward, awkward)
+def test_two_ids_never_share_a_file(one: str, other: str) -> None:
+    assume(one != other)
+    assert folded(file_name(one)) != folded(file_name(other))
+
+
+def test_a_long_name_is_cut_and_keeps_apart_what_differs_at_its_end() -> None:
+    long = valid_session_id("channel:" + "x" * 192)
+    names = {file_name(long[:-1] + end) for end in "abc"}
+    assert len(names) == 3
+    assert all(len(name) <= LONGEST_NAME and name.startswith("channel:xxx") for name in names)
+    assert all(session_named(name) is None for name in names)
+
+
+def test_a_cut_never_splits_a_character() -> None:
+    for width in range(60, 70):
+        name = file_name("€" * width + "小" * 60)
+        assert re.fullmatch(r"(?:%[0-9A-F]{2}|[^%])*", name)
+        assert len(name.encode()) <= LONGEST_NAME
+
+
+@pytest.mark.parametrize("name", ["a~12345678", "%FF", "%2", "%zz", "a b", ".x", "", "CON", "~~", "A"])
+def test_a_name_that_no_session_has_is_told_from_one(name: str) -> None:
+    assert session_named(name) is None

@@ -1,0 +1,292 @@
+"""What was forgotten is in no file of the index, and is counted by nobody who follows the journal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import tantivy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reverie.analyser import analyse
+from reverie.edits import Edit
+from reverie.filters import Filter
+from reverie.index import follower
+from reverie.index.committed import Committed
+from reverie.index.follower import SearchIndex
+from reverie.passages import Wanted
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+
+NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
+WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
+TOKENS = [
+    token
+    for word in WORDS
+    for token in analyse(
+        Record(id="1" * 12, content=word, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
+    ).terms.split()
+]
+
+
+def record(number: int, content: str, **fields: object) -> Record:
+    made = Record(id=f"{number:012x}", content=content, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def put(store: Store, before: Record | None, after: Record | None) -> None:
+    store.commit([Edit(before=before, after=after)], actor="test", at=NOON)
+
+
+def forget(store: Store, before: Record, after: Record | None = None) -> None:
+    store.erase([Edit(before=before, after=after)], actor="test", at=NOON)
+
+
+def found(index: SearchIndex, token: str) -> list[int]:
+    return index.any_of("record", Wanted(words=[(token, 1.0)]), Filter(), 500)
+
+
+def terms(folder: Path) -> set[str]:
+    """Every word in the dictionaries of the commit on disk, whether a passage that lives has it or not."""
+    searcher = tantivy.Index.open(str(folder)).searcher()
+    fields = (
+        "record_words",
+        "turn_words",
+        "dates",
+        "alike",
+        "speaker",
+        "scope",
+        "category",
+        "tag",
+        "session",
+    )
+    return {term for field in fields for term, *_ in searcher.terms_with_prefix(field, "")}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteStore]:
+    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield opened
+    opened.close()
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "add",
+                "add",
+                "change",
+                "archive",
+                "remove",
+                "fold",
+                "forget",
+                "forget the past",
+                "scrub",
+                "look",
+            ]
+        ),
+        st.integers(0, 9),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+        st.sampled_from(["", "user:ann", "user:bob"]),
+    ),
+    max_size=30,
+)
+
+
+def change(store: Store, now: dict[int, Record], what: str, target: int, new: Record) -> None:
+    """Change one of the records there are now, or add the new one."""
+    if what == "add":
+        now[int(new.id, 16)] = new
+        put(store, None, new)
+    elif now:
+        key = sorted(now)[target % len(now)]
+        old = now.pop(key)
+        if what == "remove":
+            put(store, old, None)
+        elif what == "forget":
+            forget(store, old)
+        else:
+            after = replace(old, archived_at=NOON) if what == "archive" else replace(old, content=new.content)
+            now[key] = after
+            (forget if what == "forget the past" else put)(store, old, after)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(operations=OPERATIONS)
+def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
+    operations: list[tuple[str, int, list[str], str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("index") / "index"
+    store = InMemoryStore(analyse=analyse)
+    here, there = (SearchIndex(store, folder, analyse=analyse) for _ in range(2))
+    now: dict[int, Record] = {}
+    for number, (what, target, words, scope) in enumerate(operations, start=1):
+        if what == "fold":
+            here.fold()
+        elif what == "scrub":
+            assert here.scrub()
+            assert here.status().waiting == 0
+        elif what == "look":
+            there.frequencies("record", TOKENS, None)
+        else:
+            change(store, now, what, target, record(number, f"{' '.join(words)} note{number}", scope=scope))
+    fresh = SearchIndex(store, None, analyse=analyse)
+    live = [value for value in now.values() if not value.archived]
+    for scopes in (None, ("",), ("user:ann", "user:bob")):
+        seen = [value for value in live if scopes is None or value.scope in scopes]
+        counted = {token: sum(token in analyse(value).terms.split() for value in seen) for token in TOKENS}
+        for index in (here, there, fresh):
+            assert index.frequencies("record", TOKENS, scopes) == counted
+            for token in TOKENS:
+                keys = index.any_of("record", Wanted(words=[(token, 1.0)]), Filter(scopes=scopes), 50)
+                assert len(keys) == len(set(keys)) == counted[token]
+    keys_there = there.keys("record", 0, None)
+    assert keys_there == fresh.keys("record", 0, None)
+    for index in (here, there, fresh):
+        index.close()
+
+
+def test_a_scrubbed_index_has_no_word_of_what_went_in_any_file(store: SQLiteStore, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    index, other = (SearchIndex(store, folder, analyse=analyse) for _ in range(2))
+    secret = record(
+        1, "quokka beside the lighthouse", tags=("wombat",), category="numbat/bilby", scope="dingo"
+    )
+    put(store, None, secret)
+    for number in range(2, 40):
+        put(store, None, record(number, f"tea note{number}"))
+    assert index.fold()
+    put(store, record(2, "tea note2"), record(2, "tea of kookaburra"))
+    assert index.fold()
+    assert len(found(other, "quokka")) == 1
+    assert len(found(other, "kookaburra")) == 1
+    (folder / "left-by-somebody.tmp").write_text("quokka")
+    words = {"quokka", "wombat", "numbat", "numbat/bilby", "=dingo", "kookaburra"}
+    assert words <= terms(folder), "else this test could not fail"
+
+    forget(store, secret)
+    forget(store, record(2, "tea of kookaburra"), record(2, "tea note2"))
+    for one in (index, other):
+        assert found(one, "quokka") == found(one, "kookaburra") == []
+        assert one.frequencies("record", ["quokka", "kookaburra", "tea"], None) == {
+            "quokka": 0,
+            "kookaburra": 0,
+            "tea": 38,
+        }
+    assert words & terms(folder), "a forgotten word is in the files until they are written afresh"
+    assert index.scrub()
+    assert not words & terms(folder)
+    assert not (folder / "left-by-somebody.tmp").exists()
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+    for file in folder.iterdir():
+        assert b"quokka" not in file.read_bytes()
+    assert other.status().waiting == 0
+    assert other.frequencies("record", ["quokka", "tea"], None) == {"quokka": 0, "tea": 38}
+    assert len(found(other, "tea")) == 38
+    index.close()
+    other.close()
+
+
+def test_the_index_stores_no_text_beside_its_words(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    put(store, None, record(1, "quokka beside the lighthouse"))
+    assert index.fold()
+    searcher = tantivy.Index.open(str(tmp_path / "index")).searcher()
+    hits = searcher.search(tantivy.Query.all_query(), 10).hits
+    assert len(hits) == 2
+    assert [searcher.doc(address).to_dict() for _, address in hits] == [{}, {}]
+    index.close()
+
+
+FOLLOW = """
+import sys
+from pathlib import Path
+from reverie.analyser import analyse
+from reverie.filters import Filter
+from reverie.index.follower import SearchIndex
+from reverie.passages import Wanted
+from reverie.stores.sqlite import SQLiteStore
+store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyse)
+index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyse)
+for _ in sys.stdin:
+    found = index.any_of("record", Wanted(words=[("quokka", 1.0)]), Filter(), 10)
+    print(len(found), *index.frequencies("record", ["quokka", "tea"], None).values(), flush=True)
+"""
+
+
+def test_another_process_that_has_everything_open_follows(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    secret = record(1, "quokka tea")
+    put(store, None, secret)
+    for number in range(2, 30):
+        put(store, None, record(number, f"tea note{number}"))
+    assert index.fold()
+    with subprocess.Popen(
+        [sys.executable, "-c", FOLLOW, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+
+        def answer() -> str:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write("\n")
+            other.stdin.flush()
+            return other.stdout.readline().strip()
+
+        assert answer() == "1 1 29"
+        forget(store, secret)
+        assert answer() == "0 0 28"
+        assert index.scrub()
+        assert answer() == "0 0 28"
+        assert "quokka" not in terms(tmp_path / "index")
+        put(store, None, record(99, "another quokka"))
+        assert answer() == "1 1 28"
+        other.stdin.close()
+        assert other.wait(timeout=30) == 0
+    index.close()
+
+
+def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
+    store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    index = SearchIndex(store, folder, analyse=analyse)
+    secret = record(1, "quokka")
+    put(store, None, secret)
+    assert index.fold()
+    forget(store, secret)
+    writer = Committed(folder)._writer()
+    monkeypatch.setattr(follower, "_WAIT_FOR_SCRUB_S", 0.2)
+    begun = time.monotonic()
+    assert index.scrub() is False
+    assert time.monotonic() - begun < 5
+    assert found(index, "quokka") == []
+    del writer
+    assert index.scrub() is True
+    assert "quokka" not in terms(folder)
+    index.close()
+
+
+def test_an_index_that_was_deleted_is_scrubbed_by_building_it(store: SQLiteStore, tmp_path: Path) -> None:
+    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    put(store, None, record(1, "tea"))
+    assert index.fold()
+    for file in (tmp_path / "index").iterdir():
+        file.unlink()
+    assert index.scrub()
+    assert len(found(index, "tea")) == 1
+    index.close()

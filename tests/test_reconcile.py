@@ -1,0 +1,295 @@
+"""Two sides changed the same thing: nothing that either wrote is lost, and the person's word stands."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie.errors import InvalidInput
+from reverie.pages import Page, Paragraph
+from reverie.reconcile import matches, merged, merged_text
+from reverie.records import MOST_LABELS, Record, checked
+from reverie.testing.values import NOW, at, record, session, turn
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def page(content: str, seconds: float = 0) -> Page:
+    return Page(name="MEMORY.md", content=content, updated_at=at(seconds))
+
+
+def test_changes_of_different_fields_are_both_taken() -> None:
+    base = record(tags=("a",))
+    found = merged(base, replace(base, importance=0.9), replace(base, content="The person's words"))
+    assert found.conflicts == ()
+    assert (found.value.content, found.value.importance) == ("The person's words", 0.9)
+
+
+def test_the_same_change_on_both_sides_is_no_conflict() -> None:
+    base = record()
+    found = merged(
+        base, replace(base, kind="lesson", source="a"), replace(base, kind="lesson", category="notes")
+    )
+    assert found.conflicts == ()
+    assert (found.value.kind, found.value.source, found.value.category) == ("lesson", "a", "notes")
+
+
+def test_different_changes_of_one_field_are_named_and_the_persons_stands() -> None:
+    base = record()
+    found = merged(base, replace(base, content="ours", category="a"), replace(base, content="theirs"))
+    assert found.conflicts == ("content",)
+    assert (found.value.content, found.value.category) == ("theirs", "a")
+
+
+def test_tags_merge_as_sets_in_the_persons_order() -> None:
+    base = record(tags=("a", "b", "c"))
+    found = merged(base, replace(base, tags=("b", "c", "x", "y")), replace(base, tags=("y", "c", "a", "z")))
+    assert found.conflicts == ()
+    assert found.value.tags == ("y", "c", "z", "x")  # `a` was taken out by ours, `b` by theirs
+
+
+def test_metadata_merges_by_key_and_names_the_key_in_conflict() -> None:
+    base = record(metadata={"kept": "1", "both": "1", "ours": "1", "gone": "1"})
+    ours = replace(base, metadata={"kept": "1", "both": "2", "ours": "2", "new": "1"})
+    theirs = replace(base, metadata={"kept": "1", "both": "3", "ours": "1", "gone": "1", "theirs": "1"})
+    found = merged(base, ours, theirs)
+    assert found.conflicts == ("metadata.both",)
+    assert found.value.metadata == {"kept": "1", "both": "3", "ours": "2", "theirs": "1", "new": "1"}
+
+
+def test_bookkeeping_never_conflicts() -> None:
+    base = record(seen_count=2)
+    ours = replace(base, seen_count=5, last_seen_at=at(50), updated_at=at(20))
+    theirs = replace(base, seen_count=3, last_seen_at=at(10), updated_at=at(30))
+    found = merged(base, ours, theirs)
+    assert found.conflicts == ()
+    assert (found.value.seen_count, found.value.last_seen_at, found.value.updated_at) == (6, at(50), at(30))
+
+
+def test_an_archive_and_its_reason_come_from_one_side() -> None:
+    base = record(archived_at=at(1), archive_reason="old")
+    ours = replace(base, archived_at=at(2), importance=0.1)
+    theirs = replace(base, archive_reason="because")
+    found = merged(base, ours, theirs)
+    assert (found.value.archived_at, found.value.archive_reason) == (at(1), "because")
+    assert found.conflicts == ("archived_at", "archive_reason")
+    assert found.value.importance == 0.1
+
+
+def test_a_sessions_window_and_summary_come_from_one_side() -> None:
+    base = session()
+    ours = replace(base, window_start=4, summary="four turns", status="paused")
+    theirs = replace(base, summary="my words")
+    found = merged(base, ours, theirs)
+    assert (found.value.window_start, found.value.summary) == (0, "my words")
+    assert set(found.conflicts) == {"window_start", "summary"}
+    assert found.value.status == "paused"
+
+
+def test_what_is_sound_alone_and_not_together_is_a_conflict() -> None:
+    base = record(valid_from=at(10), valid_to=at(20))
+    found = merged(base, replace(base, valid_from=at(19)), replace(base, valid_to=at(15)))
+    assert (found.value.valid_from, found.value.valid_to) == (at(10), at(15))
+    assert found.conflicts == ("valid_from", "valid_to")
+    many = record()
+    ours = replace(many, tags=tuple(f"a{n}" for n in range(MOST_LABELS)))
+    theirs = replace(many, tags=("mine",))
+    assert merged(many, ours, theirs).conflicts == ("tags",)
+    assert checked(merged(many, ours, theirs).value).tags == ("mine",)
+
+
+def test_pages_merge_by_lines_and_never_conflict() -> None:
+    found = merged(page("a\nb\n"), page("a\nours\n", 5), page("a\ntheirs\n", 2))
+    assert found.conflicts == ()
+    assert found.value == page("a\ntheirs\nours\n", 5)
+
+
+def test_without_a_base_whatever_differs_was_changed_by_both() -> None:
+    ours = record(content="ours", tags=("a",), seen_count=3)
+    theirs = record(content="theirs", tags=("b",), metadata={"k": "v"})
+    found = merged(None, ours, theirs)
+    assert found.conflicts == ("content",)
+    assert found.value.tags == ("b", "a")
+    assert (found.value.seen_count, found.value.metadata) == (3, {"k": "v"})
+    assert merged(None, ours, ours).value == ours
+
+
+def test_versions_of_different_things_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="different things"):
+        merged(record(1), record(1), record(2))
+    with pytest.raises(InvalidInput, match="different things"):
+        merged(None, record(1), record(2))
+
+
+RECORDS = st.builds(
+    record,
+    content=st.sampled_from(["one", "two", "three"]),
+    category=st.sampled_from([None, "a", "b/c"]),
+    kind=st.sampled_from(["fact", "lesson"]),
+    tags=st.lists(st.sampled_from("abcd"), unique=True).map(tuple),
+    importance=st.sampled_from([0.1, 0.5]),
+    pinned=st.booleans(),
+    seen_count=st.integers(1, 5),
+    updated_at=st.integers(0, 3).map(at),
+    valid_from=st.sampled_from([None, at(0), at(9)]),
+    valid_to=st.sampled_from([None, at(10), at(5)]).map(lambda moment: moment),
+    metadata=st.dictionaries(st.sampled_from("kl"), st.sampled_from("xy")),
+    archived_at=st.sampled_from([None, at(3)]),
+).filter(lambda made: not (made.valid_from and made.valid_to and made.valid_to < made.valid_from))
+PARAGRAPHS = st.builds(
+    lambda content, position: Paragraph(
+        id="0" * 12, page="HISTORY.md", position=position, at=NOW, content=content
+    ),
+    st.sampled_from("abc"),
+    st.sampled_from([1.0, 2.0]),
+)
+TURNS = st.builds(turn, content=st.sampled_from("abc"), speaker=st.sampled_from(["", "Ann"]))
+VALUES = st.sampled_from([RECORDS, PARAGRAPHS, TURNS])
+
+
+@given(data=st.data(), kind=VALUES)
+def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(data: st.DataObject, kind: Any) -> None:
+    base, other = data.draw(kind), data.draw(kind)
+    assert merged(base, base, other).value == other
+    assert merged(base, other, base).value == other
+    assert merged(base, other, other).value == other
+    assert merged(base, base, other).conflicts == ()
+
+
+@given(base=RECORDS, ours=RECORDS, theirs=RECORDS)
+def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_clashes(
+    base: Record, ours: Record, theirs: Record
+) -> None:
+    found = merged(base, ours, theirs)
+    checked(found.value)
+    for name in ("content", "category", "kind", "importance", "pinned"):
+        was, mine, yours = (getattr(one, name) for one in (base, ours, theirs))
+        got = getattr(found.value, name)
+        assert got == (mine if yours == was else yours)
+        assert (name in found.conflicts) == (was not in (mine, yours) and mine != yours)
+    for tag in found.value.tags:
+        assert tag in ours.tags or tag in theirs.tags
+    assert not {t for t in base.tags if t not in ours.tags} & set(found.value.tags)
+    assert not {t for t in base.tags if t not in theirs.tags} & set(found.value.tags)
+    assert set(found.value.tags) >= (set(ours.tags) | set(theirs.tags)) - set(base.tags)
+
+
+# -- texts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "result"),
+    [
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n", "a\nB\nC\n"),  # neighbours
+        ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", "a\nc\nd\n"),  # a deletion stands
+        ("a\nb\nc\n", "a\nc\n", "a\nbb\nc\n", "a\nbb\nc\n"),  # a line changed here and deleted there stays
+        ("a\nb\nc\n", "", "a\nb\nc\nd\n", "d\n"),
+        ("a\n", "a\nours\n", "a\ntheirs\n", "a\ntheirs\nours\n"),
+        ("a", "a\nours", "a\ntheirs", "a\ntheirs\nours"),  # no line end at the end
+        ("a\n", "a\nours\n", "a\ntheirs", "a\ntheirs\nours"),
+        ("", "ours\n", "theirs\n", "theirs\nours\n"),
+        ("", "both\n", "both\n", "both\n"),
+        ("a\n", "a\nx\ny\n", "a\nx\ny\nz\n", "a\nx\ny\nz\n"),  # what both added stands once
+        ("# A\n\nB\n", "# A\n\nO\n\nB\n", "# A\n\nT\n\nB\n", "# A\n\nT\n\nO\n\nB\n"),  # paragraphs stay apart
+        ("# A\n", "# A\n\nO\n", "# A\n\nT\n", "# A\n\nT\n\nO\n"),
+        ("# A\n", "# A\n\nO\n", "# A\n\nT", "# A\n\nT\n\nO"),
+        ("a\nb\nc\nd\n", "O\n", "a\nB\nc\nD\n", "B\nD\nO\n"),  # rewritten here, two lines changed there
+    ],
+)
+def test_merging_texts(base: str, ours: str, theirs: str, result: str) -> None:
+    assert merged_text(base, ours, theirs) == result
+
+
+REPEATING = st.lists(st.sampled_from(["", "", "a", "b", "---"]), max_size=12)
+
+
+def text_of(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+@given(base=REPEATING, ours=REPEATING, theirs=REPEATING, ends=st.tuples(*[st.booleans()] * 3))
+def test_a_side_that_left_the_text_alone_changes_nothing(
+    base: list[str], ours: list[str], theirs: list[str], ends: tuple[bool, ...]
+) -> None:
+    one, two, three = (
+        text_of(lines)[: None if end else -1] for lines, end in zip((base, ours, theirs), ends, strict=True)
+    )
+    assert merged_text(one, one, three) == three
+    assert merged_text(one, two, one) == two
+    assert merged_text(one, two, two) == two
+
+
+@given(base=REPEATING, ours=REPEATING, theirs=REPEATING)
+@settings(max_examples=400)
+def test_every_line_that_a_side_added_is_there_and_none_comes_from_nowhere(
+    base: list[str], ours: list[str], theirs: list[str]
+) -> None:
+    result = Counter(merged_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1])
+    was, mine, yours = Counter(base), Counter(ours), Counter(theirs)
+    for line in {*was, *mine, *yours}:
+        if mine[line] > was[line] or yours[line] > was[line]:
+            assert result[line] > 0, f"{line!r} was added and is lost"
+        if was[line] and mine[line] >= was[line] and yours[line] >= was[line]:
+            assert result[line] > 0, f"{line!r} was taken out by nobody and is lost"
+        assert result[line] <= mine[line] + yours[line], f"{line!r} comes from nowhere"
+    assert set(result) <= {*mine, *yours}
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> tuple[list[str], list[str], list[str], set[str], set[str]]:
+    """A text of different lines, two edited versions of it, and what each of them took out."""
+    base = [f"line {n}" for n in range(draw(st.integers(0, 12)))]
+    versions = []
+    for name in ("ours", "theirs"):
+        out = draw(st.sets(st.sampled_from(base))) if base else set()
+        lines: list[str] = []
+        for n in range(len(base) + 1):
+            if draw(st.booleans()) and draw(st.booleans()):
+                lines.append(f"{name} {n}")
+            if n < len(base) and base[n] not in out:
+                lines.append(base[n])
+        versions.append((lines, out))
+    (ours, ours_out), (theirs, theirs_out) = versions
+    return base, ours, theirs, ours_out, theirs_out
+
+
+@given(edited())
+def test_of_different_lines_exactly_what_somebody_took_out_is_gone(
+    made: tuple[list[str], list[str], list[str], set[str], set[str]],
+) -> None:
+    base, ours, theirs, ours_out, theirs_out = made
+    result = merged_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1]
+    assert [line for line in result if line in base] == [
+        line for line in base if line not in ours_out | theirs_out
+    ]
+    for side in (ours, theirs):
+        added = [line for line in side if line not in base]
+        assert [line for line in result if line in added] == added
+
+
+@given(old=REPEATING, new=REPEATING)
+def test_pairs_are_of_equal_items_and_ascend(old: list[str], new: list[str]) -> None:
+    pairs = matches(old, new)
+    assert all(old[i] == new[j] for i, j in pairs)
+    assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
+    if old == new:
+        assert pairs == [(n, n) for n in range(len(old))]
+
+
+def test_the_longest_texts_of_repeated_lines_merge_in_bounded_time() -> None:
+    """Whatever a page holds (200,000 characters, here nearly all of them line ends) a merge ends."""
+    base = "a\n\n" * 40_000
+    ours = "\nb\n" * 40_000
+    theirs = "a\n\n\n" * 30_000 + "new\n"
+    began = time.process_time()
+    result = merged_text(base, ours, theirs)
+    assert time.process_time() - began < 60
+    assert result.count("b") == 40_000
+    assert "new\n" in result
