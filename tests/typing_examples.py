@@ -29,6 +29,8 @@ from reverie import (
     NotFound,
     Pack,
     Page,
+    PageOverview,
+    Pages,
     Paragraph,
     Record,
     ReverieError,
@@ -47,6 +49,7 @@ from reverie import (
     Why,
     WorkingMemory,
     WorkingMemoryFull,
+    Written,
     __version__,
 )
 from reverie.analyser import analyse
@@ -283,6 +286,25 @@ def working(memory: Memory, chat: Session) -> None:
     left: timedelta | None = entry.remaining(NOW)
     working.set("log", b"bytes")  # type: ignore[arg-type]
     del kept, timed, entries, found, inventory, left
+
+
+def pages(memory: Memory) -> None:
+    pages: Pages = memory.pages
+    written: Written = pages.write("MEMORY.md", "text", expected="old", guard=True, reason="digest")
+    kept: tuple[str, ...] = written.kept
+    replaced: Page = pages.replace("old", "new", name="MEMORY.md").page
+    added: Paragraph | Page = pages.append("HISTORY.md", "text", at=NOW, source="cli:1")
+    assert_type(pages.read(), str)
+    assert_type(pages.delete("plans.md"), bool)
+    paragraphs: list[Paragraph] = [*pages.paragraphs(), *pages.notes(NOW)]
+    names: list[str] = [*pages.names(), *(each.name for each in pages.overview())]
+    sizes: list[PageOverview] = pages.overview()
+    context: str = pages.context(NOW)
+    hits: list[Hit] = memory.search_history("text", limit=3, mode="literal", since=NOW, until=None)
+    told: list[Paragraph] = [hit.paragraph for hit in hits if hit.paragraph is not None]
+    assert_type(memory.get_paragraph("0123456789ab"), Paragraph | None)
+    pages.write("MEMORY.md", b"bytes")  # type: ignore[arg-type]
+    del kept, replaced, added, paragraphs, names, sizes, context, told
 
 
 def looking_inside(memory: Memory) -> None:

@@ -134,7 +134,7 @@ class Phrases:
     def cut(self, text: str) -> tuple[str, list[str]]:
         """A text without the lines that say any of it, and these lines.
 
-        What goes over line ends takes all its lines with it; but a heading above a line that goes anyway stays.
+        What goes over line ends takes all its lines with it; a heading above a line that goes anyway stays.
         """
         lines, gone = text.split("\n"), list[str]()
         while spans := self._spans(lines):

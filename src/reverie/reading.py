@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -40,6 +41,8 @@ from reverie.writing import NOTES_FAILED, Pages
 
 if TYPE_CHECKING:
     from reverie.journal import Journal
+    from reverie.transfer.exports import Exported, ExportForm
+    from reverie.transfer.formats.lines import Writable
 
 
 class Reading:
@@ -267,6 +270,55 @@ class Reading:
         """
         return self._store.turns(session=session, start=start, stop=stop)
 
+    # -- taking it elsewhere -----------------------------------------------------------------------------
+
+    def export(
+        self,
+        target: str | os.PathLike[str] | Writable,
+        form: ExportForm = "jsonl",
+        *,
+        scope: str | Sequence[str] | None = None,
+        archived: bool = True,
+        sessions: bool = True,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Exported:
+        """Write records, sessions, pages and logs for people and other programs to read.
+
+        Every field is in it, so `Memory.import_` brings it all back. The journal, working memory and marks of
+        what was forgotten are not; `Memory.backup` keeps those too.
+
+        Args:
+            target: The file (`jsonl`) or the folder (`markdown`, `folder`), which must be new or empty; for
+                `jsonl` also an open text file.
+            form: `jsonl`, one JSON document a line; `markdown`, a file a record and a session, with YAML
+                front matter; `folder`, laid out as the readable folder is.
+            scope: Only this scope, or these; None for all. Pages and logs are of the empty scope.
+            archived: Whether archived records are exported.
+            sessions: Whether sessions are.
+            overwrite: Whether a file of that name may be replaced.
+            progress: Told how many records and turns were written since it was last told.
+
+        Returns:
+            How much was exported, and what could not be read.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or there is something of that name.
+            StoreUnavailable: it cannot be written.
+        """
+        from reverie.transfer import exports
+
+        selection = exports.Selection(scopes=checked_scopes(scope), archived=archived, sessions=sessions)
+        return exports.export(
+            self._store,
+            target,
+            form,
+            selection,
+            at=self._clock(),
+            overwrite=overwrite,
+            progress=progress,
+        )
+
     # -- looking inside ----------------------------------------------------------------------------------
 
     def history(self, id: str | None = None, *, after: int = 0, limit: int = 100) -> list[JournalRow]:
@@ -319,12 +371,14 @@ class Reading:
 
 
 def checked_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """A scope, or several, as a filter has them; None for all."""
     if scope is None:
         return None
     return (scope,) if isinstance(scope, str) else tuple(scope)
 
 
 def checked_text(value: str, name: str) -> str:
+    """`value`, if it is a string; raises `InvalidInput` otherwise."""
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {value!r}: pass a string")
     return value

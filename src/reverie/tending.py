@@ -6,9 +6,10 @@ every day.
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
 from reverie.profile import Profile
 from reverie.reading import Reading
+from reverie.records import Origin
 from reverie.session import Session, shown_cursor
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from reverie.past import Past
     from reverie.plans import Plan
     from reverie.providers.base import Answering, Model
+    from reverie.transfer.backups import Backup
+    from reverie.transfer.importing import Imported
     from reverie.worker import Worker
 
 
@@ -119,6 +123,90 @@ class Tending(Reading, ABC):
 
         doctor = Doctor(self._store, self._index, path=self.path, clock=self._clock)
         return doctor.examine(fix=fix)
+
+    # -- copying, and taking in --------------------------------------------------------------------------
+
+    def backup(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Backup:
+        """Keep everything in one file, as it is at one moment, whatever others write meanwhile.
+
+        Args:
+            file: The file; it has its name only when it is complete and was read back.
+            overwrite: Whether a file of that name may be replaced.
+            progress: Told how many bytes were copied since it was last told.
+
+        Returns:
+            What is in it; `reverie.transfer.backups.recover` brings it back.
+
+        Raises:
+            InvalidInput: there is a file of that name, or this memory is in no folder.
+            StoreCorrupt: the store is damaged.
+            StoreUnavailable: the file cannot be written.
+        """
+        from reverie.transfer import backups
+
+        directives = (
+            self.settings.dream_directive,
+            self.settings.preference_directive,
+            self.settings.memory_rules,
+        )
+        return backups.make(
+            self._store,
+            file,
+            profile=None if self._profile is None else self._profile.folder,
+            also=directives,
+            at=self._clock(),
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+    def import_(
+        self,
+        source: str | os.PathLike[str],
+        form: str | None = None,
+        *,
+        dry_run: bool = False,
+        scope: str | None = None,
+        origin: Origin | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        """Take in an export, another program's memory, or conversations. Nothing is taken in twice.
+
+        Args:
+            source: The file or folder.
+            form: Its format, one of `reverie.transfer.items.FORMS`; None to look.
+            dry_run: Whether to store nothing and only say what would be.
+            scope: Whose memory it becomes; None leaves own exports as they are, others are everybody's.
+            origin: Whose word records are; None leaves own exports as they are, others get `import`: found
+                by search, never put into a prompt unasked.
+            progress: Told how many things were dealt with since it was last told.
+
+        Returns:
+            What was taken in, what was left out, and why.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or the source cannot be read.
+            StoreUnavailable: it could not be written; what was taken in before stays.
+        """
+        from reverie.transfer import importing
+
+        return importing.take_in(
+            self._store,
+            source,
+            form,
+            scope=scope,
+            origin=origin,
+            actor=self._actor,
+            clock=self._clock,
+            notice=self._noticed,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     # -- thinking ----------------------------------------------------------------------------------------
 

@@ -15,7 +15,23 @@ from reverie.turns import valid_session_id
 anything = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
 ).filter(lambda text: not text.isspace())
-AWKWARD = [*"aAzZ0:._-~%/\\ \n?*", "é", "É", "e\u0301", "ß", "ss", "ſ", "İ", "ı", "ﬁ", "Ⅷ", "微", "가", "Σς", "K"]
+AWKWARD = [
+    *"aAzZ0:._-~%/\\ \n?*",
+    "é",
+    "É",
+    "e\u0301",
+    "ß",
+    "ss",
+    "ſ",
+    "İ",
+    "ı",
+    "ﬁ",
+    "Ⅷ",
+    "微",
+    "가",
+    "Σς",
+    "K",
+]
 awkward = st.lists(st.sampled_from(AWKWARD), min_size=1, max_size=30).map(lambda parts: "x" + "".join(parts))
 sessions = st.one_of(anything, awkward)
 
@@ -49,11 +65,11 @@ def test_a_name_without_anything_awkward_stands_as_it_is(session: str) -> None:
         ("con", "%63on"),
         ("nul.txt", "%6Eul.txt"),
         ("console", "console"),
-        ("C:\\x", "C:%5Cx~66e7e4a9"),
+        ("C:\\x", "C:%5Cx~520186e2"),
         ("a\u2028b", "a%E2%80%A8b"),
         ("slack:C024BE91L", "slack:C024BE91L~5dfbf2e9"),
         ("café", "café~850f7dc4"),
-        ("cafe\u0301", "cafe%CC%81~cc8cf6ce"),
+        ("cafe\u0301", "cafe%CC%81~81ef060b"),
     ],
 )
 def test_what_is_not_safe_is_encoded(session: str, name: str) -> None:

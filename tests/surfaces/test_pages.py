@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from tests.surfaces.conftest import on_terminal
+
+from .conftest import on_terminal
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -20,7 +21,9 @@ def test_what_is_appended_is_printed(call: Call) -> None:
     assert call("append", "MEMORY.md", "- Staging", "runs", "on tern").output == "Added to MEMORY.md\n"
     assert call("append", "MEMORY.md", "- Never deploy on Fridays").exit_code == 0
     assert call("page").output == "- Staging runs on tern\n- Never deploy on Fridays\n"
-    assert call("append", "HISTORY.md", "-", "--at", "2025-01-15T10:31:00Z", input="They met.\n").exit_code == 0
+    assert (
+        call("append", "HISTORY.md", "-", "--at", "2025-01-15T10:31:00Z", input="They met.\n").exit_code == 0
+    )
     assert call("page", "HISTORY.md").output == "[2025-01-15 10:31] They met.\n"
 
 
@@ -59,8 +62,15 @@ def test_a_page_that_is_not_there_is_not_found(call: Call) -> None:
 def test_a_page_is_written_from_a_file_or_a_pipe(call: Call, answer: Answer, tmp_path: Path) -> None:
     (tmp_path / "new.md").write_bytes(b"\xef\xbb\xbf# Facts\r\n- tea\r\n")
     made = answer("edit", "--from", tmp_path / "new.md", "--reason", "first")
-    assert (made["outcome"], made["merged"], made["page"]["content"]) == ("created", False, "# Facts\n- tea\n")
-    assert call("edit", "MEMORY.md", "--from", "-", input="- coffee\n").output == "Changed: MEMORY.md (9 characters)\n"
+    assert (made["outcome"], made["merged"], made["page"]["content"]) == (
+        "created",
+        False,
+        "# Facts\n- tea\n",
+    )
+    assert (
+        call("edit", "MEMORY.md", "--from", "-", input="- coffee\n").output
+        == "Changed: MEMORY.md (9 characters)\n"
+    )
     assert call("edit", "--from", "-", input="- coffee").output == "Unchanged: MEMORY.md (9 characters)\n"
     assert call("edit", "--replace", "coffee", "- green tea").exit_code == 0
     assert call("page").output == "- - green tea\n"

@@ -1,23 +1,33 @@
 """A process that works on a memory with several threads until it is killed, and says what it was told.
 
-Run as `python worker.py FOLDER SEED THREADS`. It writes lines of JSON: `["try", what, …]` before a call and
-`["done", what, …]` after the call has returned; `["refused", what, why]` when it raised `Conflict`;
+Run as `python worker.py FOLDER SEED THREADS [--reads] [--seams CHANCE] [--jumping-clock]`. It writes lines of
+JSON: `["try", what, …]` before a call and `["done", what, …]` after the call has returned; `["refused", what,
+why]` when it raised an error that says to try again; `["reads", what, [ms, …]]` how long reads took;
 `["wrong", text]` when something was not as it must be. Whatever is said to be done must be there afterwards,
 however the process ends.
+
+With `--seams` it kills itself, with that chance at each, before or after the steps between which a crash
+would hurt most: between a commit and its files, between a file and what is known of it.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import random
+import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
-from reverie import Conflict, Memory, WorkingMemoryFull
+from reverie import Conflict, Memory, StoreUnavailable, WorkingMemoryFull
 
 SHARED = [
     "Bread is baked before sunrise at the northern mill",
@@ -31,6 +41,30 @@ SHARED = [
 SESSIONS = ("chat:0", "chat:1", "chat:2")
 """Conversations that everybody adds to."""
 
+BOARDS = "boards"
+"""The category of records that people edit by hand meanwhile."""
+
+PAGES = ("MEMORY.md", "books/left.md", "books/right.md")
+"""Pages that everybody, and people by hand, add lines to."""
+
+SEAMS = (
+    ("reverie.files.folder", "Folder.notice"),  # committed, no file written yet
+    ("reverie.files.disk", "exchange"),  # the new file is written, and does not have its name yet
+    ("reverie.files.disk", "rename_to_new"),
+    ("reverie.files.disk", "_write"),
+    ("reverie.files.state", "Ledger.put"),  # the file has its name, and nobody knows of it yet
+    ("reverie.files.state", "Ledger.advance"),
+    ("reverie.files.intake", "Intake.commit_edits"),  # a hand edit is read, and not taken in yet
+    ("reverie.files.intake", "Intake.settle"),  # it is taken in, and not known to be
+    ("reverie.index.committed", "Committed.write"),
+    ("os", "unlink"),
+    ("os", "replace"),
+)
+"""Where a process may be killed at the worst moment: module and name."""
+
+_BUSY_WAIT_S = 0.05
+_READS_IN_A_LINE = 50
+
 
 class Thread:
     """One thread's work: a random choice of calls, each announced and acknowledged."""
@@ -41,27 +75,27 @@ class Thread:
         self._random = random.Random(name)
         self._count = 0
         self._own: list[tuple[str, str]] = []
+        self._boards: list[tuple[str, str]] = []
 
     def run(self) -> None:
         """Work until the process ends."""
         calls: list[Callable[[], None]] = [
             self._save, self._save, self._repeat, self._update, self._archive, self._restore,
             self._turn, self._turn, self._turns, self._set, self._many, self._look,
+            self._board, self._paint, self._paint, self._line, self._paragraph,
         ]  # fmt: skip
-        try:
+        with _told_what_is_wrong():
             while True:
                 self._count += 1
                 self._random.choice(calls)()
-        except BaseException:  # noqa: BLE001 - whatever it is, the test is told
-            say("wrong", traceback.format_exc())
-            os._exit(3)
 
     def _call(self, what: str, *about: Any, call: Callable[[], Any]) -> Any:
         say("try", what, *about)
         try:
             result = call()
-        except Conflict as error:
-            say("refused", what, str(error))
+        except (Conflict, StoreUnavailable) as error:
+            say("refused", what, type(error).__name__, str(error))
+            time.sleep(_BUSY_WAIT_S)
             return None
         say("done", what, *about)
         return result
@@ -105,6 +139,27 @@ class Thread:
             name, text = self._random.choice(self._own)
             self._call("live", text, True, call=lambda: self._memory.restore(name))
 
+    def _board(self) -> None:
+        text = f"Board {self._mark()} hangs in the yard"
+        saved = self._call("board", text, call=lambda: self._memory.save(text, category=BOARDS))
+        if saved is not None:
+            self._boards.append((saved.record.id, text))
+
+    def _paint(self) -> None:
+        """Change a record that a person may be changing in its file at the same time."""
+        if self._boards:
+            name, _ = self._random.choice(self._boards[-10:])
+            source = f"paint {self._mark()} "
+            self._call("paint", source, call=lambda: self._memory.update(name, source=source.strip()))
+
+    def _line(self) -> None:
+        page, text = self._random.choice(PAGES), f"- line {self._mark()} of a page"
+        self._call("line", page, text, call=lambda: self._memory.pages.append(page, text))
+
+    def _paragraph(self) -> None:
+        text = f"Paragraph {self._mark()} of history"
+        self._call("paragraph", text, call=lambda: self._memory.pages.append("HISTORY.md", text))
+
     def _turn(self) -> None:
         session, text = self._random.choice(SESSIONS), f"Turn {self._mark()} of mine"
         self._call("turn", session, [text], call=lambda: self._memory.session(session).add("user", text))
@@ -138,7 +193,97 @@ class Thread:
             elif not record.archived and all(hit.id != name for hit in hits):
                 say("wrong", f"{text!r} is not found by its own words")
         session = self._memory.session(self._random.choice(SESSIONS))
-        session.context("which crates hold plums?")
+        with contextlib.suppress(StoreUnavailable):  # what was shown cannot be kept on a full disk
+            session.context("which crates hold plums?")
+
+
+class Reader:
+    """One thread that only reads, and says how long it waited."""
+
+    def __init__(self, memory: Memory, name: str) -> None:
+        self._memory = memory
+        self._random = random.Random(name)
+
+    def run(self) -> None:
+        """Read until the process ends."""
+        reads: dict[str, Callable[[], object]] = {
+            "search": lambda: self._memory.search(self._question()),
+            "search_turns": lambda: self._memory.search_turns(self._question()),
+            "list": lambda: self._memory.records(limit=20),
+            "page": lambda: self._memory.pages.read("MEMORY.md"),
+            "turns": lambda: self._memory.turns(self._random.choice(SESSIONS), start=-20),
+        }
+        took: dict[str, list[float]] = {what: [] for what in reads}
+        with _told_what_is_wrong():
+            while True:
+                what = self._random.choice(list(reads))
+                began = time.perf_counter()
+                reads[what]()
+                took[what].append(round((time.perf_counter() - began) * 1000, 3))
+                if len(took[what]) == _READS_IN_A_LINE:
+                    say("reads", what, took.pop(what))
+                    took[what] = []
+                time.sleep(self._random.uniform(0, 0.01))
+
+    def _question(self) -> str:
+        return self._random.choice((*SHARED, "crates of plums", "pallet in hall 2", "a board in the yard"))
+
+
+@contextlib.contextmanager
+def _told_what_is_wrong() -> Iterator[None]:
+    try:
+        yield
+    except BaseException:  # noqa: BLE001 - whatever it is, the test is told
+        say("wrong", traceback.format_exc())
+        os._exit(3)
+
+
+class JumpingClock:
+    """A clock that is set back and forth by up to two days, as one is that was wrong."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._offset = timedelta()
+
+    def __call__(self) -> datetime:
+        if self._random.random() < 0.05:
+            self._offset = timedelta(hours=self._random.uniform(-48, 48))
+        return datetime.now(UTC) + self._offset
+
+
+def arm(chance: float, seed: int, *, only: tuple[str, str] | None = None, at: int | None = None) -> None:
+    """Let this process kill itself at the seams.
+
+    Args:
+        chance: How likely at each time that one is come to.
+        seed: Of the choices.
+        only: Only at this one.
+        at: Not by chance, but the so-manieth time, from 0: even before the step, odd after it.
+    """
+    choice = random.Random(seed)
+    for module, name in SEAMS if only is None else (only,):
+        owner: Any = import_module(module)
+        *within, attribute = name.split(".")
+        for part in within:
+            owner = getattr(owner, part)
+        setattr(owner, attribute, _seam(getattr(owner, attribute), choice, chance, at))
+
+
+def _seam(step: Callable[..., Any], choice: random.Random, chance: float, at: int | None) -> Callable[..., Any]:
+    times = [0]
+
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        number, times[0] = times[0], times[0] + 1
+        dies = choice.random() < chance if at is None else number == at // 2
+        before = choice.random() < 0.5 if at is None else at % 2 == 0
+        if dies and before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = step(*args, **kwargs)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return stepped
 
 
 _voice = threading.Lock()
@@ -146,18 +291,39 @@ _voice = threading.Lock()
 
 def say(*what: Any) -> None:
     """One line, whole."""
+    line = (json.dumps(what) + "\n").encode()
     with _voice:
-        os.write(1, (json.dumps(what) + "\n").encode())
+        while line:
+            line = line[os.write(1, line) :]
+
+
+def opened(folder: str, clock: Callable[[], datetime] | None) -> Memory:
+    """The memory, as soon as it can be opened."""
+    while True:
+        try:
+            return Memory.open(folder) if clock is None else Memory.open(folder, clock=clock)
+        except StoreUnavailable as error:
+            say("refused", "open", type(error).__name__, str(error))
+            time.sleep(_BUSY_WAIT_S)
 
 
 def main() -> None:
     """Start the threads; they end with the process."""
-    folder, seed, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    memory = Memory.open(folder)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("threads", type=int)
+    parser.add_argument("--reads", action="store_true")
+    parser.add_argument("--seams", type=float, default=0.0)
+    parser.add_argument("--jumping-clock", action="store_true")
+    asked = parser.parse_args()
+    if asked.seams:
+        arm(asked.seams, asked.seed)
+    memory = opened(asked.folder, JumpingClock(asked.seed) if asked.jumping_clock else None)
     say("open")
-    running = [
-        threading.Thread(target=Thread(memory, f"s{seed}t{n}").run, daemon=True) for n in range(threads)
-    ]
+    kind = Reader if asked.reads else Thread
+    names = [f"s{asked.seed}t{n}" for n in range(asked.threads)]
+    running = [threading.Thread(target=kind(memory, name).run, daemon=True) for name in names]
     for thread in running:
         thread.start()
     for thread in running:
@@ -165,4 +331,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -95,22 +95,18 @@ class Doctor:
         Raises:
             StoreUnavailable: the store cannot be reached.
         """
-        found = self._look()
-        remedies = {ill.remedy for ill in found if ill.remedy is not None}
-        if not fix or not remedies:
+        left = found = self._look()
+        failed: list[Finding] = []
+        done: set[Remedy] = set()
+        while fix and (remedies := _remedies(left) - done):
+            failed += [finding for one in get_args(Remedy) if one in remedies for finding in self._treat(one)]
+            done |= remedies
+            left = self._look()
+            found += [ill for ill in left if ill not in found and ill.remedy not in done]
+        if not done:
             return self._diagnosis([ill.finding for ill in found], [])
-        if "database" in remedies:
-            remedies.add("index")  # it has followed a journal that did not say everything
-        failed = [
-            finding for remedy in get_args(Remedy) if remedy in remedies for finding in self._treat(remedy)
-        ]
-        left = self._look()
-        still = {(ill.finding.code, ill.finding.what, ill.finding.about) for ill in left}
-        repaired = [
-            ill.finding
-            for ill in found
-            if ill.remedy and (ill.finding.code, ill.finding.what, ill.finding.about) not in still
-        ]
+        still = {_identity(ill.finding) for ill in left}
+        repaired = [ill.finding for ill in found if ill.remedy and _identity(ill.finding) not in still]
         return self._diagnosis([*failed, *(replace(ill.finding, repairable=False) for ill in left)], repaired)
 
     def _diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
@@ -234,7 +230,12 @@ class Doctor:
         if self._files is None or self._path is None:
             return []
         found = list(file_ills(self._store, self._files, self._path))
-        self._differing = tuple(path for ill in found if ill.remedy == "files" for path in ill.finding.about)
+        self._differing = tuple(
+            path
+            for ill in found
+            if ill.remedy == "files" and ill.finding.code != "drafts-left"
+            for path in ill.finding.about
+        )
         return found
 
     def _forgetting(self) -> Iterator[Ill]:
@@ -289,6 +290,15 @@ class Doctor:
     def _mend(self) -> None:
         if isinstance(self._store, Mending):
             self._store.mend(at=self._clock())
+
+
+def _remedies(ills: Sequence[Ill]) -> set[Remedy]:
+    found = {ill.remedy for ill in ills if ill.remedy is not None}
+    return found | {"index"} if "database" in found else found  # it followed a journal that said not all
+
+
+def _identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
+    return finding.code, finding.what, finding.about
 
 
 def _of_problem(problem: Problem) -> Ill:

@@ -74,14 +74,16 @@ def compared(store: Store, root: Path) -> Compared:
     suspects += [path for path in found.added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # somebody may be between a change and its file
-    missing, different, unknown = [], [], []
+    missing: list[str] = []
+    different: list[str] = []
+    unknown: list[str] = []
     for path in suspects:
-        wanted, data = present(store, path), _content(disk, path)
+        wanted, there = present(store, path), _content(disk, path)
         if wanted is None:
-            unknown += [path] if data is not None else []
-        elif data is None:
+            unknown += [path] if there is not None else []
+        elif there is None:
             missing.append(path)
-        elif data != wanted.data:
+        elif there != wanted.data:
             different.append(path)
     return Compared(
         missing=missing,
@@ -142,8 +144,8 @@ def file_ills(store: Store, folder: Folder, root: Path) -> Iterator[Ill]:
     for conflict in folder.conflicts():
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
-            f"{conflict.of or 'a file'!r} was changed by hand and by the program at the same time{about}: the "
-            f"version by hand is in force, the program's is in {conflict.path!r}"
+            f"{conflict.of or 'a file'!r} was changed by hand and by the program at the same time{about}: "
+            f"the version by hand is in force, the program's is in {conflict.path!r}"
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
         yield Ill(_finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None)

@@ -1,16 +1,25 @@
 """Which file speaks for which record? Files and lines are taken in together: one may have been moved.
 
-A record has one place (`layout.path_of`). A file that says its id elsewhere was moved if nothing stands at that
-place any more, and is a copy if something does; a copy is refused, because nobody can tell which counts. A
-file whose record is in the archive was put back.
+A record has one place (`layout.path_of`). A file that says its id elsewhere was moved if nothing stands at
+that place any more, and is a copy if something does; a copy is refused, because nobody can tell which counts.
+A file whose record is in the archive was put back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-if TYPE_CHECKING:
-    pass
+from reverie.edits import Edit
+from reverie.files import bases, parsing
+from reverie.files.bases import Pieces
+from reverie.files.deciding import Clash, Decision, decide_record, most_of_it, record_said
+from reverie.files.intake import ACTOR, DELETED, Intake, Kept, Stranger, is_id, sound
+from reverie.files.layout import path_of, place_of, render_record
+from reverie.files.parsing import Fields
+from reverie.files.versions import present, was_so
+from reverie.ids import valid_id
+from reverie.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Claims:
             return self._intake.write_again(path, "record", here[0].id)
         self._commit_archived(path, [record for record in here if record.id not in self._claimed])
         self._intake.ledger.drop([path])
-        self._intake.ledger.owe([path])
+        self._intake.owe([path])
         return None
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -119,8 +128,8 @@ class Claims:
             return self._intake.settle(stranger)
         if (other := self._elsewhere(stranger, name, ours, back=back)) is not None:
             raise Kept(
-                f"its id {name!r} is that of {other!r}: take the id out to make a new record of it, or delete "
-                "one of the two"
+                f"its id {name!r} is that of {other!r}: take the id out to make a new record of it, or "
+                "delete one of the two"
             )
         base = ours if back else exact or bases.closest_record(known, claim.fields) or ours
         said = record_said(claim.fields, id=name, base=base, path=stranger.path, now=self._intake.now)

@@ -133,14 +133,10 @@ class Disk:
             lasting: Whether to wait until the content is on the disk before it gets its name.
         """
         watched = self._watched(path)
-        target, draft = f"{self._root}/{path}", self._draft(path, data, lasting)
+        draft = self._draft(path, data, lasting)
         seen = _seen(os.lstat(draft))
         try:
-            try:
-                rename_to_new(draft, target)
-            except FileNotFoundError:
-                self._make_folders(path)
-                rename_to_new(draft, target)
+            self._place(draft, path)
         except FileExistsError:
             os.unlink(draft)
             return None
@@ -308,9 +304,17 @@ class Disk:
         os.unlink(aside)
         return True
 
+    def _place(self, draft: str, path: str) -> None:
+        """Give a draft the name of a file that is not there; its folders need not be there either."""
+        try:
+            rename_to_new(draft, f"{self._root}/{path}")
+        except FileNotFoundError:
+            self._make_folders(path)
+            rename_to_new(draft, f"{self._root}/{path}")
+
     def _put_back(self, left: str, path: str) -> bool:
         try:
-            rename_to_new(left, f"{self._root}/{path}")
+            self._place(left, path)
         except FileExistsError:
             self._recover(left, path)
             return False

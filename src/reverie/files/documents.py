@@ -1,4 +1,4 @@
-"""How do edited pages, logs and sessions come in? One file at a time: read, base found, decided, committed."""
+"""How do edited pages, logs and sessions come in? Each file is read, decided upon, committed."""
 
 from __future__ import annotations
 
@@ -76,4 +76,4 @@ def take_missing_page(intake: Intake, path: str) -> None:
     there: list[Value] = [*intake.store.pages([name]), *intake.store.paragraphs(page=name)]
     intake.commit_edits(path, [Edit(before=value, after=None) for value in there], f"{DELETED}: {path}")
     intake.ledger.drop([path])
-    intake.ledger.owe([path])
+    intake.owe([path])

@@ -171,8 +171,8 @@ class Folder:
         else:
             self._want(_TAKE)
 
-    def restore(self, paths: Iterable[str]) -> None:
-        """Forget what is known of some files, and make them right: old ones are written again, edits taken in.
+    def restore(self, paths: Sequence[str]) -> None:
+        """Make files right whatever is known of them: old versions are written again, edits taken in.
 
         Args:
             paths: Which, relative to the memory's folder; those that are missing are written again.

@@ -70,15 +70,17 @@ class TakenIn:
         taken: What entered the store, in order.
         problems: Files that could not be taken in, of those that were looked at.
         lost: Whether so much was missing that the folder counts as lost, and is written again.
+        due: Whether files are to be written, because of what was taken in or lost, or in our own form.
     """
 
     taken: list[Taken] = field(default_factory=list)
     problems: list[Broken] = field(default_factory=list)
     lost: bool = False
+    due: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything entered the store."""
-        return bool(self.taken)
+        """Whether anything came of it."""
+        return bool(self.taken or self.lost or self.due)
 
 
 _TAKE: Mapping[Form, Callable[[Intake, Stranger], None]] = MappingProxyType(
@@ -94,7 +96,7 @@ def _nobody(rows: Sequence[JournalRow]) -> None:
 
 
 class HandEdits:
-    """Takes in what a person did in one folder. Safe to use from several threads, and beside other processes."""
+    """Takes in what a person did in one folder. Safe for several threads, and beside other processes."""
 
     def __init__(
         self,
@@ -158,7 +160,9 @@ class HandEdits:
             self._take(intake, found)
             self._note_problems(ledger, intake, chosen)
             self._note_conflicts(ledger, intake, found, chosen)
-        return TakenIn(taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost)
+        return TakenIn(
+            taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost, due=intake.due
+        )
 
     def problems(self) -> list[Broken]:
         """The files that could not be taken in when they were last looked at, and are still there."""

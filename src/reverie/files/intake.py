@@ -109,6 +109,7 @@ class Intake:
         problems: What could not, by path.
         conflicts: The conflict files written, with what each is about.
         lost: Whether so much was missing that the folder counts as lost.
+        due: Whether files are to be written.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Intake:
         self.problems: dict[str, Broken] = {}
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.lost = False
+        self.due = False
         self.store = store
         self.ledger = ledger
         self.disk = disk
@@ -136,7 +138,7 @@ class Intake:
     # -- reading -----------------------------------------------------------------------------------------
 
     def strangers(self, paths: Sequence[str]) -> Iterator[Stranger]:
-        """The files of these paths that say something else than the store, and than when they were written."""
+        """The files of these paths that say neither what the store says nor what they said when written."""
         for start in range(0, len(paths), _CHUNK):
             chunk = [each for path in paths[start : start + _CHUNK] if (each := self._read(path, path, None))]
             expected = self._expected_records(chunk)
@@ -223,7 +225,7 @@ class Intake:
     # -- for all forms -----------------------------------------------------------------------------------
 
     def attempt(self, stranger: Stranger, take: Callable[[Stranger], None]) -> None:
-        """Take in a file, again when somebody changes the store meanwhile; what is wrong becomes a problem."""
+        """Take in a file, again when the store is changed meanwhile; what is wrong becomes a problem."""
         self._attempted(stranger.at, lambda: take(stranger))
 
     def attempt_missing(self, path: str, take: Callable[[str], None]) -> None:
@@ -268,16 +270,21 @@ class Intake:
         shown = self.ledger.progress.sequence
         return stranger.written is None and bool(rows) and rows[0].sequence <= shown
 
+    def owe(self, paths: Iterable[str]) -> None:
+        """Have files made what the store says."""
+        self.ledger.owe(paths)
+        self.due = True
+
     def write_again(self, path: str, subject: Subject, id: str) -> None:
         """Have a file written again that a person deleted in vain."""
         self.ledger.drop([path])
-        self.ledger.owe([path])
+        self.owe([path])
         self.taken.append(Taken(path=path, subject=subject, id=id, what="kept"))
 
     def lose(self, paths: Sequence[str], why: str) -> None:
         """Take note that files were lost rather than deleted: they are written again."""
         self.ledger.drop(paths)
-        self.ledger.owe(paths)
+        self.owe(paths)
         self.lost = True
         _log.warning("%s: they are taken for lost and written again; nothing was archived", why)
 
@@ -286,11 +293,11 @@ class Intake:
         if stranger.at != stranger.path:
             self.disk.remove(stranger.at, stranger.seen)
             self.ledger.note(f"recovered:{stranger.at}", None)
-            self.ledger.owe([stranger.path])
+            self.owe([stranger.path])
             return
         seen = stranger.seen
         self.ledger.put([Written(stranger.path, seen.size, seen.mtime_ns, checksum(stranger.data))])
-        self.ledger.owe([stranger.path])
+        self.owe([stranger.path])
 
     def commit(self, stranger: Stranger, decision: Decision) -> None:
         """Make the edits of a file, with the program's versions of what clashes put beside first."""

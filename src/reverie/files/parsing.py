@@ -37,6 +37,9 @@ LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
 )
 """The most bytes that a file of each form may have; a larger one is not even read."""
 
+ANTI_PATTERN_TAG = "anti-pattern"
+"""What every anti-pattern is tagged with."""
+
 _MOST_OFTEN = 1_000_000_000
 _MARKERS = (re.compile(r"<{7}(?: .*)?"), re.compile(r"={7}"), re.compile(r">{7}(?: .*)?"))
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
@@ -422,6 +425,8 @@ def record_of(fields: Fields, *, id: str, base: Record | None, place: layout.Pla
         given["category"] = None if place.category is None else categories.valid_category(place.category)
     kind: Kind = given.setdefault("kind", _kind_in(place, given.get("category")))
     one_of(kind, KINDS, name="kind")
+    if kind == "anti_pattern":
+        given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
     created = given.setdefault("created_at", _created_in(place, now))
     for name in ("updated_at", "last_seen_at"):

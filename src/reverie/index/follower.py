@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from reverie.edits import JournalRow
+from reverie.errors import StoreUnavailable
 from reverie.filters import Filter, matches_paragraph, matches_record, matches_turn
 from reverie.index.committed import Batch, Committed, IndexBroken, WriterBusy, remove_index, remove_older
 from reverie.index.lexicon import Leaf, Lexicon, Value
@@ -213,6 +214,7 @@ class SearchIndex:
 
     def _catch_up(self) -> Committed:
         """Take in everything that the journal holds; the caller has the lock."""
+        newest = self._store.sequence()  # first: who has lost the store has no business with its index
         committed = self._committed if self._committed is not None else self._open()
         if not self._lost:
             try:
@@ -220,7 +222,6 @@ class SearchIndex:
                     self._forget_tail(committed.sequence)
             except IndexBroken as error:
                 self._lose(error)
-        newest = self._store.sequence()
         while self._followed < newest:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
             if not rows:
@@ -440,11 +441,21 @@ class SearchIndex:
         if not self.fold():
             time.sleep(0.05)  # somebody else folds: do not ask again at once
 
+    def _unless_unavailable(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except (
+            StoreUnavailable
+        ) as error:  # replaced or removed: whoever asks next is told by the store itself
+            self._report("the search index is left as it is", error)
+
     def _start(self, work: Callable[[], object]) -> None:
         if self._closing:  # the store may be closed before it is done; who opens it next sees to it
             return
         if self._folding is None or not self._folding.is_alive():
-            self._folding = threading.Thread(target=work, name="reverie-index", daemon=True)
+            self._folding = threading.Thread(
+                target=self._unless_unavailable, args=(work,), name="reverie-index", daemon=True
+            )
             self._folding.start()
 
     def close(self) -> None:
@@ -457,7 +468,7 @@ class SearchIndex:
         with self._lock:
             worthwhile = self._committed is not None and self._waiting() >= FOLD_ON_CLOSE
         if worthwhile and self._folder is not None:
-            self.fold()
+            self._unless_unavailable(self.fold)
         with self._lock:
             self._committed = None
             self._forget_tail(0)

@@ -24,7 +24,6 @@ from reverie.stores.base import Store
 from reverie.stores.inmemory import InMemoryStore
 from reverie.turns import SessionState, Turn
 
-_BATCH = 1_000
 _UNREAD = Analysis(terms="", length=0)
 
 
@@ -142,22 +141,26 @@ class EarlierStore(InMemoryStore):
             self._has_words = True
 
     def _known_words(self) -> dict[int, Analysis]:
-        """What the store as it is knows of the words of things that are as they were."""
+        """What the store as it is knows of the words of things that nobody changed since."""
+        sequence = self._source.sequence()
+        changed = {row.key for row in forwards(self._source, after=self.last)}
         found: dict[int, Analysis] = {}
         for subject in SEARCHABLE:
-            after = 0
-            while some := self._source.live(subject, after=after, limit=_BATCH):
-                after = some[-1][0].key
-                for passage, value in some:
-                    kept = self._keys.get(passage.key)
-                    if kept is not None and kept.value == value:
-                        found[passage.key] = Analysis(
-                            terms=passage.terms,
-                            length=passage.length,
-                            speaker=passage.speaker,
-                            cues=passage.cues,
-                            dates=passage.dates,
-                        )
+            keys = [
+                key
+                for key, kept in self._keys.items()
+                if subject_of(kept.value) == subject and key not in changed
+            ]
+            for passage in self._source.passages(subject, keys):
+                found[passage.key] = Analysis(
+                    terms=passage.terms,
+                    length=passage.length,
+                    speaker=passage.speaker,
+                    cues=passage.cues,
+                    dates=passage.dates,
+                )
+        for row in forwards(self._source, after=sequence):  # changed while it was read
+            found.pop(row.key, None)
         return found
 
     # -- what is refused -------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ _CONVERSATIONS = "reverie.surfaces.commands.conversations"
 _PAGES = "reverie.surfaces.commands.pages"
 _HISTORY = "reverie.surfaces.commands.history"
 _UPKEEP = "reverie.surfaces.commands.upkeep"
+_DREAMS = "reverie.surfaces.commands.dreams"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Remember and recall": {
@@ -41,6 +42,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "pin": (f"{_RECORDS}:pin", "Keep a record from decay and automatic changes."),
         "unpin": (f"{_RECORDS}:unpin", "Let a pinned record go its way again."),
         "purge": (f"{_RECORDS}:purge", "Remove archived records for good."),
+        "forget": ("reverie.surfaces.commands.forget:forget", "Remove something for good, everywhere."),
     },
     "What was changed": {
         "history": (f"{_HISTORY}:history", "List the changes made."),
@@ -49,6 +51,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "undo": (f"{_HISTORY}:undo", "Take changes back."),
     },
     "Conversations": {
+        "chat": ("reverie.surfaces.commands.chat:chat", "Talk with a model that remembers."),
         "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
         "context": (f"{_CONVERSATIONS}:context", "Print what would go into the prompt."),
         "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
@@ -59,6 +62,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "page": (f"{_PAGES}:page", "Print MEMORY.md or another page or log."),
         "edit": (f"{_PAGES}:edit", "Edit MEMORY.md or another page."),
         "append": (f"{_PAGES}:append", "Add to HISTORY.md, a daily note or a page."),
+    },
+    "Background thinking": {
+        "dream": (f"{_DREAMS}:dream", "Merge, infer preferences, promote; or take that back."),
     },
     "The store": {
         "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),

@@ -71,7 +71,12 @@ class Invocation:
 
     @contextmanager
     def memory(
-        self, *, create: bool = False, folder: str | None = None, clock: clock.Clock = clock.utc_now
+        self,
+        *,
+        create: bool = False,
+        folder: str | None = None,
+        clock: clock.Clock = clock.utc_now,
+        model: str | None = None,
     ) -> Iterator[Memory]:
         """The memory that was asked for, open; closed in the end.
 
@@ -79,6 +84,7 @@ class Invocation:
             create: Whether a folder without one gets one; otherwise that is an error.
             folder: The folder, where it is not the one that was asked for.
             clock: What tells the time.
+            model: What is asked, as `provider:model`; None takes the setting.
         """
         from reverie.config import Settings
         from reverie.memory import Memory
@@ -87,7 +93,11 @@ class Invocation:
         settings = Settings.load(self.settings, environ=environ)
         try:
             memory = Memory.open(
-                folder if folder is not None else self.place(), settings=settings, create=create, clock=clock
+                folder if folder is not None else self.place(),
+                settings=settings,
+                create=create,
+                clock=clock,
+                model=model,
             )
         except NotFound as error:
             what = str(error).rpartition(":")[0]

@@ -37,6 +37,7 @@ from reverie.analyser import analyse
 from reverie.errors import InvalidInput, StoreCorrupt, StoreError, StoreForeign, StoreUnavailable
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.filters import Filter
+from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replacing import replace_file
@@ -57,6 +58,7 @@ _READABLE = ("memory", "sessions")
 _LARGEST_MANIFEST = 10_000_000
 _LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
+_COUNTS = ("sequence", "records", "sessions", "turns", "problems")
 _PROFILE_NAME = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.md")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -73,6 +75,7 @@ class Backup:
         records: How many records it holds, archived ones too.
         sessions: How many sessions.
         turns: How many turns.
+        problems: How many things in it are not as they should be; `reverie doctor` says which.
         profile: Names of the profile's files in it.
     """
 
@@ -83,6 +86,7 @@ class Backup:
     records: int
     sessions: int
     turns: int
+    problems: int
     profile: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,6 +99,7 @@ class Backup:
             "records": self.records,
             "sessions": self.sessions,
             "turns": self.turns,
+            "problems": self.problems,
             "profile": list(self.profile),
         }
 
@@ -132,14 +137,14 @@ class Recovered:
 
 
 def make(
-    store: SQLiteStore,
+    store: Store,
     target: str | os.PathLike[str],
     *,
     profile: Path | None,
     also: Iterable[str] = (),
     at: datetime,
     overwrite: bool = False,
-    progress: Callable[[int], None] = lambda size: None,
+    progress: Callable[[int], None] | None = None,
 ) -> Backup:
     """Write everything into one file, which has its name only when it is complete and was read back.
 
@@ -153,10 +158,12 @@ def make(
         progress: Told how many bytes were written since it was last told.
 
     Raises:
-        InvalidInput: there is a file of that name.
+        InvalidInput: there is a file of that name, or the store is in no file.
         StoreCorrupt: the store is damaged.
         StoreUnavailable: the file cannot be written.
     """
+    if not isinstance(store, SQLiteStore):
+        raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
     path = Path(target).expanduser().absolute()
     with new_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
         scratch = _scratch(path.parent, f".{path.name}.", cleaning)
@@ -171,17 +178,22 @@ def make(
             "made_at": clock.format_time(at),
             **about,
         }
-        _pack(file, files, manifest, progress)
+        _pack(file, files, manifest, progress or _nobody)
         _verify(file, path)
         size = file.seek(0, os.SEEK_END)
     names = tuple(name.removeprefix(f"{PROFILE}/") for name, _ in files[1:])
     return Backup(path=path, made_at=at, size=size, profile=names, **about)
 
 
+def _nobody(size: int) -> None:
+    del size
+
+
 def _examined(database: Path) -> dict[str, int]:
     """What a copy of the database holds; raises `StoreCorrupt` if it is damaged."""
     with closing(SQLiteStore(database, analyse=analyse, create=False)) as store:
-        damaged = [problem for problem in store.check() if "damaged" in problem.what]
+        problems = store.check()
+        damaged = [problem for problem in problems if "damaged" in problem.what]
         if damaged:
             raise StoreCorrupt(f"{damaged[0].what}: nothing was copied; see `reverie doctor`")
         sessions = store.sessions()
@@ -190,6 +202,7 @@ def _examined(database: Path) -> dict[str, int]:
             "records": sum(store.tally("kind", Filter(archived=None)).values()),
             "sessions": len(sessions),
             "turns": sum(each.turns for each in sessions),
+            "problems": len(problems),
         }
 
 
@@ -216,7 +229,7 @@ def _pack(
     progress: Callable[[int], None],
 ) -> None:
     entries = []
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in files:
             hashed, size = hashlib.sha256(), 0
             with (
@@ -277,7 +290,7 @@ class _Opened:
         """What the manifest says of it."""
         said = self.manifest
         try:
-            counts = {name: int(said[name]) for name in ("sequence", "records", "sessions", "turns")}
+            counts = {name: int(said[name]) for name in _COUNTS}
             made_at = clock.parse_time(str(said["made_at"]), name="made_at")
         except (KeyError, TypeError, ValueError):
             raise self._damaged("its manifest is not complete") from None
@@ -379,7 +392,7 @@ def recover(
     profile: str | os.PathLike[str] | None = None,
     replace: bool = False,
     at: datetime | None = None,
-    progress: Callable[[int], None] = lambda size: None,
+    progress: Callable[[int], None] | None = None,
 ) -> Recovered:
     """Bring a memory back from a backup.
 
@@ -412,7 +425,7 @@ def recover(
             if not place.exists():
                 make_folder(place)
                 cleaning.callback(_remove_if_empty, place)
-            staged = _unpack(archive, place, cleaning, progress)
+            staged = _unpack(archive, place, cleaning, progress or _nobody)
             _refuse_unusable(staged / DATABASE, source)
             recovery = _Recovery(place, own, staged, list(backup.profile), moment)
             recovery.check(replace=replace)

@@ -125,7 +125,7 @@ def export(
     *,
     at: datetime,
     overwrite: bool = False,
-    progress: Callable[[int], None] = lambda count: None,
+    progress: Callable[[int], None] | None = None,
 ) -> Exported:
     """Write an export; a file or folder has its name only when it is complete.
 
@@ -144,7 +144,7 @@ def export(
     """
     if form not in EXPORT_FORMS:
         raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
-    run = _Export(store, selection, progress)
+    run = _Export(store, selection, progress or (lambda count: None))
     if not isinstance(target, str | os.PathLike):
         if form != "jsonl":
             raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")

@@ -111,6 +111,7 @@ class Connections:
             if here.writer is not None and here.writing.acquire(blocking=False):
                 try:
                     self._refuse_closed()
+                    self._refuse_another_file()
                     if here.writer is not None:
                         return here.writer.execute(sql, values).fetchall()
                 finally:
@@ -217,6 +218,7 @@ class Connections:
 
     def _borrow(self, here: _Here) -> sqlite3.Connection:
         self._refuse_closed()
+        self._refuse_another_file()
         with here.lock:
             while here.waiting:
                 here.changed.wait()
@@ -262,7 +264,11 @@ class Connections:
             raise StoreUnavailable(f"{str(self._path)!r} has been closed: open it again")
 
     def _refuse_another_file(self) -> None:
-        """Raise if the file is not in its place any more: SQLite would write on, to where nobody looks."""
+        """Raise if the file is not in its place any more: SQLite would write on, to where nobody looks.
+
+        Readers are refused as well. What they read would be written into a search index and into files that
+        belong to the file which is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
+        """
         if _file(self._path) != self._file:
             raise StoreUnavailable(
                 f"{str(self._path)!r} was removed, moved or replaced while it was open: "

@@ -153,10 +153,14 @@ class _TakesBullets(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments, list items as what they are."""
-        items = [] if "--" in args else [arg for arg in args if arg.startswith(("- ", "-\t"))]
-        if items:
-            args = [*(arg for arg in args if arg not in items), "--", *items]
-        return super().parse_args(ctx, args)
+        mark = "\0"  # which no argument can hold
+        rest = super().parse_args(ctx, [mark + arg if arg.startswith(("- ", "-\t")) else arg for arg in args])
+        for name, value in ctx.params.items():
+            if isinstance(value, str):
+                ctx.params[name] = value.removeprefix(mark)
+            elif isinstance(value, tuple):
+                ctx.params[name] = tuple(word.removeprefix(mark) for word in value)
+        return rest
 
 
 @click.command(cls=_TakesBullets)

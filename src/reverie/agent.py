@@ -1,0 +1,242 @@
+"""What happens in one turn of an agent? Context, model, tools, record: the handler's flow.
+
+The order is the contract: what is remembered is read before anything of this turn is written; the user's turn
+is stored before the model is asked, so that it is not lost with the process; whatever fails about memory is a
+warning, and the reply goes out all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reverie.asks import Ask, Message, Reply, Usage
+from reverie.context import Pack
+from reverie.errors import ModelError, ReverieError, StoreError
+from reverie.providers.base import Model, OnText
+from reverie.session import Session
+from reverie.toolbox import Tool, called
+from reverie.turns import ToolCall
+
+_log = logging.getLogger("reverie")
+
+MOST_ROUNDS = 8
+"""How often a model may call tools in one turn before it has to answer."""
+
+STOPPED = "[stopped]"
+
+_MOST_TOKENS = 4_000
+_LONGEST_RESULT = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of one turn.
+
+    Attributes:
+        text: The reply; empty where there was none.
+        pack: What of the memory was put before the model; None where it could not be read.
+        rounds: How often the model was asked.
+        calls: The tools that were called, in order.
+        usage: What it cost.
+        problem: Why there is no reply; empty when there is one.
+        unsaved: Whether something of this turn could not be stored.
+    """
+
+    text: str
+    pack: Pack | None = None
+    rounds: int = 0
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    problem: str = ""
+    unsaved: bool = False
+
+
+class Agent:
+    """One conversation with a model that remembers. One turn at a time; `stop` may come from any thread."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        model: Model | None,
+        tools: Sequence[Tool] = (),
+        instructions: str = "",
+        done: Callable[[], None] = lambda: None,
+        most_tokens: int = _MOST_TOKENS,
+        timeout_s: float = 120.0,
+    ) -> None:
+        """Talk in a session.
+
+        Args:
+            session: The conversation.
+            model: What answers; None for nobody, and `turn` says what it would have been asked.
+            tools: What the model may call.
+            instructions: What stands before everything else in the prompt.
+            done: Called after a turn, such as to wake background work.
+            most_tokens: Tokens of one answer at most.
+            timeout_s: Seconds that one answer may take.
+        """
+        self.session = session
+        self.model = model
+        self.tools = tuple(tools)
+        self._instructions = instructions
+        self._done = done
+        self._most_tokens = most_tokens
+        self._timeout_s = timeout_s
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End the turn that is going on (`/stop`): no further tool is called, no further question asked."""
+        self._stopping.set()
+
+    def turn(self, message: str, *, on_text: OnText | None = None) -> Answer:
+        """Answer a message.
+
+        Args:
+            message: What the user says.
+            on_text: Told of each piece of the reply as it arrives.
+
+        Raises:
+            InvalidInput: the message is empty or too long; nothing was stored.
+        """
+        self._stopping.clear()
+        stored = _Stored(self.session)
+        stored.user(message)
+        pack = self._pack(message)
+        messages = self._messages(pack, message)
+        if self.model is None:
+            return Answer(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
+        answer = self._answered(messages, on_text, stored)
+        self._done()
+        return Answer(
+            text=answer.text,
+            pack=pack,
+            rounds=answer.rounds,
+            calls=answer.calls,
+            usage=answer.usage,
+            problem=answer.problem,
+            unsaved=stored.failed,
+        )
+
+    def prompt(self, message: str) -> list[Message]:
+        """What the model would be asked for a message that has not been said; nothing is stored.
+
+        Args:
+            message: The message.
+        """
+        return self._messages(self._pack(message, mark=False), message)
+
+    # -- one turn ----------------------------------------------------------------------------------------
+
+    def _pack(self, message: str, *, mark: bool = True) -> Pack | None:
+        try:
+            return self.session.context(message, mark=mark)
+        except ReverieError as error:
+            _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
+            return None
+
+    def _messages(self, pack: Pack | None, message: str) -> list[Message]:
+        system = "\n\n".join(
+            part for part in (self._instructions, pack.text if pack is not None else "") if part
+        )
+        messages = [Message(role="system", content=system)] if system else []
+        replayed = [_message(each) for each in pack.messages] if pack is not None else []
+        last = replayed[-1] if replayed else None
+        if last is None or (last.role, last.content) != ("user", message):
+            replayed.append(Message(role="user", content=message))
+        return [*messages, *replayed]
+
+    def _answered(self, messages: list[Message], on_text: OnText | None, stored: _Stored) -> Answer:
+        """Ask, call tools, ask again, until there is an answer."""
+        assert self.model is not None
+        calls: list[ToolCall] = []
+        usage = Usage()
+        for number in range(1, MOST_ROUNDS + 1):
+            tools = tuple(tool.spec for tool in self.tools) if number < MOST_ROUNDS else ()
+            ask = Ask(
+                messages=tuple(messages),
+                purpose="turn",
+                tools=tools,
+                max_tokens=self._most_tokens,
+                temperature=None,
+                timeout_s=self._timeout_s,
+            )
+            try:
+                reply = self.model.answer(ask, on_text=on_text)
+            except ModelError as error:
+                return Answer(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
+            usage += reply.usage
+            if not reply.tool_calls or not tools or self._stopping.is_set():
+                text = reply.text or (STOPPED if self._stopping.is_set() else "")
+                problem = "" if text else "the model gave an empty answer"
+                if text:
+                    stored.assistant(text)
+                return Answer(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
+            calls += reply.tool_calls
+            messages += self._call(reply, stored)
+        raise AssertionError("unreachable: the last round has no tools")
+
+    def _call(self, reply: Reply, stored: _Stored) -> list[Message]:
+        """Call the tools that a reply asks for; the call and its results are stored together."""
+        results = []
+        for call in reply.tool_calls:
+            said = STOPPED if self._stopping.is_set() else called(self.tools, call)
+            results.append(Message(role="tool", content=said[:_LONGEST_RESULT], tool_call_id=call.id))
+        stored.called(reply, results)
+        return [Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
+
+
+class _Stored:
+    """Stores what is said in one turn; what cannot be stored is a warning, not the end of the turn."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.failed = False
+
+    def user(self, message: str) -> None:
+        """The user's turn; raises `InvalidInput` for a message that is none."""
+        try:
+            self._session.add("user", message)
+        except StoreError as error:
+            self._warn(error)
+
+    def assistant(self, text: str) -> None:
+        """The reply."""
+        self._add([{"role": "assistant", "content": text}])
+
+    def called(self, reply: Reply, results: Sequence[Message]) -> None:
+        """A call of tools with its results, all of them or none."""
+        asked: dict[str, Any] = {"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}
+        answered = [
+            {"role": "tool", "content": result.content, "tool_call_id": result.tool_call_id}
+            for result in results
+        ]
+        self._add([asked, *answered])
+
+    def _add(self, turns: Sequence[dict[str, Any]]) -> None:
+        try:
+            self._session.add_many(turns)
+        except ReverieError as error:
+            self._warn(error)
+
+    def _warn(self, error: ReverieError) -> None:
+        _log.warning("a turn could not be stored, the reply goes on: %s", error)
+        self.failed = True
+
+
+def _message(given: dict[str, Any]) -> Message:
+    """A replayed message of the pack, which has the form of chat APIs."""
+    made = tuple(
+        ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+        for call in given.get("tool_calls") or ()
+    )
+    return Message(
+        role=given["role"],
+        content=str(given.get("content") or ""),
+        tool_calls=made,
+        tool_call_id=str(given.get("tool_call_id") or ""),
+    )

@@ -1,0 +1,163 @@
+"""A memory's store and its folder, real files and a real database, and a person who edits the files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reverie.analyser import analyse
+from reverie.edits import Edit, JournalRow, Value
+from reverie.files.disk import DRAFTS
+from reverie.files.handedits import HandEdits, TakenIn
+from reverie.files.mirror import Mirror
+from reverie.files.state import FileState
+from reverie.records import Record
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import NOW, record
+from tests.conftest import MovableClock
+
+
+class Desk:
+    """Everything for one memory, opened and closed together.
+
+    Attributes:
+        root: The memory's folder.
+        store: Its store.
+        hands: What takes edits in.
+        rows: What it has told of.
+    """
+
+    def __init__(self, root: Path, store: SQLiteStore) -> None:
+        self.root = root
+        self.store = store
+        self.clock = MovableClock()
+        self.clock.now = NOW
+        self.rows: list[JournalRow] = []
+        self.state = FileState(root)
+        numbers = itertools.count(1)
+        self.mirror = Mirror(root, store, self.state, clock=self.clock)
+        self.hands = HandEdits(
+            store,
+            self.state,
+            root,
+            clock=self.clock,
+            new_id=lambda: f"{next(numbers):012x}"[::-1],
+            notice=self.rows.extend,
+        )
+
+    # -- the program -------------------------------------------------------------------------------------
+
+    def commit(self, *edits: Edit, mirrored: bool = True) -> None:
+        """What the program does, and, unless it is killed before that, writing its files."""
+        rows = self.store.commit(edits, actor="agent", at=self.clock())
+        if mirrored:
+            self.mirror.notice(rows)
+
+    def add(self, *values: Value, mirrored: bool = True) -> None:
+        self.commit(*(Edit(before=None, after=value) for value in values), mirrored=mirrored)
+
+    def change(self, before: Value, after: Value, *, mirrored: bool = True) -> None:
+        self.commit(Edit(before=before, after=after), mirrored=mirrored)
+
+    def record(self, number: int) -> Record:
+        (found,) = self.store.records([f"{number:012x}"])
+        return found
+
+    def sync(self) -> TakenIn:
+        """What happens at a turn: take in what a person did, then write what is due."""
+        self.mirror.prepare()
+        taken = self.hands.take_in()
+        self.mirror.write()
+        return taken
+
+    # -- the person --------------------------------------------------------------------------------------
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    def read(self, name: str) -> str:
+        return self.path(name).read_text()
+
+    def write(self, name: str, text: str | bytes) -> None:
+        """Save a file as a person does, some time after it was written."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.later(name)
+
+    def later(self, name: str) -> None:
+        """Let a file have been saved at a moment of its own."""
+        self._saved = getattr(self, "_saved", 1_900_000_000_000_000_000) + 1_000_000
+        os.utime(self.path(name), ns=(self._saved, self._saved))
+
+    def json(self, name: str) -> dict[str, Any]:
+        found = json.loads(self.read(name))
+        assert isinstance(found, dict)
+        return found
+
+    def edit(self, name: str, **fields: Any) -> None:
+        """Change fields of a record's file."""
+        self.write(name, json.dumps(self.json(name) | fields, indent=2, ensure_ascii=False) + "\n")
+
+    def edit_line(self, name: str, number: int, **fields: Any) -> None:
+        """Change fields of a line of a file of lines, counted from 0."""
+        lines = self.read(name).split("\n")
+        lines[number] = json.dumps(json.loads(lines[number]) | fields, ensure_ascii=False)
+        self.write(name, "\n".join(lines))
+
+    def files(self) -> list[str]:
+        """All files of the person's two folders, without drafts."""
+        return sorted(
+            path.relative_to(self.root).as_posix()
+            for top in ("memory", "sessions")
+            for path in self.path(top).rglob("*")
+            if path.is_file() and DRAFTS not in path.parts
+        )
+
+    # -- what must hold ----------------------------------------------------------------------------------
+
+    def by_hand(self) -> list[JournalRow]:
+        """The changes in the journal that a person made."""
+        return [row for row in self.store.journal(limit=100_000) if row.actor == "owner, by hand"]
+
+    def quiet(self) -> None:
+        """Nothing is left to do: another look finds nothing, and the files say what the store says."""
+        before = self.store.sequence()
+        assert not self.sync()
+        assert self.store.sequence() == before
+        with self.state.locked() as ledger:
+            assert [path for path in ledger.due() if path not in self._problem_paths()] == []
+        assert self.store.check() == []
+
+    def _problem_paths(self) -> set[str]:
+        return {broken.path for broken in self.hands.problems()}
+
+
+@contextmanager
+def desk_in(folder: Path) -> Iterator[Desk]:
+    """A desk whose memory is in a folder."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    store = SQLiteStore(folder / "reverie.db", analyse=analyse)
+    desk = Desk(folder, store)
+    try:
+        yield desk
+    finally:
+        desk.state.close()
+        store.close()
+
+
+def note(number: int = 1, **fields: Any) -> Record:
+    """A record in the category `notes`, whose file is `memory/notes/{number as an id}.json`."""
+    return record(number, **({"category": "notes"} | fields))
+
+
+def file_of(number: int, category: str = "notes") -> str:
+    return f"memory/{category}/{number:012x}.json"
+
+

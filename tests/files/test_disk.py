@@ -1,0 +1,411 @@
+"""Files are put in their place in one step, and no edit that slips in between is lost, on any system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reverie.files import disk as disk_module
+from reverie.files import renaming
+from reverie.files.disk import DRAFTS, Disk, Refused
+
+FILE = "memory/a/1.json"
+
+
+def no_links(*args: object, **options: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def exchanging(patch: pytest.MonkeyPatch) -> None:
+    assert renaming._native is not None
+
+
+def linking(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(renaming, "_native", None)
+
+
+def renaming_aside(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(renaming, "_native", None)
+    patch.setattr(os, "link", no_links)
+
+
+@pytest.fixture(params=[exchanging, linking, renaming_aside])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the ways of replacing a file that systems have."""
+    request.param(monkeypatch)
+    return str(request.param.__name__)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    for top in ("memory", "sessions"):
+        assert not list((tmp_path / top / DRAFTS).glob("*")), "something was left"
+
+
+def written(disk: Disk, path: str, data: bytes) -> disk_module.Seen:
+    seen = disk.create(path, data)
+    assert seen is not None
+    return seen
+
+
+def save_in_place(file: Path, data: bytes) -> None:
+    """As an editor that opens the file and writes."""
+    with file.open("r+b") as opened:
+        opened.truncate(0)
+        opened.write(data)
+
+
+def save_by_renaming(file: Path, data: bytes) -> None:
+    """As an editor that writes another file and renames it."""
+    other = file.with_name(".editor")
+    other.write_bytes(data)
+    other.rename(file)
+
+
+SAVES = [save_in_place, save_by_renaming]
+
+
+def test_a_file_is_created_replaced_added_to_and_removed(root: Path, way: str) -> None:
+    disk = Disk(root)
+    assert disk.look(FILE) is None
+    assert disk.read(FILE) is None
+    seen = written(disk, FILE, b"one\n")
+    assert seen == disk.look(FILE)
+    assert disk.read(FILE) == (b"one\n", seen)
+    seen = disk.replace(FILE, b"two\n", seen)
+    assert seen is not None
+    assert disk.read(FILE) == (b"two\n", seen)
+    seen = disk.append(FILE, b"three\n", seen)
+    assert seen is not None
+    assert disk.read(FILE) == (b"two\nthree\n", seen)
+    assert disk.last_line(FILE, seen) == b"three\n"
+    assert disk.remove(FILE, seen)
+    assert not (root / FILE).exists()
+    assert disk.recovered == []
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o277])
+def test_files_and_folders_are_for_their_owner_alone_whatever_the_umask(
+    root: Path, way: str, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        disk = Disk(root)
+        seen = written(disk, FILE, b"one")
+        disk.replace(FILE, b"two", seen)
+        written(disk, "sessions/x.jsonl", b"one")
+    finally:
+        os.umask(before)
+    for place in root.rglob("*"):
+        assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
+
+
+def test_nothing_is_created_over_a_file_that_somebody_else_made(root: Path, way: str) -> None:
+    (root / "memory/a").mkdir(parents=True)
+    (root / FILE).write_bytes(b"theirs")
+    assert Disk(root).create(FILE, b"ours") is None
+    assert (root / FILE).read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_a_file_that_was_edited_since_it_was_seen_is_left_alone(
+    root: Path, way: str, save: Callable[[Path, bytes], None]
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    save(root / FILE, b"theirs\n")
+    assert disk.replace(FILE, b"two\n", seen) is None
+    assert disk.append(FILE, b"more\n", seen) is None
+    assert not disk.remove(FILE, seen)
+    assert (root / FILE).read_bytes() == b"theirs\n"
+    assert disk.recovered == []
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_an_edit_just_before_the_exchange_is_put_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real, times = disk_module.exchange, iter([True])
+
+    def late(one: str, other: str) -> None:
+        if next(times, False):
+            save(root / FILE, b"theirs\n")
+        real(one, other)
+
+    monkeypatch.setattr(disk_module, "exchange", late)
+    assert disk.replace(FILE, b"two\n", seen) is None
+    assert (root / FILE).read_bytes() == b"theirs\n"
+    assert sorted(os.listdir(root / "memory/a")) == ["1.json"]
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_two_edits_around_the_exchange_are_both_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real, edits = disk_module.exchange, iter([b"first\n", b"second, longer\n"])
+
+    def late(one: str, other: str) -> None:
+        save(root / FILE, next(edits))
+        real(one, other)
+
+    monkeypatch.setattr(disk_module, "exchange", late)
+    assert disk.replace(FILE, b"two\n", seen) is None
+    kept = {name: (root / "memory/a" / name).read_bytes() for name in os.listdir(root / "memory/a")}
+    assert kept == {"1.json": b"first\n", "1.json.recovered-1": b"second, longer\n"}
+    assert disk.recovered == [(f"{FILE}.recovered-1", FILE)]
+
+
+def test_an_edit_is_put_back_even_if_our_file_was_removed_meanwhile(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real, times = disk_module.exchange, iter([1, 2])
+
+    def late(one: str, other: str) -> None:
+        if next(times) == 1:
+            save_in_place(root / FILE, b"theirs\n")
+        else:
+            (root / FILE).unlink()
+        real(one, other)
+
+    monkeypatch.setattr(disk_module, "exchange", late)
+    assert disk.replace(FILE, b"two\n", seen) is None
+    assert (root / FILE).read_bytes() == b"theirs\n"
+
+
+def test_an_edit_in_place_between_link_and_replacement_is_kept_beside(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linking(monkeypatch)
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real = os.replace
+
+    def late(one: str, other: str) -> None:
+        save_in_place(root / FILE, b"theirs\n")
+        real(one, other)
+
+    (root / f"{FILE}.recovered-1").write_bytes(b"older")
+    monkeypatch.setattr(os, "replace", late)
+    assert disk.replace(FILE, b"two\n", seen) is not None
+    assert (root / FILE).read_bytes() == b"two\n"
+    assert (root / f"{FILE}.recovered-2").read_bytes() == b"theirs\n"
+    assert disk.recovered == [(f"{FILE}.recovered-2", FILE)]
+
+
+def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renaming_aside(monkeypatch)
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real = disk_module.rename_to_new
+
+    def late(one: str, other: str) -> None:
+        (root / FILE).write_bytes(b"theirs\n")
+        real(one, other)
+
+    monkeypatch.setattr(disk_module, "rename_to_new", late)
+    assert disk.replace(FILE, b"two\n", seen) is None
+    assert (root / FILE).read_bytes() == b"theirs\n"
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_an_edit_just_before_the_removal_is_put_back(
+    root: Path, way: str, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real, times = os.rename, iter([True])
+
+    def late(one: str, other: str) -> None:
+        if next(times, False):
+            save(root / FILE, b"theirs\n")
+        real(one, other)
+
+    monkeypatch.setattr(os, "rename", late)
+    assert not disk.remove(FILE, seen)
+    assert (root / FILE).read_bytes() == b"theirs\n"
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_an_edit_during_an_addition_is_seen(
+    root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
+) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    real = os.write
+
+    def late(handle: int, data: bytes) -> int:
+        if data == b"two\n":
+            save(root / FILE, b"theirs\n")
+        return real(handle, data)
+
+    monkeypatch.setattr(os, "write", late)
+    assert disk.append(FILE, b"two\n", seen) is None
+    assert (root / FILE).read_bytes().startswith(b"theirs\n")
+
+
+def test_a_file_removed_by_somebody_else_is_not_made_again(root: Path, way: str) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, b"one\n")
+    (root / FILE).unlink()
+    assert disk.replace(FILE, b"two\n", seen) is None
+    assert disk.append(FILE, b"two\n", seen) is None
+    assert disk.remove(FILE, seen)
+    assert not (root / FILE).exists()
+
+
+def test_folders_that_become_empty_are_removed_and_others_stay(root: Path) -> None:
+    disk = Disk(root)
+    deep, beside = "memory/.archive/a/b/1.json", "memory/.archive/2.json"
+    seen, other = written(disk, deep, b"x"), written(disk, beside, b"y")
+    disk.remove(deep, seen)
+    assert sorted(os.listdir(root / "memory/.archive")) == ["2.json"]
+    (root / "memory/.archive/mine.txt").write_text("a person's")
+    disk.remove(beside, other)
+    assert sorted(os.listdir(root / "memory/.archive")) == ["mine.txt"]
+    top = written(disk, "memory/3.json", b"z")
+    disk.remove("memory/3.json", top)
+    assert (root / "memory").is_dir()
+
+
+def test_a_link_in_place_of_a_file_is_refused_and_left(root: Path, way: str) -> None:
+    elsewhere = root / "elsewhere"
+    elsewhere.write_bytes(b"precious")
+    (root / "memory/a").mkdir(parents=True)
+    (root / FILE).symlink_to(elsewhere)
+    disk = Disk(root)
+    for act in (disk.look, disk.read):
+        with pytest.raises(Refused, match=r"'memory/a/1.json' is a symbolic link"):
+            act(FILE)
+    assert disk.create(FILE, b"ours") is None
+    assert (root / FILE).is_symlink()
+    assert elsewhere.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("link", ["memory", "memory/a"])
+def test_a_link_in_place_of_a_folder_is_refused(root: Path, link: str) -> None:
+    outside = root / "outside"
+    (outside / "a").mkdir(parents=True)
+    (root / link).parent.mkdir(exist_ok=True)
+    (root / link).symlink_to(outside)
+    disk = Disk(root)
+    with pytest.raises(Refused, match=f"'{link}' is a symbolic link"):
+        disk.look(FILE)
+    assert sorted(os.listdir(outside)) == ["a"]
+    assert os.listdir(outside / "a") == []
+
+
+def test_a_link_in_place_of_the_folder_of_drafts_is_refused(root: Path) -> None:
+    outside = root / "outside"
+    outside.mkdir()
+    (root / "memory").mkdir()
+    (root / "memory" / DRAFTS).symlink_to(outside)
+    with pytest.raises(Refused):
+        Disk(root).create(FILE, b"x")
+    assert os.listdir(outside) == []
+    (root / "memory" / DRAFTS).unlink()
+
+
+def test_what_is_no_file_is_refused(root: Path) -> None:
+    (root / FILE).mkdir(parents=True)
+    with pytest.raises(Refused, match="no regular file"):
+        Disk(root).look(FILE)
+    (root / "memory/b").write_bytes(b"a file where a folder should be")
+    with pytest.raises(Refused, match="'memory/b' is no folder"):
+        Disk(root).look("memory/b/1.json")
+
+
+def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
+    script = f"""
+        import resource, signal
+        from pathlib import Path
+        from reverie.files.disk import Disk
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        disk = Disk(Path({str(root)!r}))
+        seen = disk.create({FILE!r}, b"x" * 6000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        for act in (disk.append, disk.replace):
+            try:
+                act({FILE!r}, b"y" * 20000, seen)
+            except OSError as error:
+                print(error.errno)
+        assert disk.look({FILE!r})[0] == 6000
+        try:
+            disk.create("memory/2.json", b"z" * 20000)
+        except OSError as error:
+            print(error.errno)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout.split()) == (0, [str(errno.EFBIG)] * 3), ran.stderr
+    assert (root / FILE).read_bytes() == b"x" * 6000
+    assert not (root / "memory/2.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (FILE, FILE),
+        ("memory/MEMORY.md", "memory/MEMORY.md"),
+        ("sessions/a%2Fb~12345678.jsonl", "sessions/a%2Fb~12345678.jsonl"),
+        (f"memory/{'a/' * 99}1.json", "memory/1.json"),
+    ],
+)
+def test_what_was_left_tells_which_file_it_belongs_to(tmp_path: Path, path: str, told: str) -> None:
+    disk = Disk(tmp_path)
+    draft = disk._draft(path, b"left", False)
+    ((left, belongs),) = disk.leftovers()
+    assert tmp_path / left == Path(draft)
+    assert belongs == told
+    assert disk.put_back(left, belongs)
+    assert (tmp_path / belongs).read_bytes() == b"left"
+    assert disk.leftovers() == []
+
+
+def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.create(FILE, b"there")
+    disk._draft(FILE, b"left", False)
+    ((left, path),) = disk.leftovers()
+    assert not disk.put_back(left, path)
+    assert (tmp_path / f"{FILE}.recovered-1").read_bytes() == b"left"
+    disk._draft(FILE, b"left", False)
+    ((left, path),) = disk.leftovers()
+    disk.discard(left)
+    assert disk.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"a\nb\n", b"b\n"),
+        (b"a\n", b"a\n"),
+        (b"a", None),
+        (b"", None),
+        (b"a\nb", None),
+        (b"x" * 20_000 + b"\n", None),
+    ],
+)
+def test_the_last_line_is_read_from_the_end(root: Path, data: bytes, line: bytes | None) -> None:
+    disk = Disk(root)
+    seen = written(disk, FILE, data)
+    assert disk.last_line(FILE, seen) == line
+    save_in_place(root / FILE, b"other\n")
+    assert disk.last_line(FILE, seen) is None

@@ -1,0 +1,258 @@
+"""Where things stand in the folder, and what their files say, to the byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.edits import Value
+from reverie.files.layout import (
+    Place,
+    episodic_path,
+    form_of,
+    path_of,
+    place_of,
+    recovered_from,
+    render_addition,
+    render_episodic,
+    render_log,
+    render_page,
+    render_record,
+    render_session,
+    render_turns,
+)
+from reverie.pages import Page, Paragraph, daily_note
+from reverie.records import Record
+from reverie.testing.values import NOW, at, record, session, turn
+from reverie.turns import SessionState, ToolCall, Turn
+
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
+moments = st.datetimes(timezones=st.just(UTC))
+
+
+def page(name: str = "MEMORY.md", content: str = "# Memory\n") -> Page:
+    return Page(name=name, content=content, updated_at=NOW)
+
+
+def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Paragraph:
+    text = content or f"[2026-03-01 12:0{number}] Paragraph {number}"
+    return Paragraph(id=f"{number:012x}", page=name, position=float(number), at=NOW, content=text)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (record(), "memory/000000000001.json"),
+        (record(category="a"), "memory/a/000000000001.json"),
+        (record(category="a/b-c/D_1"), "memory/a/b-c/D_1/000000000001.json"),
+        (record(category="episodic"), "memory/episodic/000000000001.json"),
+        (record(layer="episodic", category="a"), "memory/episodic/2026-03-01.jsonl"),
+        (record(archived_at=NOW), "memory/.archive/000000000001.json"),
+        (record(archived_at=NOW, category="a/b"), "memory/.archive/a/b/000000000001.json"),
+        (record(archived_at=NOW, layer="episodic", category="a"), "memory/.archive/a/000000000001.json"),
+        (page(), "memory/MEMORY.md"),
+        (page("projects/atlas.md"), "memory/projects/atlas.md"),
+        (paragraph(1), "memory/HISTORY.md"),
+        (paragraph(1, "2026-02-07.md"), "memory/2026-02-07.md"),
+        (session("telegram:12345"), "sessions/telegram:12345.jsonl"),
+        (turn(3, "telegram:12345"), "sessions/telegram:12345.jsonl"),
+        (session("../../x"), "sessions/%2E.%2F..%2Fx.jsonl"),
+    ],
+)
+def test_everything_has_its_place(value: Value, path: str) -> None:
+    assert path_of(value) == path
+    assert place_of(path) is not None
+
+
+def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
+    evening = datetime(2026, 2, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
+    assert path_of(record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
+    assert episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("memory/000000000001.json", Place(form="record", name="000000000001")),
+        ("memory/a/b/000000000001.json", Place(form="record", name="000000000001", category="a/b")),
+        ("memory/a b/note.json", Place(form="record", name="note", category="a b")),
+        (
+            "memory/.archive/a/000000000001.json",
+            Place(form="record", name="000000000001", category="a", archived=True),
+        ),
+        ("memory/.archive/000000000001.json", Place(form="record", name="000000000001", archived=True)),
+        ("memory/MEMORY.md", Place(form="page", name="MEMORY.md")),
+        ("memory/My notes.md", Place(form="page", name="My notes.md")),
+        ("memory/projects/atlas.md", Place(form="page", name="projects/atlas.md")),
+        ("memory/HISTORY.md", Place(form="log", name="HISTORY.md")),
+        ("memory/2026-02-07.md", Place(form="log", name="2026-02-07.md")),
+        ("memory/2026-02-31.md", Place(form="page", name="2026-02-31.md")),
+        ("memory/episodic/2026-02-07.jsonl", Place(form="episodic", name="2026-02-07")),
+        ("memory/episodic/000000000001.json", Place(form="record", name="000000000001", category="episodic")),
+        ("sessions/telegram:1.jsonl", Place(form="session", name="telegram:1")),
+    ],
+)
+def test_a_path_says_what_should_stand_there(path: str, place: Place) -> None:
+    assert place_of(path) == place
+    assert form_of(path) == place.form
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "reverie.db", "files.db", "index/1/meta.json", "memory", "memory/", "memory/.json", "memory/.x.md",
+        "memory/.reverie/0a-x.json", "memory/.git/config.json", "memory/a/.b/c.json", "memory/.archive/x.md",
+        "memory/.archive/.archive/x.json", "memory/notes.txt", "memory/a.jsonl", "memory/episodic/a/b.jsonl",
+        "sessions/a/b.jsonl", "sessions/a.json", "sessions/.jsonl", "memory//x.json",
+        "memory/x.json.recovered-1",        "../memory/x.json", "memory/../x.json",
+    ],
+)  # fmt: skip
+def test_what_is_not_ours_has_no_place(path: str) -> None:
+    assert place_of(path) is None
+    assert form_of(path) is None
+
+
+def test_a_file_kept_beside_another_is_known_as_such() -> None:
+    assert recovered_from("memory/a/x.json.recovered-12") == "memory/a/x.json"
+    assert recovered_from("memory/MEMORY.md.recovered-1") == "memory/MEMORY.md"
+    assert recovered_from("memory/MEMORY.md") is None
+    assert recovered_from("memory/notes.txt.recovered-1") is None
+
+
+def test_a_record_stands_field_by_field() -> None:
+    wordy = record(
+        content='Prefers "short"\nanswers – immer',
+        category="user-preferences/style",
+        tags=("tone", "größe"),
+        metadata=MappingProxyType({"b": "2", "a": "1\t"}),
+    )
+    assert render_record(wordy).decode() == (
+        "{\n"
+        '  "id": "000000000001",\n'
+        '  "content": "Prefers \\"short\\"\\nanswers – immer",\n'
+        '  "created_at": "2026-03-01T12:00:00Z",\n'
+        '  "updated_at": "2026-03-01T12:00:00Z",\n'
+        '  "last_seen_at": "2026-03-01T12:00:00Z",\n'
+        '  "category": "user-preferences/style",\n'
+        '  "kind": "fact",\n'
+        '  "layer": "semantic",\n'
+        '  "tags": ["tone", "größe"],\n'
+        '  "confidence": 0.8,\n'
+        '  "importance": 0.5,\n'
+        '  "source": "",\n'
+        '  "references": [],\n'
+        '  "origin": "owner",\n'
+        '  "scope": "",\n'
+        '  "pinned": false,\n'
+        '  "seen_count": 1,\n'
+        '  "valid_from": null,\n'
+        '  "valid_to": null,\n'
+        '  "expires_at": null,\n'
+        '  "metadata": {\n'
+        '    "b": "2",\n'
+        '    "a": "1\\t"\n'
+        "  },\n"
+        '  "archived_at": null,\n'
+        '  "archive_reason": ""\n'
+        "}\n"
+    )
+
+
+@given(
+    content=words,
+    tags=st.lists(words, max_size=3),
+    metadata=st.dictionaries(words, words, max_size=3),
+    confidence=st.floats(0, 1),
+    created=moments,
+)
+def test_a_record_is_read_back_from_its_file_and_from_its_line(
+    content: str, tags: list[str], metadata: dict[str, str], confidence: float, created: datetime
+) -> None:
+    value = record(
+        content=content,
+        tags=tuple(tags),
+        metadata=MappingProxyType(metadata),
+        confidence=confidence,
+        created_at=created,
+    )
+    for data in (render_record(value), render_episodic([value])):
+        assert _unchecked(json.loads(data)) == value
+    assert render_episodic([value]).count(b"\n") == 1
+
+
+def _unchecked(fields: dict[str, object]) -> Record:
+    """A record from JSON without the checks of `from_dict`, which refuse some of what is generated here."""
+    values = dict(fields)
+    for name in ("created_at", "updated_at", "last_seen_at"):
+        values[name] = datetime.fromisoformat(str(values[name]))
+    for name in ("tags", "references"):
+        assert isinstance(values[name], list)
+        values[name] = tuple(values[name])
+    return replace(record(), **values)  # type: ignore[arg-type]
+
+
+def test_the_lines_of_a_day_stand_in_the_order_of_their_time() -> None:
+    late, early, twin = (
+        record(1, layer="episodic", created_at=at(5)),
+        record(2, layer="episodic", created_at=at(1)),
+        record(3, layer="episodic", created_at=at(1)),
+    )
+    lines = render_episodic([late, twin, early]).decode().splitlines()
+    assert [json.loads(line)["id"][-1] for line in lines] == ["2", "3", "1"]
+    assert render_episodic([]) == b""
+
+
+def test_a_page_is_its_content_to_the_byte() -> None:
+    for content in ("", "no line end", "# Größe\n\n\n", "tab\t \n"):
+        assert render_page(page(content=content)) == content.encode()
+
+
+def test_history_has_blank_lines_between_paragraphs_and_a_note_has_none() -> None:
+    assert render_log("HISTORY.md", [paragraph(1), paragraph(2)]) == (
+        b"[2026-03-01 12:01] Paragraph 1\n\n[2026-03-01 12:02] Paragraph 2\n"
+    )
+    name = daily_note(date(2026, 2, 7))
+    assert render_log(name, [paragraph(1, name, "[09:00] a"), paragraph(2, name, "[09:01] b")]) == (
+        b"[09:00] a\n[09:01] b\n"
+    )
+    assert render_log(name, []) == b""
+
+
+@given(st.integers(0, 6), st.sampled_from(["HISTORY.md", "2026-02-07.md"]))
+def test_adding_to_a_log_gives_what_writing_it_anew_gives(before: int, name: str) -> None:
+    all_of_them = [paragraph(number, name) for number in range(6)]
+    begin = render_log(name, all_of_them[:before])
+    added = render_addition(name, all_of_them[before:], to_empty=not before)
+    assert begin + added == render_log(name, all_of_them)
+
+
+def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
+    state = session("telegram:12345", window_start=1, summary="Earlier: x", scope="user:a")
+    spoken = [
+        turn(0, state.id, scope="user:a"),
+        turn(
+            1,
+            state.id,
+            role="assistant",
+            content="",
+            tool_calls=(ToolCall(id="c1", name="exec", arguments='{"a": 1}'),),
+            speaker="Bot",
+        ),
+        turn(2, state.id, role="tool", content="a\u2028b\x85c\rd\ne", tool_call_id="c1"),
+    ]
+    lines = render_session(state, spoken).decode().split("\n")
+    assert lines.pop() == ""
+    assert SessionState.from_dict(json.loads(lines[0])) == state
+    assert lines[1] == (
+        f'{{"id": "{spoken[0].id}", "position": 0, "role": "user", "at": "2026-03-01T12:00:00Z", '
+        '"content": "Words of turn 0", "scope": "user:a"}'
+    )
+    read = [Turn.from_dict({"session": state.id, **json.loads(line)}) for line in lines[1:]]
+    assert read == spoken
+    assert render_session(state, spoken[:2]) + render_turns(spoken[2:]) == render_session(state, spoken)

@@ -1,0 +1,291 @@
+"""One turn of an agent: what is remembered goes in, what is said is kept, and no reply is ever held up."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
+from reverie.agent import MOST_ROUNDS, STOPPED, Agent
+from reverie.asks import Ask, Reply, ToolSpec, Usage
+from reverie.providers.base import OnText
+from reverie.toolbox import Tool, memory_tools
+from reverie.turns import ToolCall
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Scripted:
+    """A model that answers by a script and notes what it was asked."""
+
+    replies: list[Reply | Exception | Callable[[Ask], Reply]]
+    asked: list[Ask] = field(default_factory=list)
+    name: str = "scripted:1"
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        self.asked.append(ask)
+        step = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(step, Exception):
+            raise step
+        reply = step(ask) if callable(step) else step
+        if on_text is not None:
+            for word in reply.text.split(" "):
+                on_text(word + " ")
+        return reply
+
+
+def says(text: str, *calls: tuple[str, dict[str, Any]]) -> Reply:
+    made = tuple(
+        ToolCall(id=f"c{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(calls)
+    )
+    return Reply(text=text, tool_calls=made, usage=Usage(requests=1, input_tokens=10, output_tokens=2))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", clock=lambda: NOW) as opened:
+        yield opened
+
+
+def agent(
+    memory: Memory, *replies: Reply | Exception | Callable[[Ask], Reply], **more: Any
+) -> tuple[Agent, Scripted]:
+    model = Scripted(list(replies))
+    tools = memory_tools(memory, clock=lambda: NOW, source="session:chat:1")
+    return Agent(memory.session("chat:1"), model=model, tools=tools, **more), model
+
+
+def test_what_is_remembered_is_put_before_the_model_and_both_sides_are_kept(memory: Memory) -> None:
+    memory.save("The staging database listens on port 5433")
+    one, model = agent(memory, says("It is 5433."), instructions="Be brief.")
+    answer = one.turn("Which port has the staging database?")
+    (ask,) = model.asked
+    assert ask.messages[0].role == "system"
+    assert ask.messages[0].content.startswith("Be brief.")
+    assert "port 5433" in ask.messages[0].content
+    assert [message.content for message in ask.messages[1:]] == ["Which port has the staging database?"]
+    assert (answer.text, answer.rounds, answer.problem, answer.unsaved) == ("It is 5433.", 1, "", False)
+    assert [turn.content for turn in memory.turns("chat:1")] == [
+        "Which port has the staging database?",
+        "It is 5433.",
+    ]
+
+
+def test_a_turn_does_not_see_itself_and_the_next_one_sees_it_replayed(memory: Memory) -> None:
+    one, model = agent(memory, says("Noted."))
+    one.turn("My cat is called Miso")
+    one.turn("And my dog is Udon")
+    roles = [(message.role, message.content) for message in model.asked[1].messages]
+    assert roles == [
+        ("user", "My cat is called Miso"),
+        ("assistant", "Noted."),
+        ("user", "And my dog is Udon"),
+    ]
+    assert [message.content for message in model.asked[0].messages] == ["My cat is called Miso"]
+
+
+def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(memory: Memory) -> None:
+    one, model = agent(
+        memory,
+        says("", ("save_memory", {"content": "Ada prefers tea", "category": "user-preferences/drinks"})),
+        says("", ("search_memory", {"query": "tea"})),
+        says("Tea it is."),
+    )
+    answer = one.turn("Remember that I, Ada, prefer tea")
+    assert (answer.text, answer.rounds) == ("Tea it is.", 3)
+    assert [call.name for call in answer.calls] == ["save_memory", "search_memory"]
+    assert answer.usage == Usage(requests=3, input_tokens=30, output_tokens=6)
+    (record,) = memory.records()
+    assert (record.content, record.category, record.origin, record.source) == (
+        "Ada prefers tea", "user-preferences/drinks", "agent", "session:chat:1",
+    )  # fmt: skip
+    assert [turn.role for turn in memory.turns("chat:1")] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    told = model.asked[2].messages[-1]
+    assert told.role == "tool"
+    assert (
+        told.content == f"Found 1 memory:\n- [{record.id}] (user-preferences/drinks): Ada prefers tea (today)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("nope", {}, "There is no tool 'nope'. There are: save_memory, search_memory"),
+        ("save_memory", {}, "save_memory needs content."),
+        (
+            "save_memory",
+            {"content": "x", "colour": "red"},
+            "has no argument colour. It takes: content, category, tags",
+        ),
+        ("save_memory", {"content": "x", "category": "../up"}, "Nothing was done: category is"),
+        ("save_memory", {"content": 3}, "Nothing was done: content is int"),
+        ("search_memory", {"query": "unheard of"}, "Found nothing. Try other words"),
+        (
+            "delete_memory",
+            {"id": "ffffffffffff"},
+            "There is no memory ffffffffffff. search_memory finds the right id.",
+        ),
+        ("list_memory_categories", {}, "There are no memories yet."),
+    ],
+)
+def test_a_wrong_call_gets_a_sentence_that_helps(
+    memory: Memory, name: str, given: dict[str, Any], said: str
+) -> None:
+    one, model = agent(memory, says("", (name, given)), says("Well."))
+    assert one.turn("Do it").text == "Well."
+    assert said in model.asked[1].messages[-1].content
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"'])
+def test_arguments_that_are_no_object_get_one_too(memory: Memory, arguments: str) -> None:
+    reply = Reply(text="", tool_calls=(ToolCall(id="c", name="save_memory", arguments=arguments),))
+    one, model = agent(memory, reply, says("Well."))
+    assert one.turn("Do it").text == "Well."
+    assert "Call it again with a JSON object" in model.asked[1].messages[-1].content
+
+
+def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory) -> None:
+    saved = memory.save("Ada prefers tea").record
+    one, model = agent(memory, says("", ("delete_memory", {"id": saved.id})), says("Gone."))
+    one.turn("Forget tea")
+    assert '"Ada prefers tea"' in model.asked[1].messages[-1].content
+    assert memory.restore(saved.id).content == "Ada prefers tea"
+
+
+def test_the_tool_loop_is_bounded(memory: Memory) -> None:
+    one, model = agent(
+        memory,
+        lambda ask: says("" if ask.tools else "Enough.", *([("search_memory", {})] if ask.tools else [])),
+    )
+    answer = one.turn("Search for ever")
+    assert (answer.text, answer.rounds) == ("Enough.", MOST_ROUNDS)
+    assert [bool(ask.tools) for ask in model.asked] == [True] * (MOST_ROUNDS - 1) + [False]
+
+
+def test_pieces_are_passed_on_as_they_arrive(memory: Memory) -> None:
+    heard: list[str] = []
+    one, _ = agent(memory, says("one two three"))
+    one.turn("Count", on_text=heard.append)
+    assert heard == ["one ", "two ", "three "]
+
+
+def test_a_model_that_fails_is_said_and_the_question_is_kept(memory: Memory) -> None:
+    one, _ = agent(memory, ModelUnavailable("too slow"), says("Here."))
+    answer = one.turn("Hello?")
+    assert (answer.text, answer.problem) == ("", "too slow")
+    assert [turn.content for turn in memory.turns("chat:1")] == ["Hello?"]
+    assert one.turn("Hello??").text == "Here."
+
+
+def test_an_empty_answer_is_a_problem_and_not_a_turn(memory: Memory) -> None:
+    one, _ = agent(memory, says(""))
+    assert one.turn("Hello?").problem == "the model gave an empty answer"
+    assert len(memory.turns("chat:1")) == 1
+
+
+def test_without_a_model_it_says_what_would_have_been_sent(memory: Memory) -> None:
+    memory.save("Ada prefers tea")
+    one = Agent(memory.session("chat:1"), model=None)
+    answer = one.turn("What does Ada prefer?")
+    assert answer.problem == "no model is set"
+    assert answer.pack is not None
+    assert "Ada prefers tea" in answer.pack.text
+    prompt = one.prompt("And what else does Ada prefer?")
+    assert prompt[-1].content == "And what else does Ada prefer?"
+    assert len(memory.turns("chat:1")) == 1, "a preview stores nothing"
+
+
+def test_a_message_that_is_none_is_refused_and_nothing_is_stored(memory: Memory) -> None:
+    one, model = agent(memory, says("x"))
+    for message in ("", "   ", "a\0b", "x" * 2_000_001):
+        with pytest.raises(InvalidInput):
+            one.turn(message)
+    assert memory.turns("chat:1") == []
+    assert model.asked == []
+
+
+@pytest.mark.parametrize("broken", ["add", "add_many", "context"])
+def test_nothing_that_happens_to_memory_breaks_a_reply(
+    memory: Memory, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, model = agent(memory, says("", ("search_memory", {"query": "tea"})), says("Still here."))
+
+    def fails(*args: Any, **given: Any) -> Any:
+        raise StoreUnavailable("disk full")
+
+    monkeypatch.setattr(one.session, broken, fails)
+    answer = one.turn("Hello?")
+    assert answer.text == "Still here."
+    assert answer.unsaved is (broken != "context")
+    assert "disk full" in caplog.text
+    assert model.asked[0].messages[-1].content == "Hello?"
+
+
+def test_a_reply_that_cannot_be_stored_goes_out_all_the_same(memory: Memory) -> None:
+    one, _ = agent(memory, says("a\0b"))
+    answer = one.turn("Hello?")
+    assert (answer.text, answer.unsaved) == ("a\0b", True)
+
+
+def test_stop_ends_the_turn(memory: Memory) -> None:
+    one, model = agent(memory, says(""))
+
+    def slow_tool(given: Any) -> str:
+        one.stop()
+        return "done"
+
+    spec = ToolSpec(name="slow", description="", parameters={"type": "object", "properties": {}})
+    one.tools = (Tool(spec=spec, run=slow_tool),)
+    model.replies = [says("", ("slow", {}), ("slow", {})), says("", ("slow", {}))]
+    answer = one.turn("Work")
+    assert (answer.text, answer.rounds) == (STOPPED, 2)
+    assert [turn.content for turn in memory.turns("chat:1") if turn.role == "tool"] == ["done", STOPPED]
+    model.replies = [says("Fresh.")]
+    assert one.turn("Again").text == "Fresh."
+
+
+def test_background_work_is_woken_and_does_not_hold_the_reply(memory: Memory) -> None:
+    woken = threading.Event()
+    one, _ = agent(memory, says("Yes."), done=woken.set)
+    one.turn("Hello?")
+    assert woken.is_set()
+
+
+def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
+    memory.save("Alice keeps bees", scope="user:alice")
+    secret = memory.save("Bob keeps wasps", scope="user:bob").record
+    memory.save("Everybody keeps time")
+    tools = memory_tools(memory, clock=lambda: NOW, scope="user:alice")
+    model = Scripted(
+        [
+            says(
+                "",
+                ("search_memory", {}),
+                ("delete_memory", {"id": secret.id}),
+                ("list_memory_categories", {}),
+            ),
+            says("", ("save_memory", {"content": "Alice keeps ants"})),
+            says("Done."),
+        ]
+    )
+    Agent(memory.session("chat:2", scope="user:alice"), model=model, tools=tools).turn("Look around")
+    found, deleted, counted = (message.content for message in model.asked[1].messages[-3:])
+    assert "bees" in found
+    assert "wasps" not in found + counted
+    assert deleted.startswith("There is no memory")
+    assert {record.scope for record in memory.records() if "ants" in record.content} == {"user:alice"}

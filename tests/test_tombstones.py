@@ -1,0 +1,143 @@
+"""What was forgotten is known again when it comes back, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from reverie.analyser import analyse
+from reverie.edits import Edit, Value
+from reverie.pages import Page, Paragraph
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.tombstones import (
+    KEY,
+    content_marks,
+    forgotten_texts,
+    is_forgotten,
+    make_key,
+    marks_of,
+    without_forgotten,
+)
+from reverie.turns import Role, SessionState, Turn
+
+NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
+LONG = "Anna lives in a small flat near the harbour of Lisbon and feeds the gulls"
+
+
+@pytest.fixture(params=["sqlite", "in memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = (
+        InMemoryStore(analyse=analyse)
+        if request.param == "in memory"
+        else SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    )
+    yield opened
+    opened.close()
+
+
+def record(number: int, content: str) -> Record:
+    return Record(id=f"{number:012x}", content=content, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
+
+
+def turn(number: int, content: str, *, session: str = "chat:1", role: Role = "user") -> Turn:
+    return Turn(id=f"{number:012x}", session=session, position=0, role=role, content=content, at=NOON)
+
+
+def paragraph(number: int, content: str, *, page: str = "HISTORY.md") -> Paragraph:
+    return Paragraph(id=f"{number:012x}", page=page, position=0.0, at=NOON, content=content)
+
+
+def bury(store: Store, *values: Value) -> None:
+    key = make_key(store, at=NOON)
+    store.erase([], actor="owner", at=NOON, tombstones=[m for value in values for m in marks_of(value, key)])
+
+
+def test_nothing_is_forgotten_where_nothing_was(store: Store) -> None:
+    assert is_forgotten(store, [record(1, LONG)]) == set()
+    assert forgotten_texts(store, [LONG]) == set()
+    page = Page(name="MEMORY.md", content=LONG, updated_at=NOON)
+    assert without_forgotten(store, page) == page
+    assert store.cursor(KEY) is None, "asking makes no key"
+
+
+def test_it_is_known_by_its_id_and_by_its_words(store: Store) -> None:
+    bury(store, record(1, LONG))
+    edited = record(1, "Something else altogether now")
+    spelled = record(2, f"  {LONG.upper()}!\n")
+    assert is_forgotten(store, [edited, spelled, record(3, "Bob likes tea")]) == {edited.id, spelled.id}
+    assert is_forgotten(store, [turn(4, LONG), paragraph(5, LONG)]) == {turn(4, "").id, paragraph(5, "").id}
+    assert forgotten_texts(store, [LONG, "Bob likes tea"]) == {LONG}
+
+
+def test_a_short_text_is_known_only_where_it_stood(store: Store) -> None:
+    bury(store, turn(1, "ok"), record(2, "Likes tea"), paragraph(3, "Rain.", page="2025-03-01.md"))
+    again: list[Value] = [turn(4, "Ok!"), record(5, "likes TEA"), paragraph(6, "rain", page="2025-03-01.md")]
+    others: list[Value] = [
+        turn(7, "ok", session="chat:2"),
+        record(8, "ok"),
+        turn(9, "Likes tea"),
+        paragraph(10, "Rain.", page="2025-03-02.md"),
+    ]
+    assert is_forgotten(store, [*again, *others]) == {value.id for value in again}
+    assert forgotten_texts(store, ["ok", "hm"], kind="turn", place="chat:1") == {"ok"}
+    assert forgotten_texts(store, ["ok"], kind="turn", place="chat:2") == set()
+
+
+def test_what_many_conversations_begin_with_is_known_only_in_its_own(store: Store) -> None:
+    rules = "You are a helpful assistant who answers briefly and never invents facts about people"
+    bury(store, turn(1, rules, role="system"), turn(2, "Please summarise the following text for me"))
+    assert is_forgotten(store, [turn(3, rules, role="system")]) == {turn(3, "").id}
+    assert is_forgotten(store, [turn(4, rules, role="system", session="chat:2")]) == set()
+    assert (
+        is_forgotten(store, [turn(5, "Please summarise the following text for me", session="chat:2")])
+        == set()
+    )
+    bury(store, turn(6, LONG))
+    assert is_forgotten(store, [turn(7, LONG, session="chat:2")]) == {turn(7, "").id}
+
+
+def test_what_its_owner_saved_anew_is_not_forgotten(store: Store) -> None:
+    bury(store, record(1, LONG), paragraph(2, LONG))
+    anew = record(3, LONG)
+    store.commit([Edit(before=None, after=anew)], actor="owner", at=NOON)
+    assert is_forgotten(store, [anew, record(4, LONG)]) == set()
+    assert is_forgotten(store, [paragraph(5, LONG)]) == {paragraph(5, "").id}
+
+
+def test_an_old_copy_of_a_turn_that_was_emptied_is_known(store: Store) -> None:
+    said = turn(1, LONG)
+    emptied = replace(said, content="[forgotten]")
+    state = SessionState(id="chat:1", created_at=NOON)
+    store.commit([Edit(before=None, after=state), Edit(before=None, after=emptied)], actor="owner", at=NOON)
+    key = make_key(store, at=NOON)
+    store.erase([], actor="owner", at=NOON, tombstones=content_marks(said, key))
+    assert is_forgotten(store, [said]) == {said.id}
+    assert is_forgotten(store, [emptied]) == set()
+
+
+def test_a_page_loses_the_lines_that_were_forgotten(store: Store) -> None:
+    bury(store, Page(name="MEMORY.md", content=f"- {LONG}\n- tea", updated_at=NOON))
+    old = Page(name="MEMORY.md", content=f"# Notes\n* {LONG}.\n- tea\n- Bob\n", updated_at=NOON)
+    assert without_forgotten(store, old).content == "# Notes\n- Bob\n"
+    other = replace(old, name="other.md")
+    assert without_forgotten(store, other).content == "# Notes\n- tea\n- Bob\n"
+    there = replace(old, content="- tea\n")
+    store.commit([Edit(before=None, after=there)], actor="owner", at=NOON)
+    assert without_forgotten(store, old).content == "# Notes\n- tea\n- Bob\n", "its owner wrote it again"
+
+
+def test_marks_have_no_content_and_differ_between_stores(store: Store) -> None:
+    key = make_key(store, at=NOON)
+    assert make_key(store, at=NOON) == key
+    marks = marks_of(record(1, LONG), key)
+    assert all(len(mark) == 32 and int(mark, 16) >= 0 for mark in marks)
+    other = make_key(InMemoryStore(analyse=analyse), at=NOON)
+    assert not set(marks) & set(marks_of(record(1, LONG), other))
+    assert store.sequence() == 0
