@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from conftest import MovableClock
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
 from reverie.edits import Edit
 from reverie.journal.differences import brought, unified
-
-from conftest import MovableClock
 
 PORT = "The staging database listens on port 5433"
 
@@ -26,7 +25,7 @@ def last(memory: Memory) -> int:
 
 
 def forget(memory: Memory, record: Record, after: Record | None = None) -> None:
-    """What `Memory.forget` does to the store: the record goes, or stays as `after`, and its past is erased."""
+    """What `Memory.forget` does to the store: a record goes, or stays as `after`, and its past is erased."""
     rows = memory._store.erase([Edit(before=record, after=after)], actor="owner", at=memory._clock())
     memory._noticed(rows)
 
@@ -91,7 +90,7 @@ def test_a_forgotten_change_is_there_without_what_it_said(memory: Memory) -> Non
 @pytest.mark.parametrize(
     "wrong",
     [{"after": -1}, {"limit": 0}, {"limit": True}, {"since": "yesterday"}, {"until": -3},
-     {"since": datetime(2025, 1, 1)}, {"id": ""}, {"id": 7}],  # noqa: DTZ001
+     {"since": datetime(2025, 1, 1)}, {"id": 7}],  # noqa: DTZ001
 )  # fmt: skip
 def test_wrong_arguments_are_named(memory: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
@@ -224,13 +223,16 @@ record {record.id} changed
 
 
 def test_long_lines_are_compared_by_sentences() -> None:
-    before = "The first sentence of a paragraph. The second one, which is not short. The third one follows it. Fine."
+    before = (
+        "The first sentence of a paragraph. The second one, which is not short. The third one follows it. "
+        "And that is all."
+    )
     assert unified(before, before.replace("third", "last"), context=1) == [
         "…",
         "  The second one, which is not short.",
         "- The third one follows it.",
         "+ The last one follows it.",
-        "  Fine.",
+        "  And that is all.",
     ]
     assert unified("", "one\ntwo\n") == ["+ one", "+ two"]
     assert unified("same", "same") == ["…"]
@@ -266,15 +268,15 @@ def test_blame_tells_who_made_a_record_and_from_which_turns(memory: Memory) -> N
 
 
 def test_blame_tells_what_each_repetition_brought(memory: Memory) -> None:
-    record = memory.save("Deploys happen on Friday").record
-    memory.save("Deploys happen on Friday", tags=["deploy"])
-    longer = memory.save("Deploys happen on Friday. Ana looks after them.").record
+    record = memory.save("The user likes green tea").record
+    memory.save("The user likes green tea", tags=["tea"])
+    longer = memory.save("The user likes green tea. The user drinks two cups a day.").record
     memory.update(record.id, importance=0.9)
     assert longer.id == record.id, "it should have been an extension"
     found = memory.journal.blame(record.id)
     assert [(one.change, one.outcome, one.words, one.labels) for one in found.repetitions] == [
-        (2, "reinforced", "", ("deploy",)),
-        (3, "extended", "Friday. Ana looks after them.", ()),
+        (2, "reinforced", "", ("tea",)),
+        (3, "extended", "tea. The user drinks two cups a day.", ()),
     ]
     assert [change.sequence for change in found.changes] == [1, 2, 3, 4]
     assert found.changes[3].brief == "importance: 0.5 -> 0.9"
@@ -512,7 +514,7 @@ def test_a_transaction_is_undone_as_a_whole_or_not_at_all(memory: Memory) -> Non
     assert memory.get("a" * 12) is None
     memory.undo(batch=undone.rows[0].sequence)
     memory.pin("a" * 12)
-    with pytest.raises(Conflict, match="change 9 cannot be undone alone: .* was changed by change 12"):
+    with pytest.raises(Conflict, match=r"change 9 cannot be undone alone: .* was changed by change 12"):
         memory.undo(batch=undone.rows[0].sequence + 3)
     assert {record.id for record in memory.records()} == {"a" * 12}
 
@@ -569,8 +571,8 @@ def test_a_purged_record_comes_back(memory: Memory) -> None:
     assert memory.get(record.id) == archived
     memory.undo(2)
     assert [hit.id for hit in memory.search("staging database port")] == [record.id]
+    memory.update(record.id, importance=0.9)
     with pytest.raises(Conflict, match="was made again by changes"):
-        memory.update(record.id, importance=0.9)
         memory.undo(3)
 
 
@@ -652,7 +654,8 @@ def test_undo_beside_others_who_save(tmp_path: Path) -> None:
     """Nothing of theirs is lost, and everything that was to be undone is."""
     with Memory.open(tmp_path) as memory, Memory.open(tmp_path, actor="agent") as agent:
         records = [memory.save(f"Shelf {n} holds the letters of year {1900 + n}").record for n in range(12)]
-        stop, saved = threading.Event(), []
+        stop = threading.Event()
+        saved: list[Record] = []
 
         def save() -> None:
             while not stop.is_set():

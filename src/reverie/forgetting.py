@@ -64,7 +64,7 @@ ELSEWHERE = (
 _ATTEMPTS = 20
 _ROUNDS = 10
 _BATCH = 1_000
-_SCRUBS = 25
+_WAIT_FOR_READERS_S = 15.0
 _PAUSE_S = 0.2
 _LONGEST_FILE = 20_000_000
 _ANSWER = 50  # turns after a question, calls of tools and their results included
@@ -451,11 +451,12 @@ class Forgetter:
         return [_kept("file", path, because) for path in remains.left]
 
     def _scrubbed(self) -> bool:
-        for _ in range(_SCRUBS):
-            if self._store.scrub():
-                return True
+        until = time.monotonic() + _WAIT_FOR_READERS_S
+        while not self._store.scrub():
+            if time.monotonic() > until:
+                return False
             time.sleep(_PAUSE_S)
-        return False
+        return True
 
     def _erase(self, verdicts: Sequence[Verdict], cursors: Mapping[str, str | None]) -> set[int]:
         """Erase in the store what the verdicts say; returns the numbers of the changes."""

@@ -121,7 +121,9 @@ class Tending(Reading, ABC):
         """
         from reverie.doctor import Doctor
 
-        doctor = Doctor(self._store, self._index, path=self.path, clock=self._clock)
+        doctor = Doctor(
+            self._store, self._index, path=self.path, clock=self._clock, forgetter=self._forgetter
+        )
         return doctor.examine(fix=fix)
 
     # -- copying, and taking in --------------------------------------------------------------------------

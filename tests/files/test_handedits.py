@@ -467,7 +467,7 @@ def test_deleting_a_broken_file_brings_back_what_is_in_force(desk: Desk) -> None
         ("memory/notes/x.json", '<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n', "merge-conflict"),
         ("memory/notes/x.json", '{"content": "x", "id": "nonsense"}', "id is 'nonsense'"),
         ("memory/My Notes.md", "text", "name it like"),
-        ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 15"),
+        ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 16"),
         ("sessions/chat.jsonl", '{"role": "user"}', "unknown field 'role'"),
         ("sessions/%zz.jsonl", '{"id": "other"}\n', "not that of the file"),
     ],

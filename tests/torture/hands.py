@@ -35,7 +35,9 @@ class Person:
         self._count = 0
         self._stopped = threading.Event()
         self.made: dict[str, str] = {}
-        """Marks of edits that were saved, and what was done."""
+        """Marks of edits that were saved since the last look, and what was done."""
+        self.found = 0
+        """How many edits of earlier rounds were found again."""
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -90,7 +92,9 @@ class Person:
     def _save_in_halves(self, mark: str) -> str:
         file, fields = self._board()
         text = self._changed(fields, mark)
-        return self._overwrite(file, [text[: len(text) // 2], text[len(text) // 2 :]]) and f"saved {file.name}"
+        return (
+            self._overwrite(file, [text[: len(text) // 2], text[len(text) // 2 :]]) and f"saved {file.name}"
+        )
 
     def _add(self, mark: str) -> str:
         fields = {"content": f"Handmade {mark} notice for the yard"}
@@ -106,8 +110,12 @@ class Person:
         return ""
 
     def _remove(self, mark: str) -> str:
+        """Throw a file away, with all that was written into it by hand and is not known to anybody else yet."""
         if self._random.random() < 0.3:
-            self._board()[0].unlink()
+            file, fields = self._board()
+            said = json.dumps(fields)
+            file.unlink()
+            self.made = {mark: what for mark, what in self.made.items() if mark not in said}
         return ""
 
     def _break(self, mark: str) -> str:
@@ -189,7 +197,7 @@ class Person:
             if file.is_file() and ".reverie" not in file.parts:
                 known += file.read_text(encoding="utf-8", errors="replace")
         for mark, what in self.made.items():
-            if f"{mark}" not in known:
+            if mark not in known:
                 yield f"{mark}: {what}"
 
     def broken(self, memory: Memory) -> set[str]:
@@ -202,6 +210,8 @@ class Person:
 
     def tidy_up(self, memory: Memory) -> None:
         """Settle the conflicts and throw broken files away, having looked at them."""
+        self.found += len(self.made)
+        self.made.clear()
         for conflict in memory.folder.conflicts():
             (self._folder / conflict.path).unlink(missing_ok=True)
         for path in self.broken(memory):

@@ -1,4 +1,4 @@
-"""Processes that work on one folder until they are killed, and the account of what must be there afterwards."""
+"""Processes that work on a folder until they are killed, and the account of what must be there afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -287,7 +287,7 @@ def changes(memory: Memory) -> Iterator[Any]:
 # -- files ---------------------------------------------------------------------------------------------------
 
 
-def torn_files(memory: Memory, folder: Path, *, but: set[str] = frozenset()) -> Iterator[Wrong]:  # type: ignore[assignment]
+def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> Iterator[Wrong]:
     """Files that cannot be read, or do not say what the store says; `but` those that a person broke."""
     records = {
         path_of(record): record
@@ -297,6 +297,7 @@ def torn_files(memory: Memory, folder: Path, *, but: set[str] = frozenset()) -> 
     }
     for file in sorted((folder / "memory").rglob("*.json")):
         path = file.relative_to(folder).as_posix()
+        record = records.pop(path, None)
         if path in but or path.endswith(CONFLICT) or place_of(path) is None:
             continue
         try:
@@ -304,12 +305,11 @@ def torn_files(memory: Memory, folder: Path, *, but: set[str] = frozenset()) -> 
         except ValueError:
             yield Wrong("torn", f"{path} is not JSON")
             continue
-        record = records.pop(path, None)
         if record is None:
             yield Wrong("torn", f"{path} stands for nothing")
         elif said != record.to_dict():
             yield Wrong("torn", f"{path} says something else than the store")
-    yield from (Wrong("torn", f"{path} is missing") for path in records)
+    yield from (Wrong("torn", f"{path} is missing") for path in records if path not in but)
     for overview in memory.sessions():
         file = folder / path_of(overview.state)
         lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
@@ -346,11 +346,17 @@ class Site:
             ]
             found += wrongs(memory, self.account)
             found += torn_files(memory, self.folder, but=self.person.broken(memory))
-            found += [Wrong("lost by hand", what) for what in self.person.lost(memory)]
+            gone = list(self.person.lost(memory))
+            found += [Wrong("lost by hand", what) for what in gone]
             self.person.tidy_up(memory)
+            self.person.found -= len(gone)
             memory.folder.sync()
             left = memory.doctor()
-            found += [Wrong("doctor", f"at last {each.code}: {each.what}") for each in left.findings if not left.sound]
+            found += [
+                Wrong("doctor", f"at last {each.code}: {each.what}")
+                for each in left.findings
+                if each.severity != "note"
+            ]
         return found
 
 

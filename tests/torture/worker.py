@@ -269,7 +269,9 @@ def arm(chance: float, seed: int, *, only: tuple[str, str] | None = None, at: in
         setattr(owner, attribute, _seam(getattr(owner, attribute), choice, chance, at))
 
 
-def _seam(step: Callable[..., Any], choice: random.Random, chance: float, at: int | None) -> Callable[..., Any]:
+def _seam(
+    step: Callable[..., Any], choice: random.Random, chance: float, at: int | None
+) -> Callable[..., Any]:
     times = [0]
 
     def stepped(*args: Any, **kwargs: Any) -> Any:

@@ -39,12 +39,14 @@ def _modes(path: Path) -> Iterator[Ill]:
     open_to_others = _open_to_others(path)
     if open_to_others:
         names = tuple(name_in(file, path) for file in open_to_others)
+        reach = any(_can_be_reached(file, path) for file in open_to_others)
+        shut = "" if reach else ", if they could come there: a folder above is closed to them"
         yield Ill(
             Finding(
                 code="modes",
                 part="folder",
-                severity="warning",
-                what=f"{some(names, 'file or folder', 'files and folders')} may be read by other users",
+                severity="warning" if reach else "note",
+                what=f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}",
                 fix="chmod 600 the files and 700 the folders",
                 repairable=True,
                 about=names,
@@ -76,6 +78,12 @@ def _open_to_others(path: Path) -> list[Path]:
         ours += [path / folder, *_everything(path / folder)]
     ours.append(path / "index")  # what is in it is closed with it; others may be writing there just now
     return sorted(file for file in ours if _mode_of(file) & _OTHERS)
+
+
+def _can_be_reached(file: Path, path: Path) -> bool:
+    """Whether other users can come to a file from the memory's folder on."""
+    above = [parent for parent in file.parents if parent == path or path in parent.parents]
+    return all(_mode_of(folder) & _OTHERS for folder in above)
 
 
 def _everything(folder: Path) -> Iterator[Path]:

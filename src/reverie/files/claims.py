@@ -139,6 +139,7 @@ class Claims:
             self._intake.commit(stranger, decision)
         if ours is not None and path_of(ours) in self._missing:
             self.moved.add(path_of(ours))
+            self._intake.owe([path_of(ours)])
         return self._intake.settle(stranger)
 
     def _written(self, stranger: Stranger, ours: Record | None, known: Sequence[Record]) -> Record | None:

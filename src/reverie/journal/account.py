@@ -19,7 +19,6 @@ from reverie.pages import Page, Paragraph, is_log
 from reverie.records import Record
 from reverie.searching import checked_count
 from reverie.stores.base import Store
-from reverie.tokens import plain_text
 from reverie.turns import Turn
 
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
@@ -295,4 +294,6 @@ def _wrote(row: JournalRow) -> bool:
 
 
 def _checked_id(id: object) -> str:
-    return plain_text(id, name="id", longest=200)
+    if not isinstance(id, str):
+        raise InvalidInput(f"id is {id!r}: pass a string")
+    return id

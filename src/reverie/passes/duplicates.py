@@ -8,7 +8,8 @@ order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea
 (`prefers tabs` in `prefers tabs for Go`).
 
 Articles, politeness and contractions are English. A text that does not show itself to be English is
-compared by its letters only, without case, spacing and final punctuation.
+compared by its letters only, without case (where case says nothing: `reverie.ids.without_case`), spacing and
+final punctuation.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from reverie.ids import case_matters, without_case
 from reverie.passes.specifics import (
     COSTS,
     NEGATIONS,
@@ -147,6 +149,7 @@ _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
 _PAUSE = re.compile(r"(\w+)[,:;]\s")
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
+_CODE = re.compile(r"`([^`\n]{1,200})`")
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _PREAMBLE = re.compile(
@@ -208,7 +211,8 @@ class Reading:
 
     Attributes:
         text: The text as it came.
-        letters: The text in lower case with single spaces, which is what a record's fingerprint sees.
+        letters: The text in lower case, where case says nothing, with single spaces, which is what a record's
+            fingerprint sees.
         words: Its words in order, each in one spelling.
         breaks: After how many words a sentence ends inside the text.
         english: Whether the rules of English were used.
@@ -247,7 +251,8 @@ def compare(new: Reading, old: Reading) -> Relation:
     if new.letters == old.letters:
         return "repeats" if new.letters else "differs"
     if new.words == old.words:
-        return "repeats" if _same_breaks(new, old) else "differs"
+        same = _same_breaks(new, old) and _keeps_code(new, old) and _keeps_code(old, new)
+        return "repeats" if same else "differs"
     if not (new.english and old.english):
         return "differs"
     if len(new.words) == len(old.words):
@@ -259,7 +264,7 @@ def compare(new: Reading, old: Reading) -> Relation:
 
 def read(text: str) -> Reading:
     """The words that a text says, for `compare`. Any string; time is linear in its length."""
-    letters = " ".join(text.lower().split())
+    letters = " ".join(without_case(text).split())
     plain = plain_characters(text)
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
@@ -401,7 +406,9 @@ def _is_exact(core: str) -> bool:
         return True
     if core[0] == "-" and len(core) > 1 and not core[1].isdigit():
         return True
-    return any(mark in core for mark in "/\\_@") or core.startswith("#")
+    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
+        return True
+    return not core[0].isdigit() and not core.islower() and case_matters(core)
 
 
 def _contracted(lower: str) -> tuple[str, ...]:
@@ -461,7 +468,8 @@ def _is_english(words: list[str]) -> bool:
 
 def _letters(plain: str) -> tuple[str, ...]:
     """The text without case, spacing and final punctuation, as words."""
-    folded = plain.replace(_BREAK, " ").replace("`", "").casefold().rstrip(" \t\r\f\v" + "\"'”’».…。!！")
+    cased = without_case(plain.replace(_BREAK, " "), str.casefold)
+    folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
     return tuple(_joined(folded).split())
 
 
@@ -490,6 +498,14 @@ def _same_breaks(new: Reading, old: Reading) -> bool:
     return len(pauses) != len(before) or pauses == before
 
 
+def _keeps_code(shorter: Reading, longer: Reading) -> bool:
+    """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
+    if "`" not in shorter.text:
+        return True
+    there = " ".join(longer.text.split())
+    return all(" ".join(code.split()) in there for code in _CODE.findall(shorter.text) if not code.islower())
+
+
 def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
     """Whether only the verb at the beginning has its ending in one text and not in the other: `prefer(s)`."""
     a, b = new[0], old[0]
@@ -498,7 +514,7 @@ def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
 
 def _stands_in(shorter: Reading, longer: Reading) -> bool:
     """Whether the shorter text stands whole in the longer one, and nothing there takes it back."""
-    if "?" in longer.words or len(shorter.words) < 2:
+    if "?" in longer.words or len(shorter.words) < 2 or not _keeps_code(shorter, longer):
         return False
     if len(longer.words) - len(shorter.words) <= 2 and _only_stressed(shorter, longer):
         return True
