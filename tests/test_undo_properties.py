@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from reverie import Conflict, InvalidInput, Memory, NotFound
 from reverie.analyser import analyse
+from reverie.clock import Clock
+from reverie.files.folder import Folder
 from reverie.filters import Filter
 from reverie.past import Past
+from reverie.stores.base import Store
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.testing.replaying import contents, replay
@@ -143,7 +146,9 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     "delete session": lambda w, n, m: w.memory.delete_session(CHATS[n % 2]),
     "write": lambda w, n, m: w.memory.pages.write(PAGES[n % 2], page_text(n, m)),
     "append": lambda w, n, m: w.memory.pages.append(
-        (*LOGS, *PAGES)[n % 4], f"{SENTENCES[m % len(SENTENCES)]} ({n})", source=f"turn {m}"
+        (*LOGS, *PAGES)[n % 4],
+        f"{SENTENCES[m % len(SENTENCES)]} ({n})",
+        source=f"turn {m}" if n % 4 < len(LOGS) else "",
     ),
     "replace": lambda w, n, m: w.memory.pages.replace(LINES[n % 5], LINES[m % 5], name=PAGES[n % 2]),
     "delete page": lambda w, n, m: w.memory.pages.delete((*PAGES, *LOGS)[n % 4]),
@@ -334,3 +339,32 @@ def answers(memory: Memory | Past) -> dict[str, Any]:
         "history": memory.history(limit=1_000_000),
         "stats": (stats.records, stats.archived, stats.turns, stats.sessions, stats.journal, stats.by_kind),
     }
+
+
+@given(plan=plans)
+@settings(laws, max_examples=15)
+def test_the_journal_alone_makes_the_same_files(
+    tmp_path_factory: pytest.TempPathFactory, plan: list[Any]
+) -> None:
+    here = World()
+    list(play(here, plan))
+    again = InMemoryStore(analyse=analyse)
+    replay(here.memory.history(limit=1_000_000), again)
+    written = files(tmp_path_factory.mktemp("files"), here.memory._store, here.time)
+    assert written == files(tmp_path_factory.mktemp("files"), again, here.time)
+    assert bool(written) == bool(changes_of(here.memory))
+    here.memory.undo(since=0)
+    assert not any(files(tmp_path_factory.mktemp("files"), here.memory._store, here.time).values())
+    here.memory.close()
+
+
+def files(root: Path, store: Store, clock: Clock) -> dict[str, bytes]:
+    """The readable folder of a store, written anew: every file by its path."""
+    folder = Folder(root, store, clock=clock)
+    try:
+        folder.sync()
+        assert folder.problems() == []
+    finally:
+        folder.close()
+    paths = (path for part in ("memory", "sessions") for path in (root / part).rglob("*"))
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if path.is_file()}

@@ -18,7 +18,7 @@ _WORD = re.compile(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
 _CASED = re.compile(
     r"""
-      [a-z]{2,}[a-z0-9]*[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
+      [a-z]{2}[a-z0-9]*+[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
     | (?!Profile)[A-Z][a-z]+file                # Makefile
     | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
         |tex|toml|ts|tsx|txt|xml|ya?ml)
@@ -27,7 +27,7 @@ _CASED = re.compile(
     """,
     re.VERBOSE,
 )
-_HINTS = re.compile(r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO")
+_HINTS = re.compile(r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO")
 """What a text must have for any word's case to matter: most have none of it."""
 
 
@@ -61,9 +61,9 @@ def fingerprint(kind: str, content: str) -> str:
 def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     """`text` in lower case, but for the words whose case is part of what they say.
 
-    Those are code between backticks, flags, paths and addresses, `camelCase` and `snake_case`, names of files,
-    bits beside bytes and mega beside milli, and the abbreviations US, IT and WHO, unless the whole text is
-    written in capitals.
+    Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
+    addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and the
+    abbreviations US, IT and WHO.
 
     Args:
         text: Any string; time is linear in its length.
@@ -84,7 +84,8 @@ def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
         return word if case_matters(word, shouted=shouted) else fold(word)
 
     pieces = _CODE.split(text)  # what stands between, and every second piece is code
-    pieces[::2] = [_WORD.sub(folded, piece) for piece in pieces[::2]]
+    step = 1 if shouted else 2
+    pieces[::step] = [_WORD.sub(folded, piece) for piece in pieces[::step]]
     return "".join(pieces)
 
 
@@ -98,8 +99,8 @@ def case_matters(word: str, *, shouted: bool = False) -> bool:
     core = word.strip(_MARKS)
     if len(core) > 1 and core[0] == "-" and core[1].isalpha():
         return True
-    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
-        return True
     if shouted:
         return False
+    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
+        return True
     return bool(_CASED.fullmatch(core)) and not core.endswith("OS")

@@ -41,6 +41,7 @@ from reverie.working import WorkingMemory
 from reverie.writing import Pages, notes_from
 
 if TYPE_CHECKING:
+    from reverie.files.folder import Folder
     from reverie.providers.base import Answering, Model
     from reverie.worker import Worker
 
@@ -115,6 +116,19 @@ class Memory(Tending):
             store, settings=self.settings, clock=clock, new_id=new_id, actor=actor, notice=self._noticed
         )
         self._worker: Worker | None = None
+        self.folder = self._mirrored()
+
+    def _mirrored(self) -> Folder | None:
+        """The readable files, brought up to date; None where none are kept."""
+        if self.path is None or not self.settings.files:
+            return None
+        from reverie.files.folder import Folder
+
+        folder = Folder(
+            self.path, self._store, clock=self._clock, new_id=self._new_id, notice=self._index.notice
+        )
+        folder.start()
+        return folder
 
     # -- opening and closing ---------------------------------------------------------------------------
 
@@ -201,6 +215,8 @@ class Memory(Tending):
                 self._closed = True
             closing.callback(self._store.close)
             closing.callback(self._index.close)
+            if self.folder is not None:
+                closing.callback(self.folder.close)
             if worker is not None:
                 closing.callback(worker.stop)
             for session in sessions:
@@ -448,6 +464,7 @@ class Memory(Tending):
                     scope=scope,
                     notice=self._noticed,
                     standing=self._standing,
+                    look=self._look,
                 )
                 self._sessions[id] = session
             elif scope and scope != session.state.scope:
@@ -478,6 +495,13 @@ class Memory(Tending):
     def _noticed(self, rows: Sequence[JournalRow]) -> None:
         """Tell whoever follows the journal what has just been committed here."""
         self._index.notice(rows)
+        if self.folder is not None:
+            self.folder.notice(rows)
+
+    def _look(self) -> None:
+        """Take in what a person changed in the files."""
+        if self.folder is not None:
+            self.folder.refresh()
 
     def _unload_idle_sessions(self) -> None:
         """Let go of sessions that nobody used for a while; what they hold is on disk."""

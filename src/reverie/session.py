@@ -108,6 +108,7 @@ class Session:
         scope: Whose memory it is, if it begins now; a stored session keeps its own.
         notice: Told of every change made here, so that a search index need not read it back.
         standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
+        look: Called before a prompt is made, to take in what a person changed in the files.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -126,6 +127,7 @@ class Session:
         scope: str = "",
         notice: Callable[[Sequence[JournalRow]], None] = _nobody,
         standing: Callable[[], Standing] = _nothing_standing,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
         self.id = valid_session_id(id)
         self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
@@ -139,6 +141,7 @@ class Session:
         self._scope = tokens.plain_text(scope, name="scope", longest=200, empty=True)
         self._notice = notice
         self._standing = standing
+        self._look = look
         self._lock = threading.RLock()
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
@@ -164,7 +167,7 @@ class Session:
         """Add one turn at the end; it is on disk when this returns.
 
         A final answer of the assistant to the user goes into the daily note of its day as well (unless the
-        session has a scope, or it was said more than a day ago). A failure of that is a warning and a counter.
+        session has a scope, or it was said more than a day ago); a failure of that is a warning and counted.
 
         Args:
             role: `user`, `assistant`, `system` or `tool`.
@@ -315,6 +318,7 @@ class Session:
         if message is not None and not isinstance(message, str):
             raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
         budget = self._budget(soft_tokens, hard_tokens)
+        self._look()
         with self._lock:
             state = self._read_state()
             window, following, shown = self._window, self._next, self._shown
@@ -491,7 +495,7 @@ class Session:
         cursors: dict[str, str | None] = {}
         if ledger is not self._shown or not self._shown_is_stored:
             cursors[shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
-        counters = [recalled_counter(id) for id in self._shown.newer_than(self._stored_shown)]
+        counters = [recalled_counter(name) for name in self._shown.newer_than(self._stored_shown)]
         cursors |= dict.fromkeys(counters, clocks.format_time(now))
         rows = commit_with_notes(
             self._store,

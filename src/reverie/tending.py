@@ -27,6 +27,7 @@ from reverie.session import Session, shown_cursor
 if TYPE_CHECKING:
     from reverie.doctor import Diagnosis
     from reverie.dreaming import Applied
+    from reverie.files.folder import Folder
     from reverie.forgetting import Forgetter, Forgetting
     from reverie.journal.undo import Undone
     from reverie.past import Past
@@ -41,6 +42,7 @@ class Tending(Reading, ABC):
     """The part of a memory that looks after it. Safe to use from several threads."""
 
     path: Path | None
+    folder: Folder | None
     settings: Settings
     _index: SearchIndex
     _actor: str
@@ -122,7 +124,12 @@ class Tending(Reading, ABC):
         from reverie.doctor import Doctor
 
         doctor = Doctor(
-            self._store, self._index, path=self.path, clock=self._clock, forgetter=self._forgetter
+            self._store,
+            self._index,
+            path=self.path,
+            clock=self._clock,
+            files=self.folder,
+            forgetter=self._forgetter,
         )
         return doctor.examine(fix=fix)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from tests.conftest import MovableClock
 
 from reverie.analyser import analyse
 from reverie.edits import Edit, JournalRow, Value
@@ -20,7 +21,6 @@ from reverie.files.state import FileState
 from reverie.records import Record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.testing.values import NOW, record
-from tests.conftest import MovableClock
 
 
 class Desk:
@@ -159,5 +159,3 @@ def note(number: int = 1, **fields: Any) -> Record:
 
 def file_of(number: int, category: str = "notes") -> str:
     return f"memory/{category}/{number:012x}.json"
-
-

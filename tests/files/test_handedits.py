@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.files.desk import Desk, desk_in, file_of, note
 
 from reverie.edits import Edit
 from reverie.files.layout import render_record
 from reverie.pages import Page, Paragraph
 from reverie.testing.values import NOW, at, record, session, turn
-from tests.files.desk import Desk, desk_in, file_of, note
 
 BY_HAND = "owner, by hand"
 
@@ -59,7 +59,9 @@ def test_an_edited_record_comes_in_as_a_change_by_the_owners_hand(desk: Desk) ->
     desk.quiet()
 
 
-def test_fields_left_out_keep_their_values_and_a_file_written_otherwise_is_put_in_our_form(desk: Desk) -> None:
+def test_fields_left_out_keep_their_values_and_a_file_written_otherwise_is_put_in_our_form(
+    desk: Desk,
+) -> None:
     desk.add(note(tags=("a",), importance=0.9))
     desk.write(file_of(1), b'\xef\xbb\xbf{"content":\r\n "Just this"}\r\n')
     assert [each.what for each in desk.sync().taken] == ["changed"]
@@ -464,7 +466,7 @@ def test_deleting_a_broken_file_brings_back_what_is_in_force(desk: Desk) -> None
         ("memory/notes/x.json", '{"tags": []}', "'content' is missing"),
         ("memory/notes/x.json", "", "it is empty"),
         ("memory/notes/x.json", b"\xff\xfe{\x00", "UTF-16"),
-        ("memory/notes/x.json", '<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n', "merge-conflict"),
+        ("memory/notes/x.json", "<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", "merge-conflict"),
         ("memory/notes/x.json", '{"content": "x", "id": "nonsense"}', "id is 'nonsense'"),
         ("memory/My Notes.md", "text", "name it like"),
         ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 16"),
@@ -813,7 +815,9 @@ def test_a_turn_added_by_the_program_meanwhile_comes_first(desk: Desk) -> None:
         ((0, 1, 4, 2, 3), "stands between others"),
     ],
 )
-def test_turns_are_not_taken_out_nor_put_in_another_order(desk: Desk, order: tuple[int, ...], why: str) -> None:
+def test_turns_are_not_taken_out_nor_put_in_another_order(
+    desk: Desk, order: tuple[int, ...], why: str
+) -> None:
     desk.add(session(), turn(0), turn(1), turn(2))
     lines = [*desk.read(CHAT).split("\n")[:4], '{"role": "user", "content": "New"}']
     desk.write(CHAT, "\n".join(lines[n] for n in order) + "\n")
@@ -838,7 +842,9 @@ def test_a_deleted_session_file_is_written_again(desk: Desk, caplog: pytest.LogC
 
 
 def test_a_new_session_can_be_written_by_hand(desk: Desk) -> None:
-    desk.write("sessions/diary:1.jsonl", '{}\n{"content": "Dear diary"}\n{"role": "assistant", "content": "Yes"}\n')
+    desk.write(
+        "sessions/diary:1.jsonl", '{}\n{"content": "Dear diary"}\n{"role": "assistant", "content": "Yes"}\n'
+    )
     desk.sync()
     assert [each.role for each in desk.store.turns(session="diary:1")] == ["user", "assistant"]
     assert desk.files() == ["sessions/diary:1.jsonl"]
@@ -892,9 +898,13 @@ def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(des
     class Killed(BaseException):
         pass
 
-    with pytest.raises(Killed), desk.state.locked():
-        assert len(desk.hands.take_in().taken) == 6
-        raise Killed  # what was committed is in the store, and the state does not know of it
+    def take_in_and_be_killed() -> None:
+        with desk.state.locked():
+            assert len(desk.hands.take_in().taken) == 6
+            raise Killed  # what was committed is in the store, and the state does not know of it
+
+    with pytest.raises(Killed):
+        take_in_and_be_killed()
     before = desk.store.sequence()
     taken = desk.sync()
     assert taken.taken == []

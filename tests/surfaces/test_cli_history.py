@@ -89,7 +89,6 @@ def test_blame_says_where_a_record_comes_from(call: Call, answer: Answer, port: 
     assert (found["recalled"], found["recalled_at"]) == (0, None)
     text = call("blame", port).stdout
     assert text.startswith(f"record {port}\nmade by owner (save) at ")
-    assert "pinned by" not in text
     assert call("blame", "ffffffffffff").exit_code == 3
 
 

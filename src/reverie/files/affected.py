@@ -36,6 +36,7 @@ class Affected:
     Attributes:
         records: The last state of each record changed, by id; None where it is gone.
         places: The paths at which these records stand or stood, each with the ids concerned.
+        arrived: Ids of records, by path, that did not stand there before these changes.
         pages: The last state of each page changed, by path; None where it is gone.
         growing: Sessions and logs, by path.
         erased: Sorts of things of which some were forgotten, so that nothing says which.
@@ -44,6 +45,7 @@ class Affected:
 
     records: dict[str, Record | None] = field(default_factory=dict)
     places: dict[str, set[str]] = field(default_factory=dict)
+    arrived: dict[str, set[str]] = field(default_factory=dict)
     pages: dict[str, Page | None] = field(default_factory=dict)
     growing: dict[str, Growth] = field(default_factory=dict)
     erased: set[Subject] = field(default_factory=set)
@@ -63,7 +65,10 @@ def affected_by(rows: Iterable[JournalRow]) -> Affected:
                 path = path_of(value)
                 found.last[path] = row.sequence
                 if isinstance(value, Record):
-                    found.places.setdefault(path, set()).add(value.id)
+                    ids = found.places.setdefault(path, set())
+                    if value is not before and value.id not in ids:
+                        found.arrived.setdefault(path, set()).add(value.id)
+                    ids.add(value.id)
         value = row.edit.value
         if isinstance(value, Record):
             found.records[value.id] = value if after is not None else None

@@ -227,7 +227,11 @@ class Mirror:
     def _take(self, ledger: Ledger, affected: Affected, outcome: Outcome) -> None:
         """Bring the files up to date with changes that nothing has come after: the rows say all."""
         for path, ids in affected.places.items():
-            self._write_records(ledger, path, ids, affected.records, outcome)
+            new = affected.arrived.get(path) == ids and form_of(path) == "episodic"
+            if not new or not self._append_to_day(
+                ledger, path, [affected.records[name] for name in ids], outcome
+            ):
+                self._write_records(ledger, path, ids, affected.records, outcome)
         for path, page in affected.pages.items():
             self._write(ledger, path, None if page is None else Content(render_page(page)), outcome)
         for path, growth in affected.growing.items():
@@ -286,10 +290,7 @@ class Mirror:
     ) -> None:
         """Write the file of a day from what it says and what has changed: finding the others takes long."""
         with self._failing(ledger, path, outcome):
-            known = ledger.find(path)
-            if known is not None and self._append_to_day(ledger, known, changed, outcome):
-                return
-            found = self.disk.read(path)
+            known, found = ledger.find(path), self.disk.read(path)
             if known is None and found is None:
                 old = b""
             elif known is not None and found is not None and _says(known, found[0]):
@@ -301,20 +302,20 @@ class Mirror:
             self._settle(ledger, path, Content(data) if data else None, outcome)
 
     def _append_to_day(
-        self, ledger: Ledger, known: Written, changed: Mapping[str, Record | None], outcome: Outcome
+        self, ledger: Ledger, path: str, arrived: Sequence[Record | None], outcome: Outcome
     ) -> bool:
-        """Add records that come after all in a day's file, so that none of them can stand there already."""
-        new = [record for record in changed.values() if record is not None]
-        if len(new) < len(changed):
+        """Add records to a day's file that are new there, if they come after all that stand in it."""
+        known = ledger.find(path)
+        new = sorted((record for each in arrived if (record := _if_at(each, path))), key=_key)
+        if known is None or len(new) < len(arrived):
             return False
-        new.sort(key=_key)
-        seen = self.disk.look(known.path)
-        if seen is None or not _same(known, seen):
-            return False
-        last = self.disk.last_line(known.path, seen)
-        if last is None or _key_of(last) >= _key(new[0]):
-            return False
-        return self._append(ledger, known, Content(b"".join(map(render_line, new))), outcome)
+        with self._failing(ledger, path, outcome):
+            seen = self.disk.look(path)
+            last = self.disk.last_line(path, seen) if seen is not None and _same(known, seen) else None
+            if last is None or _key_of(last) >= _key(new[0]):
+                return False
+            return self._append(ledger, known, Content(b"".join(map(render_line, new))), outcome)
+        return True
 
     def _grow(self, ledger: Ledger, path: str, growth: Growth, outcome: Outcome) -> bool:
         """Write only what is new at the end of a file; False if more is to be done, or it cannot be told."""

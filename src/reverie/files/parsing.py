@@ -238,7 +238,7 @@ def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int =
         raise Wrong(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
         return {name: _of_form(name, forms[name], value) for name, value in found.items()}
-    except InvalidInput as error:
+    except Wrong as error:
         raise Wrong(f"{before}{error}") from None
 
 

@@ -500,7 +500,7 @@ def _same_breaks(new: Reading, old: Reading) -> bool:
 
 def _keeps_code(shorter: Reading, longer: Reading) -> bool:
     """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
-    if "`" not in shorter.text:
+    if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
         return True
     there = " ".join(longer.text.split())
     return all(" ".join(code.split()) in there for code in _CODE.findall(shorter.text) if not code.islower())

@@ -194,7 +194,8 @@ class Specifics:
     def missing_from(self, other: Specifics) -> frozenset[str]:
         """What of these specifics `other` lacks; empty when it may take their place.
 
-        A name, code token or word counts as there when it stands anywhere in the other's wording. A
+        A name, code token or word counts as there when it stands anywhere in the other's wording, a code token
+        not where it stands as another one, which differs in case (`-p` and `-P`). A
         statement that the other only denies is missing too: `likes` is not kept by "does not like".
 
         >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
@@ -212,7 +213,12 @@ class Specifics:
         words = frozenset(other.wording.split())
         unseen = (self.names | self.quantities | self.comparisons) - words
         worded = {value for value in unseen if " " not in value or f" {value} " not in other.wording}
-        code = {v for v in self.code - other.code if f" {v.casefold()} " not in other.wording}
+        written = {value.casefold() for value in other.code}
+        code = {
+            value
+            for value in self.code - other.code
+            if value.casefold() in written or f" {value.casefold()} " not in other.wording
+        }
         scripts = {v for v in self.scripts if v not in other.wording}
         denied = {value.removeprefix("not ") for value in other.negations}
         flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}

@@ -1,0 +1,145 @@
+"""A store and its folder to test with, and what the folder should hold, told in the plainest way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reverie.edits import Edit, JournalRow
+from reverie.files.disk import DRAFTS
+from reverie.files.layout import (
+    episodic_path,
+    path_of,
+    render_episodic,
+    render_log,
+    render_page,
+    render_record,
+    render_session,
+)
+from reverie.files.mirror import Mirror, Outcome
+from reverie.files.state import FileState
+from reverie.filters import Filter
+from reverie.pages import HISTORY, Page, Paragraph
+from reverie.stores.base import Store
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import NOW, added, analyse, at, changed, record, session, turn
+
+HOUR = 3600.0
+
+
+def page(content: str = "# Memory\n", name: str = "MEMORY.md") -> Page:
+    return Page(name=name, content=content, updated_at=NOW)
+
+
+def paragraph(number: int, name: str = HISTORY, position: float | None = None) -> Paragraph:
+    place = float(number) if position is None else position
+    text = f"[2026-03-01 12:00] Paragraph {number}"
+    return Paragraph(id=f"9{number:011x}", page=name, position=place, at=NOW, content=text)
+
+
+class House:
+    """A memory's folder with its store, and the mirror of one process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = SQLiteStore(root / "reverie.db", analyse=analyse)
+        self.open()
+
+    def open(self) -> None:
+        """Begin anew with the files, as another process would."""
+        self.state = FileState(self.root)
+        self.mirror = Mirror(self.root, self.store, self.state, clock=lambda: NOW)
+
+    def commit(self, edits: Sequence[Edit]) -> list[JournalRow]:
+        """Change the store and nothing else."""
+        return self.store.commit(edits, actor="owner", at=NOW)
+
+    def make(self, edits: Sequence[Edit]) -> Outcome:
+        """Change the store and tell the mirror."""
+        return self.mirror.notice(self.commit(edits))
+
+    def close(self) -> None:
+        self.state.close()
+        self.store.close()
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def lose_state(self) -> None:
+        """Lose `files.db` while nobody has it open."""
+        self.state.close()
+        for name in ("files.db", "files.db-wal", "files.db-shm"):
+            (self.root / name).unlink(missing_ok=True)
+        self.open()
+
+
+def some_of_everything(house: House) -> None:
+    """Each sort of file, written."""
+    house.make(
+        added(
+            record(1, category="a/b", tags=("x",)),
+            record(2),
+            record(3, archived_at=NOW, category="a", archive_reason="old"),
+            record(4, layer="episodic", kind="event"),
+            record(5, layer="episodic", kind="event", created_at=at(5)),
+            session("telegram:1"),
+            turn(0, "telegram:1"),
+            turn(1, "telegram:1"),
+            page(),
+            paragraph(1),
+            paragraph(2),
+            replace(paragraph(3, "2026-03-01.md"), content="[12:00] User: a | Assistant: b"),
+        )
+    )
+
+
+def expected(store: Store) -> dict[str, bytes]:
+    """What every file should say."""
+    found: dict[str, bytes] = {}
+    days: dict[str, list[object]] = {}
+    for each in store.find(Filter(archived=None)):
+        if each.layer == "episodic" and not each.archived:
+            days.setdefault(episodic_path(each.created_at), []).append(each)
+        else:
+            found[path_of(each)] = render_record(each)
+    found |= {path: render_episodic(records) for path, records in days.items()}  # type: ignore[arg-type]
+    for overview in store.sessions():
+        state = overview.state
+        found[path_of(state)] = render_session(state, store.turns(session=state.id))
+    found |= {path_of(each): render_page(each) for each in store.pages()}
+    found |= {f"memory/{name}": render_log(name, store.paragraphs(page=name)) for name in store.logs()}
+    return found
+
+
+def on_disk(root: Path) -> dict[str, bytes]:
+    """What every file says; drafts count, so that what is left behind is seen."""
+    found = {}
+    for top in ("memory", "sessions"):
+        for place, _, names in os.walk(root / top):
+            for name in names:
+                file = Path(place, name)
+                found[file.relative_to(root).as_posix()] = file.read_bytes()
+    return found
+
+
+def agree(house: House) -> None:
+    """The files say what the store says, no more and no less, and the state knows them all."""
+    should, there = expected(house.store), on_disk(house.root)
+    assert sorted(there) == sorted(should), set(there) ^ set(should)
+    other = [path for path in should if there[path] != should[path]]
+    assert other == [], other
+    known = house.state.known()
+    assert sorted(known) == sorted(should)
+    for path, written in known.items():
+        seen = (house.root / path).stat()
+        assert (written.size, written.mtime_ns) == (seen.st_size, seen.st_mtime_ns), path
+    assert house.state.due() == []
+    assert house.mirror.behind() == 0
+
+
+__all__ = [
+    "DRAFTS", "HOUR", "House", "added", "agree", "at", "changed", "expected", "on_disk", "page", "paragraph",
+    "record", "session", "some_of_everything", "turn",
+]  # fmt: skip

@@ -1,0 +1,385 @@
+"""What a person's file says is read exactly, or refused with a reason in plain words."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie import clock
+from reverie.errors import InvalidInput
+from reverie.files import parsing
+from reverie.files.layout import (
+    path_of,
+    place_of,
+    render_episodic,
+    render_log,
+    render_page,
+    render_record,
+    render_session,
+)
+from reverie.files.parsing import Broken
+from reverie.pages import Page, Paragraph
+from reverie.records import KINDS, LAYERS, NOTHING, ORIGINS, Record, checked
+from reverie.testing.values import NOW, at, record, session, turn
+from reverie.turns import ROLES, SessionState, ToolCall, Turn, checked_turn
+
+RECORD = "memory/notes/000000000001.json"
+DAY = "memory/episodic/2026-03-01.jsonl"
+CHAT = "sessions/chat:1.jsonl"
+
+
+def read(fields: Any, *, path: str = RECORD, base: Record | None = None) -> Record:
+    place = place_of(path)
+    assert place is not None
+    found = parsing.read_record(path, json.dumps(fields).encode())
+    assert not isinstance(found, Broken), found
+    return parsing.record_of(found, id="0" * 12, base=base, place=place, now=NOW)
+
+
+def why(path: str, data: bytes | str, **more: str) -> str:
+    """Why a file is refused."""
+    readers: dict[str, Any] = {
+        "record": parsing.read_record,
+        "episodic": parsing.read_episodic,
+        "page": parsing.read_page,
+        "log": parsing.read_log,
+        "session": parsing.read_session,
+    }
+    place = place_of(path)
+    assert place is not None
+    found = readers[place.form](path, data if isinstance(data, bytes) else data.encode(), **more)
+    assert isinstance(found, Broken), found
+    assert found.path == path
+    return found.why
+
+
+# -- exactly -------------------------------------------------------------------------------------------------
+
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc"), include_characters="\n\t\u2028\x85"),
+    max_size=20,
+)
+WORDS = TEXT.map(lambda text: f"w{text}")
+MOMENTS = st.integers(0, 7 * 10**15).map(clock.from_microseconds)
+LABELS = st.lists(WORDS.map(str.strip), max_size=3, unique=True).map(tuple)
+METADATA = st.dictionaries(WORDS, TEXT, max_size=3)
+RECORDS = st.builds(
+    record,
+    content=WORDS,
+    moment=MOMENTS,
+    category=st.sampled_from([None, "a", "a/b-c_D"]),
+    kind=st.sampled_from(KINDS),
+    layer=st.sampled_from(LAYERS),
+    tags=LABELS,
+    references=LABELS,
+    confidence=st.floats(0, 1) | st.integers(0, 1),
+    importance=st.floats(0, 1),
+    source=TEXT,
+    origin=st.sampled_from(ORIGINS),
+    scope=TEXT,
+    pinned=st.booleans(),
+    seen_count=st.integers(1, 10**9),
+    expires_at=st.none() | MOMENTS,
+    metadata=METADATA,
+    archived_at=st.none() | MOMENTS,
+    archive_reason=TEXT,
+)
+
+
+@given(made=RECORDS)
+def test_a_record_comes_back_from_its_file_exactly(made: Record) -> None:
+    checked(made)
+    found = parsing.read_record(path_of(made), render_record(made))
+    assert not isinstance(found, Broken)
+    place = place_of(path_of(made)) or place_of(RECORD)
+    assert place is not None
+    again = parsing.record_of(found, id=made.id, base=None, place=place, now=NOW)
+    assert again == made
+    assert render_record(again) == render_record(made)
+    assert found["id"] == made.id
+
+
+@given(made=st.lists(RECORDS, max_size=3, unique_by=lambda each: each.content))
+def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
+    from dataclasses import replace
+
+    records = sorted(
+        (
+            replace(each, id=f"{n:012x}", layer="episodic", created_at=at(n), archived_at=None)
+            for n, each in enumerate(made)
+        ),
+        key=lambda each: each.id,
+    )
+    data = render_episodic(records)
+    found = parsing.read_episodic(DAY, data)
+    if not records:
+        assert isinstance(found, Broken)
+        return
+    assert not isinstance(found, Broken)
+    place = place_of(DAY)
+    assert place is not None
+    again = [parsing.record_of(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
+    assert again == records
+
+
+TURNS = st.builds(
+    turn,
+    role=st.sampled_from(ROLES),
+    content=WORDS,
+    at=MOMENTS,
+    speaker=TEXT,
+    metadata=METADATA,
+)
+STATES = st.builds(
+    session,
+    status=st.sampled_from(["active", "paused", "terminated"]),
+    created_at=MOMENTS,
+    summary=TEXT,
+    metadata=METADATA,
+)
+
+
+@given(state=STATES, turns=st.lists(TURNS, max_size=4), calls=st.booleans())
+def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], calls: bool) -> None:
+    from dataclasses import replace
+
+    said = [replace(each, id=f"{n:012x}", position=n) for n, each in enumerate(turns)]
+    if calls and said and said[0].role == "assistant":
+        said[0] = replace(said[0], tool_calls=(ToolCall(id="1", name="look", arguments='{"a": 1}'),))
+    for each in said:
+        checked_turn(each)
+    found = parsing.read_session(CHAT, render_session(state, said))
+    assert not isinstance(found, Broken)
+    again = parsing.state_of(found.state, path=CHAT, base=None, now=NOW)
+    assert again == state
+    lines = [
+        parsing.turn_of(fields, id=fields["id"], state=state, position=n, base=None, now=NOW)
+        for n, fields in enumerate(found.turns)
+    ]
+    assert lines == said
+
+
+PARAGRAPH = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=9
+)
+
+
+@given(texts=st.lists(st.lists(PARAGRAPH, min_size=1, max_size=3), max_size=5))
+def test_a_log_comes_back_paragraph_by_paragraph(texts: list[list[str]]) -> None:
+    for name, between in (("HISTORY.md", "\n"), ("2026-03-01.md", " ")):
+        said = [between.join(words) for words in texts]
+        made = [
+            Paragraph(id=f"{n:012x}", page=name, position=float(n), at=NOW, content=each)
+            for n, each in enumerate(said)
+        ]
+        assert parsing.read_log(f"memory/{name}", render_log(name, made)) == said
+
+
+@given(text=TEXT.map(lambda each: each.lstrip("\ufeff")))
+def test_a_page_comes_back_exactly(text: str) -> None:
+    made = Page(name="MEMORY.md", content=text, updated_at=NOW)
+    assert parsing.read_page("memory/MEMORY.md", render_page(made), was=text) == text
+
+
+# -- what is accepted ----------------------------------------------------------------------------------------
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_dropped() -> None:
+    data = b'\xef\xbb\xbf{\r\n  "content": "a\\nb"\r\n}\r\n'
+    assert parsing.read_record(RECORD, data) == {"content": "a\nb"}
+    assert parsing.read_page("memory/MEMORY.md", b"\xef\xbb\xbfa\r\nb\rc\r\n") == "a\nb\nc\n"
+    assert parsing.read_log("memory/HISTORY.md", b"a\r\nb\r\n\r\nc\r\n") == ["a\nb", "c"]
+    lines = parsing.read_session(CHAT, b'{"id": "chat:1"}\r\n\r\n{"role": "user", "content": "x"}\r\n')
+    assert not isinstance(lines, Broken)
+    assert len(lines.turns) == 1
+
+
+def test_what_a_new_record_leaves_out_is_filled_in() -> None:
+    made = read({"content": "Be brief"}, path="memory/user-preferences/style/x.json")
+    assert (made.category, made.kind, made.layer) == ("user-preferences/style", "preference", "semantic")
+    assert (made.created_at, made.updated_at, made.last_seen_at) == (NOW, NOW, NOW)
+    made = read({"content": "x", "kind": "failure", "category": None}, path="memory/notes/x.json")
+    assert (made.category, made.layer) == (None, "procedural")
+    earlier = read({"content": "x", "created_at": "2020-01-01"})
+    assert earlier.updated_at == datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_what_an_edited_record_leaves_out_stays() -> None:
+    base = record(tags=("a",), metadata={"k": "v"}, pinned=True)
+    assert read({"importance": 1}, base=base) == record(
+        tags=("a",), metadata={"k": "v"}, pinned=True, importance=1
+    )
+    assert read({"tags": [], "metadata": {}}, base=base) == record(pinned=True, metadata=NOTHING)
+
+
+def test_labels_are_stripped_and_stand_once() -> None:
+    assert read({"content": "x", "tags": [" a ", "b", "a"]}).tags == ("a", "b")
+
+
+def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
+    said = parsing.turn_of({"content": "x"}, id="0" * 12, state=session(), position=3, base=None, now=NOW)
+    assert (said.role, said.position, said.at, said.session) == ("user", 3, NOW, "chat:1")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "moment"),
+    [
+        ("HISTORY.md", "[2026-02-07 10:30] Atlas.", datetime(2026, 2, 7, 10, 30, tzinfo=UTC)),
+        ("HISTORY.md", "[10:30] Atlas.", NOW),
+        ("HISTORY.md", "[2026-02-31 10:30] Atlas.", NOW),
+        ("2026-02-07.md", "[10:30] User: x", datetime(2026, 2, 7, 10, 30, tzinfo=UTC)),
+        ("2026-02-07.md", "[2026-02-08 10:30] x", datetime(2026, 2, 8, 10, 30, tzinfo=UTC)),
+        ("2026-02-07.md", "a note", datetime(2026, 2, 7, 12, 0, tzinfo=UTC)),
+        ("2026-03-01.md", "a note", NOW),
+    ],
+)
+def test_the_moment_of_a_paragraph(name: str, text: str, moment: datetime) -> None:
+    assert parsing.moment_of(name, text, otherwise=NOW) == moment
+
+
+# -- what is refused -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is empty"),
+        ("  \n", "it is empty"),
+        (b"\0" * 100, "nothing but zero bytes"),
+        ('{"content": "x",', "line 1, column 17: it ends in the middle"),
+        ('{"content": "x', "line 1, column 13: it ends in the middle"),
+        (
+            '{\n  "content": "x"\n  "kind": "fact"\n}',
+            "line 3, column 3: it is not JSON: expecting ',' delimiter",
+        ),
+        ('{"content": "x"} trailing', "line 1, column 18: it is not JSON: extra data"),
+        ('{"content": "line\nend"}', "line 1, column 18: it is not JSON: invalid control character"),
+        ("[1, 2]", "it is a list: it should be one JSON object"),
+        ('"text"', "it is text: it should be one JSON object"),
+        ("null", "it is null"),
+        ('{"contents": "x"}', "unknown field 'contents': use id, content, "),
+        ('{"content": "x", "content": "y"}', "the field 'content' stands there twice"),
+        ('{"metadata": {"a": "1", "a": "2"}}', "the field 'a' stands there twice"),
+        ('{"content": 5}', "the field 'content' is a number: it should be text"),
+        ('{"content": null}', "the field 'content' is null: it should be text"),
+        ('{"tags": "abc"}', "the field 'tags' is text: it should be a list of texts"),
+        ('{"tags": [1]}', "the field 'tags' is a list: it should be a list of texts"),
+        ('{"metadata": [["a", "b"]]}', "the field 'metadata' is a list: it should be an object"),
+        ('{"metadata": {"a": 1}}', "the field 'metadata' is an object: it should be an object of texts"),
+        ('{"pinned": "yes"}', "the field 'pinned' is text: it should be true or false"),
+        ('{"pinned": 1}', "the field 'pinned' is a number"),
+        ('{"confidence": true}', "the field 'confidence' is true: it should be a number"),
+        ('{"confidence": NaN}', "NaN is no number that JSON knows"),
+        ('{"importance": -Infinity}', "-Infinity is no number"),
+        ('{"seen_count": 1.5}', "'seen_count' is a number: it should be a whole number"),
+        ('{"seen_count": 99999999999999999999}', "'seen_count' is a number: it should be a whole number"),
+        ('{"seen_count": ' + "9" * 5000 + "}", "not JSON that can be read"),
+        ("[" * 100_000, "not JSON that can be read"),
+        ('{"created_at": "yesterday"}', "the field 'created_at': time is 'yesterday'"),
+        ('{"created_at": 5}', "'created_at' is a number: it should be a time"),
+        ('{"category": "a b"}', "the field 'category': category is 'a b'"),
+        ('{"category": "../x"}', "the field 'category'"),
+        ('{"category": ""}', "the field 'category'"),
+        (b'{"content": "\xff"}', "line 1: it is not UTF-8 text (byte 13)"),
+        ('{"content": "x"}'.encode("utf-16"), "it is UTF-16: save it as UTF-8"),
+        ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "line 1: there are merge-conflict markers"),
+    ],
+)
+def test_a_broken_record(text: str | bytes, said: str) -> None:
+    assert said in why(RECORD, text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "'content' is missing"),
+        ({"content": "x", "kind": "thought"}, "kind is 'thought': use one of"),
+        ({"content": "x", "layer": "deep"}, "layer is 'deep'"),
+        ({"content": "x", "confidence": 1.5}, "confidence is 1.5"),
+        ({"content": "x\u0000"}, "content has NUL"),
+        ({"content": "\ud800"}, "lone surrogate"),
+        ({"content": "x" * 100_001}, "100,001 characters"),
+        ({"content": "x", "valid_from": "2026-01-02", "valid_to": "2026-01-01"}, "valid_to lies before"),
+    ],
+)
+def test_values_that_cannot_be(fields: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read(fields)
+
+
+def test_no_message_quotes_a_memory() -> None:
+    for text in ('{"content": "secret', '{"content": ["secret"]}', "secret", '{"content": "secret"} x'):
+        assert "secret" not in why(RECORD, text)
+
+
+def test_broken_lines_are_named_by_their_number() -> None:
+    good = '{"content": "x"}'
+    assert why(DAY, f'{good}\n\n{{"content": "x\n').startswith("line 3, column 13: it ends in the middle")
+    assert why(DAY, f"{good}\n\n[]\n").startswith("line 3: it is a list")
+    assert why(DAY, f'{good}\n{{"x": 1}}\n').startswith("line 2: unknown field 'x'")
+    twice = '{"id": "abcdefabcdef", "content": "x"}'
+    assert (
+        why(DAY, f"{twice}\n\n{twice}\n")
+        == "lines 1 and 3 have the same id 'abcdefabcdef': take it out of one"
+    )
+    assert why(CHAT, '{"id": "chat:1"}\n{"tool_calls": [{"name": "x"}]}\n').startswith(
+        "line 2: the field 'tool_calls'"
+    )
+    assert "it is empty" in why(CHAT, "\n\n")
+
+
+def test_conflict_markers_in_a_page_are_refused_unless_it_had_them() -> None:
+    text = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
+    assert why("memory/MEMORY.md", text).startswith("line 2: there are merge-conflict markers")
+    assert why("memory/HISTORY.md", text).startswith("line 2: there are merge-conflict markers")
+    assert parsing.read_page("memory/MEMORY.md", text.encode(), was=text) == text
+    heading = "Heading\n=======\n\ntext\n"
+    assert parsing.read_page("memory/MEMORY.md", heading.encode()) == heading
+
+
+def test_an_empty_page_is_a_mishap_unless_it_was_empty() -> None:
+    assert "it is empty" in why("memory/MEMORY.md", b"", was="something\n")
+    assert parsing.read_page("memory/MEMORY.md", b"") == ""
+    assert parsing.read_page("memory/MEMORY.md", b"\n", was="something\n") == "\n"
+
+
+def test_absurd_sizes_are_refused_before_anything_is_read() -> None:
+    found = parsing.too_large("memory/MEMORY.md", 10**10)
+    assert found is not None
+    assert found.why == "it has 10,000,000,000 bytes: at most 4,194,304 are allowed"
+    assert parsing.too_large("memory/MEMORY.md", 1000) is None
+    assert "4,194,305 bytes" in why("memory/MEMORY.md", b"x" * (4 * 2**20 + 1))
+    with pytest.raises(InvalidInput, match="250,000 characters"):
+        parsing.page_of("MEMORY.md", "x" * 250_000, now=NOW)
+
+
+def test_a_session_file_has_the_id_of_its_name() -> None:
+    assert parsing.state_of({}, path=CHAT, base=None, now=NOW).id == "chat:1"
+    with pytest.raises(InvalidInput, match="not that of the file"):
+        parsing.state_of({"id": "chat:2"}, path=CHAT, base=None, now=NOW)
+
+
+def test_a_turn_stays_in_its_session_and_scope() -> None:
+    with pytest.raises(InvalidInput, match="turn 3: its session is not that of the file"):
+        parsing.turn_of({"session": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+    with pytest.raises(InvalidInput, match="turn 3: its scope is not that of the session"):
+        parsing.turn_of({"scope": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+    with pytest.raises(InvalidInput, match=r"turn 3: .*role"):
+        parsing.turn_of({"role": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+
+
+def test_an_episodic_line_without_a_time_is_of_its_day() -> None:
+    place = place_of("memory/episodic/2026-02-07.jsonl")
+    assert place is not None
+    made = parsing.record_of({"content": "x"}, id="0" * 12, base=None, place=place, now=NOW)
+    assert (made.kind, made.layer) == ("event", "episodic")
+    assert made.created_at == datetime(2026, 2, 7, 12, tzinfo=UTC)
+    today = parsing.record_of(
+        {"content": "x"}, id="0" * 12, base=None, place=place, now=made.created_at + timedelta(hours=3)
+    )
+    assert today.created_at == made.created_at + timedelta(hours=3)

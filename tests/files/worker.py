@@ -1,0 +1,157 @@
+"""Processes that write a folder for tests.
+
+python worker.py steps FOLDER WAY     in FOLDER/0, FOLDER/1, … a fixed round of changes by a child that is
+                                      killed before its first, second, … step on the disk, with files
+                                      replaced in WAY (exchange, link, rename); prints how many it were
+python worker.py busy FOLDER NAME N   N changes, beside others that do the same
+python worker.py full FOLDER          changes where no file can grow beyond a limit
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reverie.errors import Conflict, StoreUnavailable
+from reverie.files import disk, renaming
+from reverie.files.state import FileState
+from reverie.testing.values import NOW, added, at, changed, record, removed, session, turn
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
+from tests.files.house import House, page, paragraph
+
+
+def round_of_changes(house: House) -> None:
+    """Every sort of file created, replaced, added to, moved and removed."""
+    first, second = record(1, category="a"), record(2, layer="episodic")
+    house.make(added(first, second, session("x"), turn(0, "x"), page(), paragraph(1)))
+    house.make(added(turn(1, "x"), paragraph(2), record(3, layer="episodic", created_at=at(3))))
+    house.make(changed(first, replace(first, seen_count=2)))
+    house.make(changed(replace(first, seen_count=2), record(1, category="b/c", seen_count=2)))
+    house.make(changed(second, replace(second, seen_count=2)))
+    house.make(changed(page(), page("other\n")))
+    state = session("x")
+    house.make(changed(state, replace(state, summary="so far")))
+    house.make(removed(paragraph(1)))
+    house.make(changed(record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW)))
+    house.make(removed(turn(1, "x"), turn(0, "x"), replace(state, summary="so far"), page("other\n")))
+
+
+class Killer:
+    """Kills this process before a step of a number."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def before(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return step(*args, **options)
+
+        return stepping
+
+
+def torn(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+    """`os.write` in two halves, as a large one may be."""
+
+    def writing(handle: int, data: bytes) -> int:
+        half = len(data) // 2
+        done = write(handle, data[:half]) if half else 0
+        return done + write(handle, data[done:])
+
+    return writing
+
+
+def steps(folder: Path, way: str) -> None:
+    if way != "exchange":
+        renaming._native = None
+    if way == "rename":
+        os.link = refused  # type: ignore[assignment]
+    number = 0
+    while True:
+        place = folder / str(number)
+        place.mkdir(parents=True)
+        child = os.fork()
+        if child == 0:
+            killer = Killer(number)
+            os.write = torn(killer.before(os.write))  # type: ignore[assignment]
+            for name in ("open", "unlink", "rename", "replace", "mkdir", "rmdir"):
+                setattr(os, name, killer.before(getattr(os, name)))
+            disk.exchange = killer.before(disk.exchange)
+            disk.rename_to_new = killer.before(disk.rename_to_new)
+            FileState._begun = killer.before(FileState._begun)  # type: ignore[method-assign]
+            round_of_changes(House(place))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        number += 1
+        if not os.WIFSIGNALED(status):
+            assert status == 0, status
+            break
+    os.writev(1, [str(number).encode()])
+
+
+def refused(*args: object, **options: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def busy(folder: Path, name: str, count: int) -> None:
+    house = House(folder)
+    base = int(name) * 1_000_000 + 1
+    mine = record(base, category="mine")
+    house.make(added(mine))
+    for number in range(count):
+        match number % 3:
+            case 0:
+                fresh = base + number + 1
+                house.make(added(record(fresh, layer="episodic", created_at=at(fresh % 7))))
+            case 1:
+                new = replace(mine, seen_count=number, category=f"mine/{number % 4}")
+                house.make(changed(mine, new))
+                mine = new
+            case _:
+                talk(house, f"{base + number:012x}")
+
+
+def talk(house: House, name: str) -> None:
+    while True:
+        position = len(house.store.turns(session="shared"))
+        try:
+            house.make(added(turn(position, "shared", id=name)))
+            return
+        except Conflict:
+            continue
+
+
+def full(folder: Path) -> None:
+    house = House(folder)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    house.make(added(session("long"), record(1)))
+    for limit in (60_000, 200_000, 400_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        for _ in range(40):
+            position = len(house.store.turns(session="long"))
+            try:
+                rows = house.commit(added(turn(position, "long", content="word " * 700)))
+            except StoreUnavailable:
+                continue
+            house.mirror.notice(rows)
+
+
+if __name__ == "__main__":
+    what, where, *more = sys.argv[1:]
+    match what:
+        case "steps":
+            steps(Path(where), more[0])
+        case "busy":
+            busy(Path(where), more[0], int(more[1]))
+        case "full":
+            full(Path(where))

@@ -1,0 +1,93 @@
+"""What befalls the disk while programs work on it: it is full, or not to be written, and then it is well again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+_LONGEST_S = 0.6
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of its own of that size; skips the test where this system lets nobody mount one."""
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def _by_turns(bad: Callable[[], None], good: Callable[[], None], seed: int) -> Iterator[None]:
+    """Bad weather and good by turns until the block ends, and good in the end."""
+    chance, stopped = random.Random(seed), threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while not stopped.wait(chance.uniform(0, _LONGEST_S)):
+                bad()
+                stopped.wait(chance.uniform(0, _LONGEST_S))
+                good()
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+        good()
+    if failed:
+        raise failed[0]
+
+
+@contextlib.contextmanager
+def full_now_and_then(disk: Path, seed: int) -> Iterator[None]:
+    """Fill the disk to the last byte, and free it, at random moments."""
+    filler = disk / "filler"
+
+    def fill() -> None:
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            size = 1 << 20
+            while size:
+                try:
+                    file.write(bytes(size))
+                except OSError:
+                    size //= 2
+
+    with _by_turns(fill, lambda: filler.unlink(missing_ok=True), seed):
+        yield
+
+
+@contextlib.contextmanager
+def read_only_now_and_then(folder: Path, seed: int) -> Iterator[None]:
+    """Take the right to write from the folder and what is in it, and give it back, at random moments."""
+    chance = random.Random(seed)
+    tops = (folder, folder / "memory", folder / "sessions", folder / "reverie.db")
+
+    def close() -> None:
+        for place in chance.sample(tops, k=chance.randint(1, len(tops))):
+            with contextlib.suppress(FileNotFoundError):
+                place.chmod(0o500 if place.is_dir() else 0o400)
+
+    def reopen() -> None:
+        for place in tops:
+            with contextlib.suppress(FileNotFoundError):
+                place.chmod(0o700 if place.is_dir() else 0o600)
+
+    with _by_turns(close, reopen, seed):
+        yield
