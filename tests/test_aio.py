@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
 from reverie import AsyncMemory, AsyncSession, Journal, Memory, Past, Session
-from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncWorkingMemory
+from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncWorker, AsyncWorkingMemory
+from reverie.worker import Worker
 from reverie.working import WorkingMemory
 from reverie.writing import Pages
 
@@ -20,12 +22,13 @@ PAIRS = [
     (Pages, AsyncPages),
     (Journal, AsyncJournal),
     (Past, AsyncPast),
+    (Worker, AsyncWorker),
 ]
 ATTRIBUTES = {"path", "settings", "id"}
 """Plain attributes on the synchronous side."""
 
-INTERNAL = {"forget", "last_used", "flush", "close", "namespace"}
-"""What the synchronous parts need of each other, and properties that touch no disk."""
+INTERNAL = {"forget", "last_used", "flush", "close", "namespace", "journal"}
+"""What the synchronous parts need of each other, and what is made when it is first asked for."""
 
 
 def public(cls: type) -> set[str]:
@@ -43,7 +46,7 @@ def test_both_have_the_same_signatures_and_docstrings(sync: type, asynchronous: 
     compared = 0
     for name in sorted(public(sync) & public(asynchronous)):
         mine, theirs = inspect.getattr_static(sync, name), inspect.getattr_static(asynchronous, name)
-        if isinstance(mine, property):
+        if isinstance(mine, property | cached_property):
             continue
         if isinstance(mine, classmethod):
             mine, theirs = mine.__func__, theirs.__func__

@@ -39,7 +39,18 @@ import click
 import pytest
 
 import reverie
-from reverie import AsyncMemory, AsyncSession, Memory, Pages, Session, Settings, WorkingMemory, errors
+from reverie import (
+    AsyncMemory,
+    AsyncSession,
+    Journal,
+    Memory,
+    Pages,
+    Past,
+    Session,
+    Settings,
+    WorkingMemory,
+    errors,
+)
 from reverie.config import _FORMS
 from reverie.surfaces.cli import COMMANDS, cli
 from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
@@ -309,10 +320,12 @@ OWNERS = {
     "Session": Session,
     "WorkingMemory": WorkingMemory,
     "Pages": Pages,
+    "Journal": Journal,
+    "Past": Past,
     "AsyncMemory": AsyncMemory,
     "AsyncSession": AsyncSession,
 }
-DESCRIBED = (Memory, Session, WorkingMemory, Pages)
+DESCRIBED = (Memory, Session, WorkingMemory, Pages, Journal)
 
 
 def sections(text: str, level: str) -> dict[str, str]:

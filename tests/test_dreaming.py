@@ -97,6 +97,19 @@ def test_a_plan_writes_nothing_and_applying_it_is_one_transaction(store: SQLiteS
     assert {one.id, two.id}.isdisjoint(live(store))
 
 
+def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore) -> None:
+    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
+    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
+    plan = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")).plan(
+        "merge"
+    )
+    text = str(plan)
+    assert text.startswith(f"merge {plan.id}: 3 changes\n  add ")
+    assert f"  archive {one.id}: Rockbot runs on Kubernetes (merged into " in text
+    assert "+Rockbot runs on Kubernetes, needs 3 replicas" in plan.diff()
+    assert "the owner has said nothing" in str(dreaming(store).plan("infer"))
+
+
 def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))

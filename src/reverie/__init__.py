@@ -37,6 +37,7 @@ from reverie.journal import Blame, Difference, FieldChange, Journal
 from reverie.journal.undo import Undone
 from reverie.memory import Memory
 from reverie.pages import Page, Paragraph
+from reverie.plans import Plan
 from reverie.recall.hits import FIL, Hit, Why
 from reverie.records import Record
 from reverie.saving import Note, Saved
@@ -48,6 +49,7 @@ from reverie.writing import PageOverview, Pages, Written
 
 if TYPE_CHECKING:
     from reverie.aio import AsyncMemory, AsyncSession
+    from reverie.forgetting import Forgetting, Trace
     from reverie.past import Past
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ __all__ = [
     "Entry",
     "FieldChange",
     "Filter",
+    "Forgetting",
     "Hit",
     "InvalidInput",
     "Journal",
@@ -80,6 +83,7 @@ __all__ = [
     "Pages",
     "Paragraph",
     "Past",
+    "Plan",
     "Record",
     "ReverieError",
     "Saved",
@@ -93,6 +97,7 @@ __all__ = [
     "StoreForeign",
     "StoreUnavailable",
     "ToolCall",
+    "Trace",
     "Turn",
     "Undone",
     "Why",
@@ -109,6 +114,10 @@ def __getattr__(name: str) -> object:
         from reverie import aio
 
         return getattr(aio, name)
+    if name in ("Forgetting", "Trace"):
+        from reverie import forgetting
+
+        return getattr(forgetting, name)
     if name == "Past":
         from reverie.past import Past
 

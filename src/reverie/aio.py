@@ -24,8 +24,10 @@ from reverie.ids import NewId
 from reverie.journal import Journal
 from reverie.memory import Memory
 from reverie.past import Past
+from reverie.providers.base import Answering, Model
 from reverie.session import Session
 from reverie.turns import SessionState
+from reverie.worker import Worker
 from reverie.working import WorkingMemory
 from reverie.writing import Pages
 
@@ -171,6 +173,22 @@ class AsyncPast:
     check = _on_thread(Past.check)
 
 
+class AsyncWorker:
+    """`Worker`, asynchronous."""
+
+    def __init__(self, sync: Worker) -> None:
+        self.sync = sync
+
+    start = _on_thread(Worker.start)
+    wake = _on_thread(Worker.wake)
+    stop = _on_thread(Worker.stop)
+    work = _on_thread(Worker.work)
+    dream = _on_thread(Worker.dream)
+    log = _on_thread(Worker.log)
+    consolidate = _on_thread(Worker.consolidate)
+    is_dream_due = _on_thread(Worker.is_dream_due)
+
+
 class AsyncMemory:
     """`Memory`, asynchronous: `memory = await AsyncMemory.open("~/agent")`, or `async with`."""
 
@@ -201,6 +219,7 @@ class AsyncMemory:
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
+        model: Model | Answering | str | None = None,
     ) -> AsyncMemory:
         memory = await asyncio.to_thread(
             Memory.open,
@@ -211,6 +230,7 @@ class AsyncMemory:
             actor=actor,
             profile=profile,
             create=create,
+            model=model,
         )
         return cls(memory)
 
@@ -237,8 +257,15 @@ class AsyncMemory:
 
     as_of.__doc__ = Memory.as_of.__doc__
 
-    undo = _on_thread(Memory.undo)
+    @property
+    def worker(self) -> AsyncWorker:
+        """What does background work when it is due; see `Memory.worker`."""
+        return AsyncWorker(self.sync.worker)
 
+    undo = _on_thread(Memory.undo)
+    doctor = _on_thread(Memory.doctor)
+    plan = _on_thread(Memory.plan)
+    apply = _on_thread(Memory.apply)
     close = _on_thread(Memory.close)
     save = _on_thread(Memory.save)
     save_many = _on_thread(Memory.save_many)

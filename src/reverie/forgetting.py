@@ -311,7 +311,7 @@ class Forgetter:
         self, target: Target, judged: tuple[Survey, list[Verdict]]
     ) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:
         survey, verdicts = judged
-        going = tuple(made.trace for made in verdicts if made.trace.fate != "kept")
+        going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank))
         left = [
             made.trace
             for made in verdicts
@@ -327,7 +327,7 @@ class Forgetter:
                     )
         left += self._names_left(target.sought.phrases, told)
         left += self._files_left(target.sought.phrases)
-        return going, tuple(left)
+        return going, tuple(sorted(left, key=_rank))
 
     def _names_left(self, phrases: Phrases, told: set[tuple[str, str]]) -> Iterator[Trace]:
         """Sessions and scopes whose very names have the text."""
@@ -509,6 +509,12 @@ class Forgetter:
 
 
 # -- verdicts as changes -------------------------------------------------------------------------------
+
+
+def _rank(trace: Trace) -> tuple[bool, bool, int]:
+    """What was asked for first, what loses only its past last."""
+    asked = trace.because == "asked for"
+    return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
 
 
 def _goes(made: Verdict) -> bool:

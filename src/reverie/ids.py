@@ -23,11 +23,14 @@ _CASED = re.compile(
     | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
         |tex|toml|ts|tsx|txt|xml|ya?ml)
     | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
-    | US|IT|WHO
+    | US|IT|WHO|Polish
+    | Sie|Ihnen|Ihr(?:e[mnrs]?)?                # German: you, not they
     """,
     re.VERBOSE,
 )
-_HINTS = re.compile(r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO")
+_HINTS = re.compile(
+    r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO|Polish|Sie|Ih"
+)
 """What a text must have for any word's case to matter: most have none of it."""
 
 
@@ -62,8 +65,8 @@ def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     """`text` in lower case, but for the words whose case is part of what they say.
 
     Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
-    addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and the
-    abbreviations US, IT and WHO.
+    addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and
+    words that are others in small letters: US, IT, WHO, Polish, the German Sie.
 
     Args:
         text: Any string; time is linear in its length.

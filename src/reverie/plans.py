@@ -5,14 +5,18 @@ Values and their printing; making the edits is the store's work, checking them t
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
 from reverie.asks import Usage
-from reverie.edits import Edit
+from reverie.edits import Edit, Value
+from reverie.records import Record
+from reverie.turns import SessionState
 
+_LONGEST = 100
 _NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
 
 
@@ -80,5 +84,53 @@ class Plan:
         """The changes alone."""
         return [step.edit for step in self.steps]
 
+    def lines(self) -> list[str]:
+        """What it would do, a line for each change, then what was refused, and what else there is to say."""
+        lines = [f"{_verb(step.edit)} {step.edit.id}: {_said(step.edit)} ({step.why})" for step in self.steps]
+        lines += [f"refused: {refusal.what}: {refusal.why}" for refusal in self.refused]
+        lines += self.notes
+        if self.usage.requests:
+            read, written = self.usage.input_tokens, self.usage.output_tokens
+            lines.append(f"asked {self.usage.requests} times, {read:,} tokens read, {written:,} written")
+        return lines
+
+    def diff(self) -> str:
+        """Every change with its text before and after, as a unified diff."""
+        parts = []
+        for step in self.steps:
+            texts = [_text(value).splitlines() for value in (step.edit.before, step.edit.after)]
+            names = [f"{step.edit.id} {when}" for when in ("before", "after")]
+            changed = difflib.unified_diff(*texts, *names, lineterm="")
+            parts.append("\n".join([f"# {_verb(step.edit)} {step.edit.id}: {step.why}", *changed]))
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        state = self.failed or self.skipped or f"{len(self.steps)} changes"
+        return "\n".join([f"{self.name} {self.id}: {state}", *(f"  {line}" for line in self.lines())])
+
     def __bool__(self) -> bool:
         return bool(self.steps)
+
+
+def _verb(edit: Edit) -> str:
+    if edit.before is None:
+        return "add"
+    if edit.after is None:
+        return "remove"
+    gone = getattr(edit.after, "archived_at", None) is not None
+    return "archive" if gone else "change"
+
+
+def _said(edit: Edit) -> str:
+    text = " ".join(_text(edit.value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def _text(value: Value | None) -> str:
+    """The words of a value; of a session its summary."""
+    if value is None:
+        return ""
+    if isinstance(value, Record):
+        category = f" ({value.category})" if value.category else ""
+        return f"{value.content}{category}"
+    return value.summary if isinstance(value, SessionState) else value.content

@@ -325,7 +325,7 @@ class Reading:
         """The journal: every change, in the order it was made.
 
         Args:
-            id: Only changes of the record, turn or session of this id.
+            id: Only changes of the record, turn, session, page or paragraph of this id.
             after: Only changes with a larger number.
             limit: At most so many.
         """

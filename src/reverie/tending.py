@@ -159,6 +159,8 @@ class Tending(Reading, ABC):
         """
         from reverie.transfer import backups
 
+        if self.folder is not None:
+            self.folder.sync()  # what a person wrote into a file belongs in it
         directives = (
             self.settings.dream_directive,
             self.settings.preference_directive,
@@ -327,6 +329,7 @@ class Tending(Reading, ABC):
             clock=self._clock,
             actor=self._actor,
             notice=self._noticed,
+            sync=(lambda: None) if self.folder is None else self.folder.sync,
         )
 
     @abstractmethod

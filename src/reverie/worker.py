@@ -172,6 +172,10 @@ class Worker:
         finally:
             self._release()
 
+    def log(self) -> list[dict[str, object]]:
+        """What became of the passes of the last dreams, the newest last."""
+        return self.dreaming.log()
+
     def consolidate(self, session: str, kind: Kind, *, keep: int | None = None) -> Outcome:
         """Shorten the window of one session.
 

@@ -39,15 +39,19 @@ class Desk:
         self.clock = MovableClock()
         self.clock.now = NOW
         self.rows: list[JournalRow] = []
-        self.state = FileState(root)
-        numbers = itertools.count(1)
-        self.mirror = Mirror(root, store, self.state, clock=self.clock)
+        self._numbers = itertools.count(1)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Begin with what is on the disk, as another process does."""
+        self.state = FileState(self.root)
+        self.mirror = Mirror(self.root, self.store, self.state, clock=self.clock)
         self.hands = HandEdits(
-            store,
+            self.store,
             self.state,
-            root,
+            self.root,
             clock=self.clock,
-            new_id=lambda: f"{next(numbers):012x}"[::-1],
+            new_id=lambda: f"{next(self._numbers):012x}"[::-1],
             notice=self.rows.extend,
         )
 
@@ -72,6 +76,8 @@ class Desk:
     def sync(self) -> TakenIn:
         """What happens at a turn: take in what a person did, then write what is due."""
         self.mirror.prepare()
+        if not self.state.progress().sequence:
+            self.mirror.write()  # nothing is known of the files: see first which are as they should be
         taken = self.hands.take_in()
         self.mirror.write()
         return taken

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reverie.errors import Conflict, StoreUnavailable
+from reverie.errors import Conflict
 from reverie.files import disk, renaming
 from reverie.files.state import FileState
 from reverie.testing.values import NOW, added, at, changed, record, removed, session, turn
@@ -135,15 +135,13 @@ def full(folder: Path) -> None:
     house = House(folder)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     house.make(added(session("long"), record(1)))
-    for limit in (60_000, 200_000, 400_000):
+    for number in range(1, 90):
+        rows = house.commit(added(turn(number - 1, "long", content="word " * 700), record(number + 1)))
+        limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        for _ in range(40):
-            position = len(house.store.turns(session="long"))
-            try:
-                rows = house.commit(added(turn(position, "long", content="word " * 700)))
-            except StoreUnavailable:
-                continue
-            house.mirror.notice(rows)
+        house.mirror.notice(rows)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert house.mirror.failed
 
 
 if __name__ == "__main__":

@@ -219,7 +219,8 @@ class Mirror:
                     places.pop(path, None)
         affected.erased -= {subject for subject in affected.erased if run.compared.get(subject, 0) >= newest}
         self._take_present(ledger, affected, outcome)
-        run.shown.update(dict.fromkeys(affected.last, newest))
+        whole = (path for path in affected.last if form_of(path) != "episodic")  # a day is patched
+        run.shown.update(dict.fromkeys(whole, newest))
         run.compared.update(dict.fromkeys(affected.erased, newest))
         ledger.advance(Progress(rows[-1].sequence, stamp_of(rows[-1])))
         return rows[-1].sequence >= newest

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from reverie.clock import parse_time
 from reverie.edits import JournalRow, Value
 from reverie.errors import InvalidInput
 from reverie.files.layout import (
@@ -178,37 +179,52 @@ def _turn_was(store: Store, session: str, position: int, line: bytes) -> bool:
 
 
 def _day_was(store: Store, path: str, day: str, data: bytes, torn: bool) -> bool:
-    """Whether at some moment these were the lines of the day, no others, and none was missing."""
+    """Whether every line is a version of a record that stood there, and none is missing on purpose.
+
+    What is missing must have come there after all that is not: then the file is merely older. One that was
+    torn while it was written may also lack what stands behind.
+    """
     *lines, rest = data.split(b"\n")
-    if rest and not torn:
+    if (rest or not lines) and not torn:
         return False
-    wanted: dict[str, bytes] = {}
+    today = {record.id: record for record in _records_of_day(store, day)}
+    if rest and not any(render_line(record).startswith(rest) for record in today.values()):
+        return False
+    stays: dict[str, _Stays] = {}
     for line in lines:
         name = _told_id(line)
-        if name is None or name in wanted:
+        if name is None or name in stays:
             return False
-        wanted[name] = line + b"\n"
-    today = _records_of_day(store, day)
-    if rest and not any(render_line(record).startswith(rest) for record in today):
-        return False
-    ids = dict.fromkeys([*wanted, *(record.id for record in today)])
-    rows = sorted((row for name in ids for row in _rows(store, name)), key=lambda row: row.sequence)
-    there: dict[str, bytes] = {}
-    different = set(wanted)
-    for row in rows:
-        if row.edit is None:
+        stays[name] = _stays(store, name, path)
+        if line + b"\n" not in stays[name].lines:
+            return False
+    missing = [record for name, record in today.items() if name not in stays]
+    if not missing or not lines:
+        return True
+    if torn and _told_key(lines[-1]) < min((record.created_at, record.id) for record in missing):
+        return True
+    last = max(stay.came[0] for stay in stays.values())
+    return last < min(_stays(store, record.id, path).came[-1] for record in missing)
+
+
+class _Stays(NamedTuple):
+    """A record at a path: the changes with which it came there, and the lines it had there."""
+
+    came: list[int]
+    lines: set[bytes]
+
+
+def _stays(store: Store, id: str, path: str) -> _Stays:
+    found = _Stays([], set())
+    for row in _rows(store, id):
+        if row.edit is None or not isinstance(row.edit.after, Record) or path_of(row.edit.after) != path:
             continue
-        after, name = row.edit.after, row.edit.id
-        there.pop(name, None)
-        if isinstance(after, Record) and path_of(after) == path:
-            there[name] = render_line(after)
-        if there.get(name) == wanted.get(name):
-            different.discard(name)
-        else:
-            different.add(name)
-        if not different and (there or torn):
-            return True
-    return torn and not wanted
+        if row.edit.before is None or path_of(row.edit.before) != path:
+            found.came.append(row.sequence)
+        found.lines.add(render_line(row.edit.after))
+    if not found.came:  # its past was forgotten
+        found.came.append(0)
+    return found
 
 
 def _records_of_day(store: Store, day: str) -> list[Record]:
@@ -243,6 +259,12 @@ def _rows(store: Store, id: str) -> Iterator[JournalRow]:
         if len(rows) < _ROWS:
             return
         after = rows[-1].sequence
+
+
+def _told_key(line: bytes) -> tuple[datetime, str]:
+    """By what a line of our own form is sorted."""
+    told = json.loads(line)
+    return parse_time(told["created_at"]), told["id"]
 
 
 def _told_id(line: bytes) -> str | None:

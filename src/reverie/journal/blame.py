@@ -36,7 +36,7 @@ class Told:
         actor: Who made it.
         reason: Why, in words; may be empty.
         what: What it did, in a word.
-        brief: What differs, such as `importance: 0.5 -> 0.8`; empty where it was added, removed or forgotten.
+        brief: What differs, such as `importance: 0.5 -> 0.8`; empty where `what` says it all.
     """
 
     sequence: int

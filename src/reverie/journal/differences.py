@@ -21,6 +21,7 @@ _LONGEST_LINE = 100
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _UNTOLD = ("updated_at", "last_seen_at")
+_ARCHIVING = ("archived_at", "archive_reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +116,15 @@ class Difference:
 
     @property
     def brief(self) -> str:
-        """The difference on one line, such as `content: 3 words added; tags: +tone`."""
+        """The difference on one line, such as `content: 3 words added; tags: +tone`.
+
+        Empty where the word for it (`added`, `archived`, …) says it all.
+        """
         if self._is_one_sided:
             return ""
         fields = self.fields
+        if self.what in ("archived", "restored"):
+            return "; ".join(field.brief for field in fields if field.name not in (*_UNTOLD, *_ARCHIVING))
         told = [field for field in fields if field.name not in _UNTOLD] or fields
         return "; ".join(field.brief for field in told)
 

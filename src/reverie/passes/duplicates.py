@@ -28,6 +28,7 @@ from reverie.passes.specifics import (
     NUMBER_WORDS,
     UNITS,
     WEEKDAYS,
+    maybe_thousands,
     plain_characters,
     with_plain_dates,
     word_set,
@@ -132,6 +133,15 @@ _RESCOPING = word_set(
     """
 )
 """Words that begin a sentence which speaks of the one before it."""
+_FRAMES = word_set(
+    """
+    following below above example examples sample samples quotes quoted novel story tale fiction film movie
+    poem draft drafts template scenario rules notes summary transcript legend
+    """
+)
+"""Words by which a sentence may say of which thing the others speak."""
+_TOPICS = word_set("client customer project team company product book case topic subject scope")
+"""Words of which the same is true where `is` follows."""
 _PLACED = re.compile(
     r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
 )
@@ -147,9 +157,24 @@ _EVENTS = word_set(
 _TIME = re.compile(r"\d\d?:\d\d")
 _DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
-_PAUSE = re.compile(r"(\w+)[,:;]\s")
+_PAUSE = re.compile(
+    r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+|\s+(?=\())(?!['\"“«„])\W{0,2}(?P<following>\w*)"
+)
+_LINKING = word_set(
+    "and or but nor yet so because which who whom whose where when while since then than as if"
+)
+"""Words before which a comma more or less parts nothing."""
+_LEADING = word_set(
+    """
+    in on at by for from after before during until till with without since when whenever if unless while
+    although though because as to today tomorrow yesterday currently usually sometimes often always
+    """
+)
+"""Words that begin what may stand before a statement, with a comma after it or without."""
 _FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]{1,200})`")
+_STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
+_ENDS = ".,;:!?…"
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _PREAMBLE = re.compile(
@@ -215,13 +240,15 @@ class Reading:
             fingerprint sees.
         words: Its words in order, each in one spelling.
         breaks: After how many words a sentence ends inside the text.
+        pauses: The words after which it pauses, as far as that makes a difference.
         english: Whether the rules of English were used.
     """
 
     text: str
     letters: str
     words: tuple[str, ...]
-    breaks: tuple[int, ...]
+    breaks: tuple[int, ...] = ()
+    pauses: tuple[str, ...] = ()
     english: bool
 
 
@@ -270,6 +297,8 @@ def read(text: str) -> Reading:
         plain = plain.replace("\n", f" {_BREAK} ")
     if (preamble := _PREAMBLE.match(plain)) and preamble.end() < len(plain):
         plain = plain[preamble.end() :]
+    if "*" in plain:
+        plain = _stars_kept(plain)
     chunks = plain.split()
     found = [_chunks[chunk] for chunk in chunks]
     if any([chunk.dated for chunk in found]):
@@ -282,12 +311,27 @@ def read(text: str) -> Reading:
         if ends and words:
             breaks.append(len(words))
     if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
-        return Reading(text=text, letters=letters, words=_letters(plain), breaks=(), english=False)
+        return Reading(text=text, letters=letters, words=_letters(plain), english=False)
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
     inner = dict.fromkeys(place for place in breaks if place < len(words))
-    return Reading(text=text, letters=letters, words=tuple(words), breaks=tuple(inner), english=True)
+    return Reading(
+        text=text,
+        letters=letters,
+        words=tuple(words),
+        breaks=tuple(inner),
+        pauses=_pauses(" ".join(chunks)),
+        english=True,
+    )
+
+
+def _stars_kept(plain: str) -> str:
+    """`plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
+    words = [word.rstrip(_ENDS) for word in plain.split() if word.strip("*")]
+    opened = sum(len(word) - len(word.lstrip("*")) for word in words)
+    closed = sum(len(word) - len(word.rstrip("*")) for word in words)
+    return plain if opened == closed else _STAR.sub("∗", plain)
 
 
 def keys(reading: Reading) -> tuple[str, ...]:
@@ -354,7 +398,7 @@ def _read_chunk(chunk: str) -> _Chunk:
     if core[:1] in (".", "/") and chunk[0] == "*":
         core = chunk.rstrip(_RIGHT)  # a pattern such as *.py
     if not core:  # a mark by itself
-        return _Chunk((chunk,) if chunk.strip("\"'“”‘’«»()[]{}.,;:!…*`") else (), ends=chunk[-1] in ".;!?")
+        return _Chunk((), ends=chunk[-1] in ".;!?", bound=True)
     tail = chunk[chunk.rindex(core) + len(core) :]
     lower = core.casefold()
     asks = "?" in tail or "？" in tail
@@ -373,6 +417,7 @@ def _read_chunk(chunk: str) -> _Chunk:
         or lower in _DAYPARTS
         or (core[0].isdigit() and lower.endswith(("am", "pm", "a.m", "p.m"))),
         bound=core in ("a", "A", "-", "–", "—", "•")
+        or (lower in _DROPPED and core.istitle())
         or lower in ("few", "little", "bit", "lot")
         or bool(_decimal(core)),
     )
@@ -426,7 +471,7 @@ def _number(core: str) -> tuple[str, ...]:
         return (core.casefold(),)
     sign, money, digits, unit = found.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
-    if "." in digits and (money or unit.lower() in UNITS):
+    if "." in digits and (money or unit.lower() in UNITS) and not maybe_thousands(digits):
         digits = digits.rstrip("0").rstrip(".")
     value = f"{sign}{digits}"
     if unit.lower() in ("st", "nd", "rd", "th"):
@@ -439,7 +484,7 @@ def _decimal(core: str) -> str:
     if core[-1] != "0" or "." not in core:
         return ""
     found = _NUMBER.fullmatch(core)
-    if not found or found.group("money") or found.group("unit"):
+    if not found or found.group("money") or found.group("unit") or maybe_thousands(core):
         return ""
     return core.replace(",", "").rstrip("0").rstrip(".")
 
@@ -448,18 +493,46 @@ def _beside(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
     """What a chunk says whose meaning depends on its neighbours."""
     core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
     before = chunks[at - 1].casefold() if at else ""
+    if not core:
+        return _mark(at, chunks)
     if core in ("-", "–", "—", "•"):
         return () if not words or before == _BREAK else ("-",)
     if core == "a":
-        return ()
-    if core == "A":  # an article where a sentence begins, else the name of a thing: vitamin A
-        return () if not words or before.endswith((".", "!", "?", _BREAK)) else ("A",)
+        return ("?",) if "?" in chunks[at] else ()
+    lower = core.casefold()
+    if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
+        begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
+        return () if begins else ("A" if core == "A" else lower,)
     if decimal := _decimal(core):
         after = chunks[at + 1].strip(_RIGHT).casefold() if at + 1 < len(chunks) else ""
         plain = after in UNITS or before in COSTS or len(chunks) == 1  # elsewhere 3.10 may be a version
         return (decimal if plain else core.replace(",", ""),)
-    lower = core.casefold()
     return (f"a {lower}",) if before == "a" else (lower,)
+
+
+def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
+    """What a mark says that stands by itself: nothing at an edge of a line, nor if it only quotes."""
+    chunk = chunks[at]
+    said = chunk.strip("\"'“”‘’«»`") or (chunk if len(chunk) > 1 else "")
+    if not said:
+        return ()
+    if said == chunk:
+        last = at + 1 == len(chunks) or chunks[at + 1] == _BREAK
+        if (last and not said.strip(".!…")) or (said == "*" and (not at or chunks[at - 1] == _BREAK)):
+            return ()
+    return (said,)
+
+
+def _pauses(plain: str) -> tuple[str, ...]:
+    """The words after which a text pauses, without pauses that are a matter of style."""
+    found: list[str] = []
+    leading = plain.split(maxsplit=1)[0].casefold() in _LEADING
+    for pause in _PAUSE.finditer(plain):
+        word, following = (part.casefold() for part in pause.group("word", "following"))
+        if not leading and following not in _LINKING:
+            found.append(word)
+        leading = False
+    return tuple(found)
 
 
 def _is_english(words: list[str]) -> bool:
@@ -488,14 +561,14 @@ def _same_breaks(new: Reading, old: Reading) -> bool:
     """Whether the same words are parted in the same way, as far as that makes a difference.
 
     Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
-    less is a matter of style; as many commas in other places are not ("Woman, without her man" and so on).
+    less is a matter of style before a word that links and after what leads up to a statement; elsewhere it
+    tells a list from a name, and who said what ("Woman, without her man" and so on).
     """
     if not new.words:
         return False
     if new.breaks != old.breaks and not _TAKES_BACK.isdisjoint(new.words):
         return False
-    pauses, before = _PAUSE.findall(new.letters), _PAUSE.findall(old.letters)
-    return len(pauses) != len(before) or pauses == before
+    return new.pauses == old.pauses
 
 
 def _keeps_code(shorter: Reading, longer: Reading) -> bool:
@@ -602,6 +675,8 @@ def _leaves_alone(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
     if (
         len(other) < 3
         or other[0] in _RESCOPING
+        or not _FRAMES.isdisjoint(other)
+        or (other[0] in _TOPICS and other[1] in ("is", ":"))
         or not _TAKES_BACK.isdisjoint(other)
         or not _is_english(list(other))
     ):

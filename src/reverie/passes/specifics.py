@@ -155,6 +155,8 @@ _DATE = re.compile(
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"[-+]?\d+\.\d+")
+_MAYBE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+_RAISED = re.compile(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
@@ -194,9 +196,9 @@ class Specifics:
     def missing_from(self, other: Specifics) -> frozenset[str]:
         """What of these specifics `other` lacks; empty when it may take their place.
 
-        A name, code token or word counts as there when it stands anywhere in the other's wording, a code token
-        not where it stands as another one, which differs in case (`-p` and `-P`). A
-        statement that the other only denies is missing too: `likes` is not kept by "does not like".
+        A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
+        token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
+        other only denies is missing too: `likes` is not kept by "does not like".
 
         >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
         ['like, affirmed']
@@ -250,6 +252,7 @@ def plain_characters(text: str) -> str:
     """`text` in NFKC, with typographic apostrophes made plain ones."""
     if text.isascii():
         return text
+    text = _RAISED.sub(r"^\g<0>", text)  # 10² is not 102
     return unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
 
 
@@ -270,9 +273,18 @@ def plain_number(digits: str) -> str:
     """
     if _THOUSANDS.fullmatch(digits):
         digits = digits.replace(",", "")
-    if _DECIMAL.fullmatch(digits):
+    if _DECIMAL.fullmatch(digits) and not maybe_thousands(digits):
         return digits.rstrip("0").rstrip(".")
     return digits
+
+
+def maybe_thousands(digits: str) -> bool:
+    """Whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
+
+    >>> maybe_thousands("1.250"), maybe_thousands("1.25"), maybe_thousands("0.250")
+    (True, False, False)
+    """
+    return bool(_MAYBE_THOUSANDS.fullmatch(digits))
 
 
 def _date(found: re.Match[str]) -> str:

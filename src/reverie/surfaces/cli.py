@@ -25,6 +25,7 @@ _CONVERSATIONS = "reverie.surfaces.commands.conversations"
 _PAGES = "reverie.surfaces.commands.pages"
 _HISTORY = "reverie.surfaces.commands.history"
 _UPKEEP = "reverie.surfaces.commands.upkeep"
+_TRANSFER = "reverie.surfaces.commands.transfer"
 _DREAMS = "reverie.surfaces.commands.dreams"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -65,6 +66,12 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Background thinking": {
         "dream": (f"{_DREAMS}:dream", "Merge, infer preferences, promote; or take that back."),
+    },
+    "Take it elsewhere": {
+        "backup": (f"{_TRANSFER}:backup", "Keep everything in one file."),
+        "recover": (f"{_TRANSFER}:recover", "Bring a memory back from a backup."),
+        "export": (f"{_TRANSFER}:export", "Write what is remembered for others to read."),
+        "import": (f"{_TRANSFER}:import_path", "Take in an export or another program's memory."),
     },
     "The store": {
         "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -48,9 +49,13 @@ def one_line(text: str, *, longest: int | None = None) -> str:
 def document(value: Any) -> None:
     """Write one JSON document to standard output, with what could command a terminal as `\\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)
+    click.echo(safe_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
+
+
+def safe_json(text: str) -> str:
+    """A JSON text that says the same, with what could command a terminal as `\\u001b`."""
     # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
-    click.echo(_UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text))
+    return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
 def row(*cells: object) -> None:
@@ -78,6 +83,34 @@ def complain(text: str) -> None:
 def on_terminal() -> bool:
     """Whether standard output is a terminal, and so is drawn on."""
     return sys.stdout.isatty()
+
+
+def shows_progress(*, quiet: bool) -> bool:
+    """Whether a bar is drawn while something takes long."""
+    return not quiet and sys.stderr.isatty()
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while a terminal is there to see it.
+
+    Args:
+        what: What is counted, such as `turns` or `bytes`.
+        total: How many there are; None where nobody knows.
+        quiet: Whether to draw nothing.
+    """
+    if not shows_progress(quiet=quiet):
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    counted = DownloadColumn() if what == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, Remaining())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)
 
 
 def count(number: int, noun: str) -> str:

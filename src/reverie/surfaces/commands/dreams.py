@@ -13,7 +13,6 @@ from reverie.surfaces.invocation import Command, Invocation, as_json, invocation
 if TYPE_CHECKING:
     from reverie.dreaming import Outcome
     from reverie.memory import Memory
-    from reverie.plans import Plan
 
 _PASSES = ("merge", "infer", "promote")
 
@@ -68,7 +67,7 @@ def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: b
     for each in worked.outcomes:
         click.echo(output.safe(_headline(each)))
         if each.plan is not None and not quiet:
-            for line in _lines(each.plan):
+            for line in each.plan.lines():
                 click.echo(output.safe(f"  {line}"))
 
 
@@ -82,25 +81,6 @@ def _headline(outcome: Outcome) -> str:
     if outcome.batch is None:
         return f"{outcome.name}: would make {changes}"
     return f"{outcome.name}: {changes}; take back with `reverie dream --undo {outcome.batch}`"
-
-
-def _lines(plan: Plan) -> list[str]:
-    lines = []
-    for step in plan.steps:
-        before, after = step.edit.before, step.edit.after
-        gone = getattr(after, "archived_at", None) is not None
-        verb = "add" if before is None else "archive" if gone else "change"
-        lines.append(f"{verb} {step.edit.id}: {output.one_line(_said(after), longest=70)} ({step.why})")
-    lines += [f"refused: {refusal.what}: {refusal.why}" for refusal in plan.refused]
-    lines += list(plan.notes)
-    if plan.usage.requests:
-        read, written = plan.usage.input_tokens, plan.usage.output_tokens
-        lines.append(f"asked {plan.usage.requests} times, {read:,} tokens read, {written:,} written")
-    return lines
-
-
-def _said(value: Any) -> str:
-    return str(getattr(value, "content", None) or getattr(value, "id", ""))
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
@@ -131,7 +111,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _show_log(memory: Memory, *, as_json: bool) -> None:
-    log = memory.worker.dreaming.log()
+    log = memory.worker.log()
     if as_json:
         output.document({"log": log})
         return
@@ -145,7 +125,7 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if batch < 0:
         raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
     if batch == 0:
-        batch = max((_batch(entry) for entry in memory.worker.dreaming.log()), default=0)
+        batch = max((_batch(entry) for entry in memory.worker.log()), default=0)
         if not batch:
             raise NotFound("no dream has changed anything: see `reverie dream --log`")
     rows = memory.history(after=batch - 1, limit=1)

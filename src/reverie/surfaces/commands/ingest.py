@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -74,7 +73,7 @@ def ingest(asked: Invocation, /, file: Path, form: Format, session: str | None, 
     with (
         asked.memory(create=True) as memory,
         _one_at_a_time(memory.path, quiet=asked.quiet),
-        _progress(turns, quiet=asked.quiet) as progress,
+        output.progress("turns", turns, quiet=asked.quiet) as progress,
     ):
         intake = take_in(memory, read_conversations(file, format=form), name=session, progress=progress)
         folder = str(memory.path)
@@ -181,18 +180,3 @@ def _one_at_a_time(folder: Path | None, *, quiet: bool) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _progress(turns: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while a terminal is there to see it."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("turns", total=turns)
-        yield lambda done: bar.advance(task, done)
