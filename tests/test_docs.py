@@ -494,7 +494,7 @@ def test_every_setting_is_in_the_reference_as_it_is() -> None:
 
 def _span(form: Any) -> str:
     if form.kind in ("flag", "text"):
-        return {"flag": "yes, no", "text": "a path"}[form.kind]
+        return {"flag": "yes, no", "text": "a text" if form.optional else "a path"}[form.kind]
     low = "over 0" if form.kind == "minutes" else f"{form.low:g}"
     return f"{low} to {form.high:,.0f}" + (", or none" if form.optional else "")
 

@@ -6,11 +6,12 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import MovableClock
-from reverie import Edit, InvalidInput, Memory
+from reverie import Edit, InvalidInput, Memory, Settings
 
 
 def contents(hits: list[object]) -> list[str]:
@@ -438,3 +439,18 @@ def test_records_and_turns_are_found_the_same_whatever_the_history_says(memory: 
     assert found() == before
     memory._index.fold()
     assert found() == before
+
+
+def test_decay_can_be_slowed_and_switched_off() -> None:
+    old = datetime(2025, 1, 1, tzinfo=UTC)
+
+    def recency(**settings: Any) -> float:
+        with Memory.open(
+            ":memory:", settings=Settings(**settings), clock=lambda: old + timedelta(days=30)
+        ) as memory:
+            memory.save("The staging port is 5433", created_at=old)
+            return memory.search("staging port")[0].why.parts["recency"]
+
+    assert recency() == pytest.approx(0.5)
+    assert recency(decay_days=60) == pytest.approx(0.5**0.5)
+    assert recency(decay_enabled=False) == 1.0

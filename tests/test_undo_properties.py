@@ -341,6 +341,56 @@ def answers(memory: Memory | Past) -> dict[str, Any]:
     }
 
 
+SECRET = "The key of the boathouse lies under the third heron"
+
+
+def tell(world: World, n: int) -> None:
+    """Say the secret somewhere: in a record, a turn, a page, a log; or let go of what says it."""
+    memory = world.memory
+    said: tuple[Callable[[], Any], ...] = (
+        lambda: memory.save(SECRET, tags=[f"s{n}"]),
+        lambda: memory.save(f"Ana says: {SECRET}. And more.", kind="event"),
+        lambda: memory.update(world.record(n), content=f"{SECRET} ({n})"),
+        lambda: memory.session(CHATS[n % 2]).add("user", f"{SECRET}, number {n}"),
+        lambda: memory.session(CHATS[n % 2]).add("assistant", f"So {SECRET}"),
+        lambda: memory.pages.write(PAGES[n % 2], f"# Notes\n{SECRET}\none line\n"),
+        lambda: memory.pages.append(LOGS[n % 2], f"{SECRET} ({n})"),
+        lambda: memory.delete_session(CHATS[n % 2]),
+        lambda: memory.undo(memory._store.sequence()),
+    )
+    with contextlib.suppress(*REFUSED):
+        said[n % len(said)]()
+
+
+@given(plan=plans, telling=st.lists(st.integers(0, 60), min_size=1, max_size=10), picks=st.lists(numbers))
+@laws
+def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
+    world: Callable[[], Any], plan: list[Any], telling: list[int], picks: list[int]
+) -> None:
+    with world() as here:
+        for number, _ in enumerate(play(here, plan)):
+            if number < len(telling):
+                tell(here, telling[number])
+        with contextlib.suppress(NotFound):  # nobody told it, or nothing is left of it
+            here.memory.forget(match=SECRET, turns=True)
+        last = here.memory._store.sequence()
+        for step, pick in enumerate(picks):
+            since = pick * last // 12
+            with here.memory.as_of(since) as past:
+                assert "heron" not in dumped(past)
+                assert past.search("heron under the boathouse") == []
+                assert past.search_turns("heron under the boathouse") == []
+            with contextlib.suppress(*REFUSED):
+                if step % 2:
+                    here.memory.undo(since=since)
+                else:
+                    here.memory.undo(batch=max(1, since))
+        assert "heron" not in here.dump()
+        assert "heron" not in str(here.memory.history(limit=1_000_000))
+        assert "heron" not in str(here.memory.journal.changes(since=0))
+        assert here.memory.search("heron under the boathouse") == []
+
+
 @given(plan=plans)
 @settings(laws, max_examples=15)
 def test_the_journal_alone_makes_the_same_files(

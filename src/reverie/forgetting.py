@@ -24,7 +24,8 @@ from reverie.clock import Clock
 from reverie.edits import Edit, JournalRow, Value
 from reverie.entries import Entry, session_namespace
 from reverie.errors import Conflict, InvalidInput, NotFound
-from reverie.files.layout import place_of
+from reverie.files.disk import DRAFTS
+from reverie.files.layout import place_of, recovered_from
 from reverie.files.oblivion import remove_remains
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.filters import Filter
@@ -169,7 +170,7 @@ class Forgetter:
         clock: Clock,
         actor: str,
         notice: Callable[[Sequence[JournalRow]], None],
-        sync: Callable[[], None] = lambda: None,
+        sync: Callable[[], None] | None = None,
     ) -> None:
         """Forget in a store.
 
@@ -181,7 +182,7 @@ class Forgetter:
             actor: Who is named in the journal.
             notice: Told of every change made here.
             sync: Takes in what people changed in the files of the folder, and makes them say what the store
-                says.
+                says; None where no files are kept.
         """
         self._store = store
         self._index = index
@@ -189,7 +190,7 @@ class Forgetter:
         self._clock = clock
         self._actor = actor
         self._notice = notice
-        self._sync = sync
+        self._mirror = sync
 
     # -- planning --------------------------------------------------------------------------------------
 
@@ -443,12 +444,21 @@ class Forgetter:
         with closing(FileState(self._folder)) as state:
             try:
                 remains = remove_remains(
-                    self._folder, state, sought.phrases, records=gone, session=sought.session
+                    self._folder,
+                    state,
+                    sought.phrases,
+                    records=gone,
+                    session=sought.session,
+                    mirrored=self._mirror is not None,
                 )
             except (StateUnavailable, OSError) as error:
                 return [_kept("file", "memory/", f"old files in it could not be looked at: {error}")]
-        because = "it could not be taken in: put it right or remove it"
+        because = "it is yours, and what it says was not taken in: put it right or remove it"
         return [_kept("file", path, because) for path in remains.left]
+
+    def _sync(self) -> None:
+        if self._mirror is not None:
+            self._mirror()
 
     def _scrubbed(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
@@ -622,8 +632,14 @@ def _strange_files(folder: Path) -> Iterator[Path]:
     """Files in the folder that Reverie neither writes nor reads."""
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
-        own = path.startswith(_OWN) or place_of(path) is not None
-        if own or ".git" in file.relative_to(folder).parts or file.is_symlink() or not file.is_file():
+        own = path.startswith(_OWN) or place_of(path) is not None or recovered_from(path) is not None
+        if (
+            own
+            or f"/{DRAFTS}/" in path
+            or ".git" in file.relative_to(folder).parts
+            or file.is_symlink()
+            or not file.is_file()
+        ):
             continue
         if file.stat().st_size <= _LONGEST_FILE:
             yield file

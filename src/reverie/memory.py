@@ -32,7 +32,7 @@ from reverie.reading import checked_text
 from reverie.recall.ranking import RankingSettings
 from reverie.records import Kind, Layer, Origin, Record
 from reverie.saving import Changes, Note, Saved, Saving
-from reverie.searching import Searching
+from reverie.searching import Searching, weights_of
 from reverie.session import Session, shown_cursor
 from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
@@ -100,6 +100,7 @@ class Memory(Tending):
             clock=clock,
             settings=RankingSettings(),
             floor=self.settings.min_relevance,
+            weights=weights_of(self.settings),
         )
         self._saving = Saving(
             store, self._index, clock=clock, new_id=new_id, actor=actor, notice=self._noticed

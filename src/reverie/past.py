@@ -21,7 +21,7 @@ from reverie.journal.earlier import EarlierStore
 from reverie.profile import Profile
 from reverie.reading import Reading
 from reverie.recall.ranking import RankingSettings
-from reverie.searching import Searching
+from reverie.searching import Searching, weights_of
 from reverie.session import Session
 from reverie.stores.base import Store
 from reverie.writing import Pages
@@ -68,9 +68,14 @@ class Past(Reading):
         self._profile = profile
         self._index = SearchIndex(then, None, analyse=then.analysis)
         self._searching = Searching(
-            then, self._index, clock=self._clock, settings=RankingSettings(), floor=settings.min_relevance
+            then,
+            self._index,
+            clock=self._clock,
+            settings=RankingSettings(),
+            floor=settings.min_relevance,
+            weights=weights_of(settings),
         )
-        self.journal = Journal(store, until=then.last)
+        self.journal = Journal(store, until=then.last, things=then)
         self.pages = Pages(
             then, settings=settings, clock=self._clock, new_id=ids.new_id, actor="", notice=_nobody
         )

@@ -6,6 +6,7 @@ Decides nothing about ranking (`recall` does) and nothing about prompts (`contex
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from itertools import islice
 from typing import assert_never, get_args
 
 from reverie.clock import Clock
+from reverie.config import Settings
 from reverie.errors import InvalidInput
 from reverie.filters import Filter, checked_filter, matches_paragraph, matches_record, matches_turn
 from reverie.index.follower import SearchIndex
@@ -104,6 +106,7 @@ class Searching:
         clock: Clock,
         settings: RankingSettings,
         floor: float | None = None,
+        weights: scoring.ScoringSettings = scoring.DEFAULTS,
     ) -> None:
         """Search `store` through `index`.
 
@@ -113,11 +116,13 @@ class Searching:
             clock: What tells the time.
             settings: The constants of ranking.
             floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
+            weights: What relevance, recency, importance, confidence and kind count for.
         """
         self._store = store
         self._index = index
         self._clock = clock
         self._settings = settings
+        self._weights = weights
         self._floor = calibration.FLOOR if floor is None else floor
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
 
@@ -258,7 +263,8 @@ class Searching:
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
-            _Scored(by_key[entry.key], entry, _score(entry, by_key[entry.key], now)) for entry in ranked
+            _Scored(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self._weights))
+            for entry in ranked
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
         return scored, len(keys) >= pool
@@ -315,6 +321,11 @@ class Searching:
         return known[1]
 
 
+def weights_of(settings: Settings) -> scoring.ScoringSettings:
+    """What the parts of a score count for by the settings: how soon recency fades, if it does."""
+    return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
+
+
 def checked_question(question: Question) -> Question:
     """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     if question.text is not None:
@@ -351,7 +362,7 @@ def _allowed(allowed: Filter, value: _Value) -> bool:
     return matches_turn(allowed, value) if isinstance(value, Turn) else matches_paragraph(allowed, value)
 
 
-def _score(entry: Ranked, passage: Passage, now: float) -> scoring.Score:
+def _score(entry: Ranked, passage: Passage, now: float, weights: scoring.ScoringSettings) -> scoring.Score:
     return scoring.score(
         entry.relevance,
         age_days=max(0.0, now - passage.at) / 86_400,
@@ -359,6 +370,7 @@ def _score(entry: Ranked, passage: Passage, now: float) -> scoring.Score:
         confidence=passage.confidence,
         kind=passage.kind,
         pinned=passage.pinned,
+        settings=weights,
     )
 
 

@@ -329,7 +329,7 @@ class Tending(Reading, ABC):
             clock=self._clock,
             actor=self._actor,
             notice=self._noticed,
-            sync=(lambda: None) if self.folder is None else self.folder.sync,
+            sync=None if self.folder is None else self.folder.sync,
         )
 
     @abstractmethod

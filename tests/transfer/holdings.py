@@ -24,8 +24,8 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _NASTY = st.sampled_from(
     [
         "---", "\n---\n", "\r\n", "\r", "\n\n", "\n \n", "\t", "\u2028", "\x85", "\ufeff", "\\", '"', "'",
-        ": ", "# ", "- ", "## user, x <!-- turn {} -->", "\\## x <!-- turn {} -->", "<!-- turn ", "-->", "true",
-        "null", "2026-03-01T12:00:00Z", "{", "}", "日本", "é", "🦊", "\u200b", "%41", "~", "'''", "\\n",
+        ": ", "# ", "- ", "## user, x <!-- turn {} -->", "\\## x <!-- turn {} -->", "<!-- turn ", "-->",
+        "true", "null", "2026-03-01T12:00:00Z", "{", "}", "日本", "é", "🦊", "\u200b", "%41", "~", "'''", "\\n",
     ]
 )  # fmt: skip
 _CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\x00")
@@ -145,10 +145,9 @@ def holdings(draw: Any) -> list[Value]:
     taken: set[str] = set()
     for each in draw(st.lists(conversations(), max_size=3)):
         if each is not None and each.state.id not in {value.id for value in values}:
-            fresh = [turn for turn in dict.fromkeys(each.turns) if turn.id not in taken]
-            unique = {turn.id: turn for turn in fresh}.values()
-            taken |= {turn.id for turn in unique}
-            values += [each.state, *placed(tuple(unique))]
+            fresh = {turn.id: turn for turn in each.turns if turn.id not in taken}
+            taken |= set(fresh)
+            values += [each.state, *placed(tuple(fresh.values()))]
     values += draw(st.lists(pages, max_size=2, unique_by=lambda page: page.name))
     values += draw(st.lists(paragraphs, max_size=6, unique_by=lambda paragraph: paragraph.id))
     return values

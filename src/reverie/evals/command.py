@@ -1,8 +1,12 @@
-"""`reverie eval`: measure how well recall finds what it should, on a test collection."""
+"""`reverie eval`: measure how well recall finds what it should on a test collection, and what else there is
+to measure: `reverie eval merge`.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import click
 
@@ -11,8 +15,51 @@ from reverie.evals.datasets import FORMATS, Format
 from reverie.evals.report import main_eval
 from reverie.recall.hits import Unit
 
+_HELP = {"help_option_names": ["-h", "--help"]}
 
-@click.command("eval", context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.command("merge", context_settings=_HELP)
+@click.argument("pairs", required=False)
+@click.option("--group", help="Only pairs of this group.")
+@click.option(
+    "--show-errors", is_flag=True, help="Also list what was folded wrongly, and what was not folded."
+)
+@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
+def merge_command(pairs: str | None, group: str | None, show_errors: bool, out: str | None) -> None:
+    """Measure how well saving tells a repetition from another fact.
+
+    The pairs of texts that come with Reverie, or those of the file PAIRS: one JSON object a line with id,
+    group, label (repeats, extends, differs), old and new. Precision is the share of what was folded that lost
+    nothing, recall the share of what may fold that was; each with Wilson's 95 % interval.
+    """
+    from reverie.evals.merge_report import main_merge
+
+    try:
+        code = main_merge(pairs, group=group, show_errors=show_errors, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
+class _Measured(click.Command):
+    """A command on PATH where some words for PATH name another command, with options of its own."""
+
+    others: ClassVar[Mapping[str, click.Command]] = {"merge": merge_command}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command that `args` call."""
+        if args and (other := self.others.get(args[0])):
+            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the context is of."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@click.command("eval", cls=_Measured, context_settings=_HELP)
 @click.argument("path")
 @click.option(
     "--format",
@@ -52,6 +99,9 @@ def eval_command(
 
     PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, or in TREC's or BEIR's form. Its
     conversations or documents are put into new memories in a temporary folder, its questions asked of them.
+
+    `reverie eval merge` measures instead how well saving tells a repetition from another fact: see
+    `reverie eval merge --help`.
     """
     try:
         code = main_eval(

@@ -2,7 +2,7 @@
 
 A ranking is the ids found, best first; evidence is what should be found, id to grade. Järvelin &
 Kekäläinen (2002) for nDCG, with the grade itself as gain (as trec_eval has it); Efron (1979) for the
-percentile bootstrap.
+percentile bootstrap; Wilson (1927) for the interval of a share.
 """
 
 from __future__ import annotations
@@ -146,6 +146,28 @@ def abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, f
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+def wilson(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float] | None:
+    """Where a share lies with 95 % confidence, also when it is 1 or of few: Wilson's score interval.
+
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
+    American Statistical Association 22 (1927), 209-212.
+
+    Args:
+        part: How many of them, 0 to `whole`.
+        whole: How many there are; of none there is no share.
+        z: The quantile of the normal distribution; 1.959964 leaves 2.5 % on either side.
+
+    >>> [round(end, 3) for end in wilson(10, 10)]
+    [0.722, 1.0]
+    """
+    if not whole:
+        return None
+    share = part / whole
+    spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
+    middle, scale = share + z * z / (2 * whole), 1 + z * z / whole
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:

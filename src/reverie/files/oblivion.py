@@ -8,13 +8,13 @@ draft of a process that was killed. Looks at no file that is known and unchanged
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.files.disk import DRAFTS
 from reverie.files.layout import MEMORY, SESSIONS, place_of, recovered_from, session_path
-from reverie.files.state import FileState, Ledger
+from reverie.files.state import FileState, Ledger, Written
 from reverie.files.sweep import CONFLICT
 from reverie.phrases import Phrases
 
@@ -35,7 +35,13 @@ class Remains:
 
 
 def remove_remains(
-    root: Path, state: FileState, phrases: Phrases, *, records: Collection[str], session: str | None
+    root: Path,
+    state: FileState,
+    phrases: Phrases,
+    *,
+    records: Collection[str],
+    session: str | None,
+    mirrored: bool = True,
 ) -> Remains:
     """Remove what is left in files of something that the store has forgotten.
 
@@ -45,6 +51,8 @@ def remove_remains(
         phrases: What was forgotten.
         records: Ids of records that are gone.
         session: A session that is gone.
+        mirrored: Whether the files are kept up to date; where they are not any more, what is known of them
+            does not say that they say what the store says.
 
     Raises:
         StateUnavailable: the state of the files is locked for too long or cannot be written.
@@ -54,7 +62,7 @@ def remove_remains(
     left: list[str] = []
     whole = None if session is None else session_path(session)
     with state.locked() as ledger:
-        for path in _unaccounted(root, ledger):
+        for path in _unaccounted(root, ledger.known() if mirrored else {}):
             gone = path == whole or (whole is not None and path.startswith(f"{whole}."))
             own = gone or _is_own(path) or _stem(path) in records
             if not gone and _stem(path) not in records and not _says(root / path, phrases):
@@ -70,9 +78,8 @@ def remove_remains(
     return Remains(removed=tuple(removed), left=tuple(left))
 
 
-def _unaccounted(root: Path, ledger: Ledger) -> Iterator[str]:
+def _unaccounted(root: Path, known: Mapping[str, Written]) -> Iterator[str]:
     """Files that are not known, or not as they are known."""
-    known = ledger.known()
     for top in (MEMORY, SESSIONS):
         for place, _, names in os.walk(root / top):
             for name in names:

@@ -16,6 +16,7 @@ from reverie.journal.blame import Blame, Line
 from reverie.journal.differences import Difference, difference
 from reverie.journal.moments import When, backwards, forwards, made_before, made_by, transaction
 from reverie.pages import Page, Paragraph, is_log
+from reverie.passages import SEARCHABLE
 from reverie.records import Record
 from reverie.searching import checked_count
 from reverie.stores.base import Store
@@ -42,15 +43,17 @@ class Journal:
         >>> memory.close()
     """
 
-    def __init__(self, store: Store, *, until: int | None = None) -> None:
+    def __init__(self, store: Store, *, until: int | None = None, things: Store | None = None) -> None:
         """Read the journal of a store.
 
         Args:
             store: Whose.
             until: The number of the last change to know of; None for all, those still to come too.
+            things: What there was after that change; None for what there is.
         """
         self._store = store
         self._until = until
+        self._things = store if things is None else things
 
     def history(
         self,
@@ -151,16 +154,16 @@ class Journal:
         newest = rows[-1].edit
         known = _latest(rows)
         named = self._named(known)
-        records = {record.id: record for record in self._store.records(named) if record.id != id}
+        records = {record.id: record for record in self._things.records(named) if record.id != id}
         merged = self._merged(rows, records) if isinstance(known, Record) else {}
-        counted = self._until is None
+        counted = self._until is None and rows[-1].subject in SEARCHABLE
         last_recalled = self._store.cursor(recalled_counter(id)) if counted else None
         return Blame(
             subject=rows[-1].subject,
             id=id,
             there=newest is not None and newest.after is not None,
             created=None if rows[0].forgotten else changes[0],
-            turns=tuple(turn for turn in self._store.turns(named) if turn.id != id),
+            turns=tuple(turn for turn in self._things.turns(named) if turn.id != id),
             sessions=self._sessions(known),
             merged=tuple(merged.values()),
             related=tuple(record for name, record in records.items() if name not in merged),
@@ -188,7 +191,7 @@ class Journal:
         return [row for row in rows if row.subject == rows[-1].subject]
 
     def _blame_of_log(self, name: str) -> Blame:
-        paragraphs = self._store.paragraphs(page=name)
+        paragraphs = self._things.paragraphs(page=name)
         if not paragraphs:
             raise NotFound(f"the log {name!r} has no paragraphs: see `reverie history` for what there was")
         lines = []
@@ -212,7 +215,7 @@ class Journal:
             session, _, place = text.removeprefix(_SESSION).rpartition("#")
             if text.startswith(_SESSION) and session and place.isdecimal():
                 at = int(place)
-                named += [turn.id for turn in self._store.turns(session=session, start=at, stop=at + 1)]
+                named += [turn.id for turn in self._things.turns(session=session, start=at, stop=at + 1)]
         return list(dict.fromkeys(named))[:_MOST_NAMED]
 
     def _sessions(self, value: Value | None) -> tuple[str, ...]:
@@ -242,7 +245,7 @@ class Journal:
 
     def _last_known(self, id: str) -> Record | None:
         """A record as it is, or as it was before it went for good."""
-        if there := self._store.records([id]):
+        if there := self._things.records([id]):
             return there[0]
         value = _latest(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
         return value if isinstance(value, Record) else None

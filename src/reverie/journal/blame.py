@@ -117,7 +117,8 @@ class Blame:
         repetitions: The later saves that said the same, and what each brought.
         changes: Every change, the oldest first.
         lines: Of a page or a log: its lines, each with the change that brought it.
-        recalled: How often it went into a prompt; None where that is not known, as at an earlier moment.
+        recalled: How often it went into a prompt; None where that is not counted, as of a page, or at an
+            earlier moment.
         recalled_at: When it last did.
     """
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import takewhile
 
 from reverie import clock
 from reverie.edits import JournalRow
@@ -20,6 +19,7 @@ When = datetime | int
 """A moment, or the number of a change."""
 
 _CHUNK = 1_000
+_FEW, _MORE = 32, 8  # most transactions are small
 
 
 def made_by(store: Store, when: When, *, name: str = "moment") -> int:
@@ -81,8 +81,12 @@ def transaction(store: Store, number: int) -> list[JournalRow]:
     Raises:
         NotFound: there is no change of that number.
     """
-    batch = row_of(store, number).batch
-    return list(takewhile(lambda row: row.batch == batch, forwards(store, after=batch - 1)))
+    batch, limit = row_of(store, number).batch, _FEW
+    while True:
+        rows = store.journal(after=batch - 1, limit=limit)
+        if len(rows) < limit or rows[-1].batch != batch:
+            return [row for row in rows if row.batch == batch]
+        limit *= _MORE
 
 
 def _number(store: Store, when: object, name: str) -> int:

@@ -45,7 +45,7 @@ class ScoringSettings:
         recency: Weight of recency; 0 and up.
         importance: Weight of importance; 0 and up.
         confidence: Weight of confidence; 0 and up.
-        half_life: After how many days recency is one half; over 0. golemcore's 30 days, when decay begins.
+        half_life: After how many days recency is one half, over 0; infinite for no decay. golemcore: 30.
         kinds: What a kind adds, 0 and up; a kind not listed adds nothing.
         all_together: The sum of the weights and the largest bonus; worked out.
     """

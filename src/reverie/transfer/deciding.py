@@ -47,7 +47,7 @@ class Met:
     """What was dealt with, so that what stands twice in a source is noticed, in a dry run too.
 
     Attributes:
-        ids: Ids of records, turns and paragraphs, each with what tells its thing from another of that id.
+        ids: Sorts and ids of things, each with what tells that thing from another of that id.
         said: Ids of live records, by scope and fingerprint.
         sessions: Sessions that were begun.
         pages: Pages as they are now.
@@ -56,7 +56,7 @@ class Met:
         found: For each log, how many of each of the texts that it had before have been found in the source.
     """
 
-    ids: dict[str, str] = field(default_factory=dict)
+    ids: dict[tuple[type, str], str] = field(default_factory=dict)
     said: dict[tuple[str, str], str] = field(default_factory=dict)
     sessions: dict[str, SessionState] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
@@ -337,7 +337,8 @@ class Decided:
         first, attempt = value, 0
         while True:
             mark = _mark(value)
-            met = self.met.ids.get(value.id) or self._before.ids.get(value.id)
+            name = (type(value), value.id)
+            met = self.met.ids.get(name) or self._before.ids.get(name)
             if met is not None and (not form or met == mark):
                 return value, None, True
             try:
@@ -358,7 +359,7 @@ class Decided:
         self.taken[subject_of(value)] += 1
 
     def _meet(self, value: Record | Turn | Paragraph) -> None:
-        self.met.ids[value.id] = _mark(value)
+        self.met.ids[type(value), value.id] = _mark(value)
 
     def _skip(self, what: What, place: str, why: Why, detail: str = "", count: int = 1) -> None:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))

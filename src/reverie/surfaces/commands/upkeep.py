@@ -60,7 +60,7 @@ def stats(asked: Invocation, /, as_json: bool) -> None:
 
         drawing.stats(numbers)
     else:
-        output.rows(flat(numbers))
+        output.rows((name, "-" if value is None else value) for name, value in flat(numbers))
 
 
 def plain(value: Any) -> Any:

@@ -107,8 +107,8 @@ def _heading(turn: Turn) -> str:
 
 
 def _in_comment(fields: Mapping[str, Any]) -> str:
-    """JSON that ends no comment and no line, whoever splits them."""
-    return json.dumps(fields, ensure_ascii=True).replace(">", "\\u003e")
+    """JSON that begins and ends no comment and no line, whoever splits them."""
+    return json.dumps(fields, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _escaped(line: str) -> str:

@@ -1,0 +1,427 @@
+"""How is a lost database made again from the folder? A new one, with everything that the files hold.
+
+Records come back with all their fields, archived ones too, sessions with their turns, pages to the letter,
+logs paragraph by paragraph. What no file holds is gone with the database: the journal, working memory, where
+a paragraph came from. A file that cannot be read is named and left where it is.
+
+The new database is made beside, checked, and only then put in its place; the old one is moved aside, never
+deleted. Whoever is killed here leaves the old one where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from reverie import clock as clocks
+from reverie import ids
+from reverie.clock import Clock, from_microseconds
+from reverie.edits import Edit, Value
+from reverie.errors import InvalidInput, NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.files import parsing
+from reverie.files.deciding import record_said
+from reverie.files.disk import Disk, Refused
+from reverie.files.intake import is_id
+from reverie.files.layout import MEMORY, SESSIONS, Place, path_of, place_of
+from reverie.files.parsing import Broken, Fields
+from reverie.files.renaming import rename_to_new
+from reverie.files.state import FileState, StateUnavailable
+from reverie.files.sweep import sweep
+from reverie.ids import NewId
+from reverie.pages import Paragraph, checked_paragraph
+from reverie.passages import Analyse
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.replacing import replace_file
+from reverie.stores.sqlite.salvaging import salvaged_marks
+from reverie.tombstones import KEY, is_forgotten, without_forgotten
+from reverie.turns import Turn
+
+DATABASE = "reverie.db"
+ACTOR = "rebuild"
+"""Who the journal names for what was taken from the files of a lost database."""
+
+_REASON = "rebuilt from the folder"
+_INDEX = "index"
+_BATCH = 500
+_PATIENCE_S = 30.0
+
+_T = TypeVar("_T")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Rebuilt:
+    """What a rebuild came to.
+
+    Attributes:
+        records: How many records came back, archived ones too.
+        archived: How many of them are archived.
+        sessions: How many sessions.
+        turns: How many turns.
+        pages: How many pages.
+        paragraphs: How many paragraphs of logs.
+        broken: Files, or parts of them, that could not be taken, with the reason; they are where they were.
+        kept: Where the old database is now; None if there was none.
+        notes: What else should be known.
+    """
+
+    records: int = 0
+    archived: int = 0
+    sessions: int = 0
+    turns: int = 0
+    pages: int = 0
+    paragraphs: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    kept: Path | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def rebuild(
+    folder: Path,
+    *,
+    analyse: Analyse,
+    clock: Clock = clocks.utc_now,
+    new_id: NewId = ids.new_id,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Rebuilt:
+    """Make the database of a memory again from its readable files.
+
+    Args:
+        folder: The memory's folder.
+        analyse: What turns things into their tokens, as for every store.
+        clock: What tells the time.
+        new_id: What makes ids for what a person wrote without one.
+        force: Whether to do it although there is a database that can be read. What only that holds (the
+            journal, working memory) is then not in the new one.
+        progress: Told of the number of files done, and of all.
+
+    Returns:
+        What came back, and what did not.
+
+    Raises:
+        NotFound: there are no readable files.
+        InvalidInput: there is a database that can be read, and `force` is False.
+        StoreUnavailable: the disk refuses, or others are using the database; nothing was changed.
+        StoreForeign: the database is of a newer Reverie.
+    """
+    folder = folder.absolute()
+    database = folder / DATABASE
+    if not any((folder / top).is_dir() for top in (MEMORY, SESSIONS)):
+        raise NotFound(f"there are no readable files in {str(folder)!r}: nothing to rebuild from")
+    old = _opened(database)
+    scratch = folder / f".rebuilding-{secrets.token_hex(6)}"
+    state = FileState(folder)
+    try:
+        if old is not None and not force:
+            raise InvalidInput(
+                f"{str(database)!r} can be read: there is nothing to rebuild (`reverie doctor --fix` puts "
+                "damage right); pass force=True (--force) to make a new one all the same"
+            )
+        with state.locked(_PATIENCE_S) as ledger:
+            scratch.mkdir(mode=0o700)
+            scratch.chmod(0o700)
+            draft = scratch / DATABASE
+            with closing(SQLiteStore(draft, analyse=analyse)) as store:
+                run = _Run(folder, store, old, clock=clock, new_id=new_id)
+                run.carry_over_marks(database)
+                run.take(progress or (lambda done, total: None))
+                if problems := store.check():
+                    raise StoreCorrupt(f"the new database is not sound ({problems[0].what}): report this")
+            if old is not None:
+                old.close()
+            run.rebuilt.kept = _put_in_place(draft, database)
+            shutil.rmtree(
+                folder / _INDEX, ignore_errors=True
+            )  # derived; one that stays is seen to be another's
+            ledger.clear()
+        return run.rebuilt
+    except StateUnavailable as error:
+        raise StoreUnavailable(f"others are at the files of {str(folder)!r}: try again ({error})") from error
+    finally:
+        state.close()
+        if old is not None:
+            old.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _opened(database: Path) -> SQLiteStore | None:
+    """The database that is there, if it can be read; raises `StoreUnavailable` if that cannot be told."""
+    if not database.exists():
+        return None
+    store: SQLiteStore | None = None
+    try:
+        store = SQLiteStore(database, analyse=_no_analysis, create=False)
+        store.sequence()
+    except StoreForeign as error:
+        if "newer" in str(error):
+            raise
+    except StoreCorrupt:
+        if store is not None:
+            store.close()
+    else:
+        return store
+    return None
+
+
+def _no_analysis(value: object) -> NoReturn:
+    raise AssertionError("nothing is written to the old database")
+
+
+def _put_in_place(draft: Path, database: Path) -> Path | None:
+    """Give the new database its name; returns where the old one is."""
+    kept = _free_name(database)
+    if database.exists():
+        replace_file(database, draft, kept=kept)
+        return kept
+    left = False
+    for ending in ("-wal", "-shm", "-journal"):  # of the lost one; they would be played into the new one
+        beside = database.with_name(database.name + ending)
+        if beside.exists():
+            os.rename(beside, kept.with_name(kept.name + ending))
+            left = True
+    try:
+        rename_to_new(draft, database)
+    except FileExistsError:
+        raise StoreUnavailable(
+            f"{str(database)!r} was made by somebody else meanwhile: close what uses the folder, and look"
+        ) from None
+    return kept.with_name(f"{kept.name}-wal") if left else None
+
+
+def _free_name(database: Path) -> Path:
+    number = 1
+    while any(database.parent.glob(f"{database.name}.broken-{number}*")):
+        number += 1
+    return database.with_name(f"{database.name}.broken-{number}")
+
+
+class _Run:
+    """One rebuild: what has been taken so far."""
+
+    def __init__(
+        self, folder: Path, store: SQLiteStore, old: Store | None, *, clock: Clock, new_id: NewId
+    ) -> None:
+        self.rebuilt = Rebuilt()
+        self._folder = folder
+        self._store = store
+        self._marked: Store = old if old is not None else store
+        self._has_marks = False
+        self._disk = Disk(folder)
+        self._now = clock()
+        self._new_id = new_id
+        self._places: dict[str, tuple[str, int]] = {}
+        self._said: dict[tuple[str, str], str] = {}
+        self._turns: set[str] = set()
+        self._misplaced: list[tuple[str, Record, int]] = []
+        self._pending: list[Value] = []
+
+    def carry_over_marks(self, database: Path) -> None:
+        """Keep what was forgotten from coming back, as far as the old database still tells."""
+        if not database.exists():
+            return
+        marks = salvaged_marks(database, KEY)
+        if marks.cursor is not None:
+            self._store.commit([], actor=ACTOR, at=self._now, cursors={KEY: marks.cursor})
+        if marks.tombstones:
+            self._store.erase([], actor=ACTOR, at=self._now, tombstones=marks.tombstones)
+        self._has_marks = self._marked.cursor(KEY) is not None
+        if not marks.complete:
+            self.rebuilt.notes.append(
+                "the old database does not tell what was forgotten: look whether anything of that is back"
+            )
+
+    def take(self, progress: Progress) -> None:
+        """Take every file."""
+        found = sweep(self._folder, {})
+        self.rebuilt.broken += found.odd
+        total = len(found.added)
+        for number, path in enumerate(found.added, 1):
+            self._take_file(path)
+            progress(number, total)
+        for path, record, mtime_ns in self._misplaced:
+            self._add_record(path, record, mtime_ns, proper=False)
+        self._flush()
+
+    def _take_file(self, path: str) -> None:
+        place = place_of(path)
+        assert place is not None
+        try:
+            found = self._disk.read(path)
+        except (OSError, Refused) as error:
+            return self._leave(path, f"it cannot be read ({error})")
+        if found is None:
+            return None
+        data, seen = found
+        try:
+            match place.form:
+                case "record" | "episodic":
+                    self._take_records(path, place, data, seen.mtime_ns)
+                case "page":
+                    self._take_page(path, place, data, seen.mtime_ns)
+                case "log":
+                    self._take_log(path, place, data, seen.mtime_ns)
+                case "session":
+                    self._take_session(path, data)
+        except InvalidInput as error:
+            self._leave(path, str(error))
+        return None
+
+    # -- records -----------------------------------------------------------------------------------------
+
+    def _take_records(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
+        lines: list[Fields] | Broken
+        if place.form == "record":
+            one = parsing.read_record(path, data)
+            lines = one if isinstance(one, Broken) else [one]
+        else:
+            lines = self._whole_lines(path, data, lambda part: parsing.read_episodic(path, part))
+        if isinstance(lines, Broken):
+            self.rebuilt.broken.append(lines)
+            return
+        for fields in lines:
+            name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
+            record = record_said(fields, id=name or self._new_id(), base=None, path=path, now=self._now)
+            if path_of(record) == path:
+                self._add_record(path, record, mtime_ns, proper=True)
+            else:
+                self._misplaced.append((path, record, mtime_ns))
+
+    def _add_record(self, path: str, record: Record, mtime_ns: int, *, proper: bool) -> None:
+        """Add a record, unless it is there already: of two at their places the file saved last counts."""
+        other = self._places.get(record.id)
+        if other is not None:
+            self._flush()
+            if not proper or other[1] >= mtime_ns:
+                return self._leave(path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken")
+            self._take_back(record.id)
+            self._leave(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
+        saying = (record.scope, record.fingerprint)
+        if not record.archived and saying in self._said:
+            return self._leave(
+                path, f"it says the same as the record {self._said[saying]!r}, which was taken"
+            )
+        if self._is_forgotten(record):
+            return self._leave(path, f"the record {record.id!r} was forgotten on request")
+        self._places[record.id] = (path, mtime_ns)
+        if not record.archived:
+            self._said[saying] = record.id
+        self.rebuilt.records += 1
+        self.rebuilt.archived += record.archived
+        self._add(record)
+        return None
+
+    def _take_back(self, name: str) -> None:
+        (record,) = self._store.records([name])
+        edits = [Edit(before=record, after=None)]
+        self._store.commit(edits, actor=ACTOR, reason=_REASON, at=self._now)
+        self._said.pop((record.scope, record.fingerprint), None)
+        self.rebuilt.records -= 1
+        self.rebuilt.archived -= record.archived
+
+    # -- pages, logs, sessions ---------------------------------------------------------------------------
+
+    def _take_page(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
+        text = parsing.read_page(path, data)
+        if isinstance(text, Broken):
+            self.rebuilt.broken.append(text)
+            return
+        page = parsing.page_of(place.name, text, now=from_microseconds(mtime_ns // 1000))
+        after = without_forgotten(self._marked, page)
+        if after != page:
+            self._leave(path, "some of its lines were forgotten on request; the others were taken")
+        self.rebuilt.pages += 1
+        self._add(after)
+
+    def _take_log(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
+        texts = parsing.read_log(path, data)
+        if isinstance(texts, Broken):
+            self.rebuilt.broken.append(texts)
+            return
+        repeated: Counter[str] = Counter()
+        moment = from_microseconds(mtime_ns // 1000)
+        for number, text in enumerate(texts, 1):
+            repeated[text] += 1
+            paragraph = Paragraph(
+                id=_id_of(place.name, text, repeated[text]),
+                page=place.name,
+                position=float(number),
+                at=parsing.moment_of(place.name, text, otherwise=moment),
+                content=text,
+            )
+            if self._is_forgotten(checked_paragraph(paragraph)):
+                self._leave(path, f"paragraph {number} was forgotten on request")
+                continue
+            self.rebuilt.paragraphs += 1
+            self._add(paragraph)
+
+    def _take_session(self, path: str, data: bytes) -> None:
+        lines = self._whole_lines(path, data, lambda part: parsing.read_session(path, part))
+        if isinstance(lines, Broken):
+            self.rebuilt.broken.append(lines)
+            return
+        state = parsing.state_of(lines.state, path=path, base=None, now=self._now)
+        turns: list[Turn] = []
+        for fields in lines.turns:
+            name = ids.valid_id(fields.get("id") or self._new_id())
+            if name in self._turns:
+                raise InvalidInput(f"turn {len(turns)}: the id {name!r} is that of a turn of another session")
+            turn = parsing.turn_of(
+                fields, id=name, state=state, position=len(turns), base=None, now=self._now
+            )
+            if self._is_forgotten(turn):
+                raise InvalidInput(f"turn {len(turns)} was forgotten on request: put [forgotten] there")
+            turns.append(turn)
+        self._turns.update(turn.id for turn in turns)
+        self.rebuilt.sessions += 1
+        self.rebuilt.turns += len(turns)
+        self._add(state)
+        for turn in turns:
+            self._add(turn)
+
+    # -- for all forms -----------------------------------------------------------------------------------
+
+    def _whole_lines(self, path: str, data: bytes, read: Callable[[bytes], _T | Broken]) -> _T | Broken:
+        """What the lines of a file say; without the last, if only that is broken, being half written."""
+        found = read(data)
+        whole = data[: data.rfind(b"\n") + 1]
+        if not isinstance(found, Broken) or data.endswith(b"\n") or not whole:
+            return found
+        shorter = read(whole)
+        if isinstance(shorter, Broken):
+            return found
+        self._leave(path, f"{found.why}; the lines before that were taken")
+        return shorter
+
+    def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
+        return self._has_marks and bool(is_forgotten(self._marked, [value]))
+
+    def _leave(self, path: str, why: str) -> None:
+        self.rebuilt.broken.append(Broken(path=path, why=why))
+
+    def _add(self, value: Value) -> None:
+        self._pending.append(value)
+        if len(self._pending) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        edits = [Edit(before=None, after=value) for value in self._pending]
+        self._pending.clear()
+        if edits:
+            self._store.commit(edits, actor=ACTOR, reason=_REASON, at=self._now)
+
+
+def _id_of(page: str, text: str, which: int) -> str:
+    """An id for a paragraph, the same whenever the same files are rebuilt."""
+    return hashlib.sha256(f"{page}\0{which}\0{text}".encode()).hexdigest()[:12]

@@ -1,0 +1,49 @@
+"""What can be saved of a file that no store can be opened on? The marks of what was forgotten, and their key.
+
+Everything else a person can find again; what was forgotten must not come back because a file broke.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.sqlite.migrations import location
+
+
+class Marks(NamedTuple):
+    """What tells that something was forgotten.
+
+    Attributes:
+        tombstones: The marks.
+        cursor: The value of the cursor that was asked for; None if there is none.
+        complete: Whether all could be read.
+    """
+
+    tombstones: tuple[str, ...]
+    cursor: str | None
+    complete: bool
+
+
+def salvaged_marks(path: Path, cursor: str) -> Marks:
+    """The tombstones in a store's file, however damaged, and the value of one cursor.
+
+    Args:
+        path: The file; nothing in it is changed.
+        cursor: The name of the cursor.
+    """
+    marks: list[str] = []
+    value: str | None = None
+    try:
+        with not_forking, closing(sqlite3.connect(location(path, "mode=ro"), uri=True)) as file:
+            file.text_factory = lambda data: data.decode(errors="replace")
+            for (found,) in file.execute("SELECT value FROM cursors WHERE name = ?", (cursor,)):
+                value = str(found)
+            for (mark,) in file.execute("SELECT mark FROM tombstones"):
+                marks.append(str(mark))
+    except sqlite3.Error:
+        return Marks(tuple(marks), value, complete=False)
+    return Marks(tuple(marks), value, complete=True)

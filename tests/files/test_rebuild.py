@@ -1,0 +1,380 @@
+"""The database is lost or broken: what the files hold comes back exactly, and nothing is deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.files.desk import Desk, desk_in, file_of, note
+from tests.files.test_parsing import RECORDS
+
+from reverie.analyser import analyse
+from reverie.edits import Edit
+from reverie.errors import InvalidInput, NotFound, StoreForeign, StoreUnavailable
+from reverie.files.rebuild import Rebuilt, rebuild
+from reverie.filters import Filter
+from reverie.pages import Page, Paragraph
+from reverie.records import Record
+from reverie.stores.base import Store
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import NOW, at, record, session, turn
+from reverie.tombstones import make_key, marks_of
+from reverie.turns import ToolCall
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+def everything(store: Store) -> dict[str, object]:
+    """All that the files hold, as values."""
+    return {
+        "records": sorted(store.find(Filter(archived=None)), key=lambda each: each.id),
+        "pages": [(each.name, each.content) for each in store.pages()],
+        "logs": {
+            name: [(each.content, each.at) for each in store.paragraphs(page=name)] for name in store.logs()
+        },
+        "sessions": sorted((each.state for each in store.sessions()), key=lambda each: each.id),
+        "turns": {each.state.id: store.turns(session=each.state.id) for each in store.sessions()},
+    }
+
+
+def fill(desk: Desk) -> None:
+    """A bit of everything that files can hold."""
+    desk.add(
+        note(1, tags=("a", "b"), metadata={"k": "v\nw"}, pinned=True, seen_count=3, importance=0.25),
+        note(2, archived_at=at(9), archive_reason="merged", scope="user:ann", origin="web"),
+        record(3, layer="episodic", kind="event", moment=NOW - timedelta(days=1)),
+        record(4, layer="episodic", category="a/b", moment=at(1)),
+        record(5, layer="episodic", moment=at(2), archived_at=at(3)),
+        note(6, valid_from=at(1), valid_to=at(2), expires_at=at(3), references=("x.py",), category="a/b-c"),
+        Page(name="MEMORY.md", content="# Memory\n\n- one\n", updated_at=at(5)),
+        Page(name="projects/atlas.md", content="no line end", updated_at=at(5)),
+        *(
+            Paragraph(
+                id=f"{n:012x}",
+                page="HISTORY.md",
+                position=float(n),
+                at=NOW.replace(minute=n),
+                content=f"[2026-03-01 12:0{n}] Words\nof {n}.",
+                source="turn",
+            )
+            for n in (1, 2)
+        ),
+        Paragraph(
+            id="a" * 12, page="2026-03-01.md", position=1.0, at=NOW, content="[12:00] User: x | Assistant: y"
+        ),
+        session("chat:1", summary="so far", window_start=1, status="paused", metadata={"t": "x"}),
+        turn(0, speaker="Ann"),
+        turn(
+            1,
+            role="assistant",
+            content="",
+            tool_calls=(ToolCall(id="c1", name="look", arguments='{"a": 1}'),),
+        ),
+        turn(2, role="tool", content="\x1b[31mred", tool_call_id="c1"),
+        session("Slack:C024/BE~L", scope="user:ann"),
+        turn(0, "Slack:C024/BE~L", scope="user:ann", content="über\u2028alles"),
+        session("x" * 190),
+    )
+
+
+def again(folder: Path, **options: bool) -> Rebuilt:
+    return rebuild(folder, analyse=analyse, clock=lambda: NOW, **options)
+
+
+def reopened(folder: Path) -> Iterator[SQLiteStore]:
+    store = SQLiteStore(folder / "reverie.db", analyse=analyse, create=False)
+    yield store
+    store.close()
+
+
+def content_of(folder: Path) -> dict[str, object]:
+    store = SQLiteStore(folder / "reverie.db", analyse=analyse, create=False)
+    try:
+        assert store.check() == []
+        return everything(store)
+    finally:
+        store.close()
+
+
+def lose(folder: Path) -> None:
+    for path in folder.glob("reverie.db*"):
+        path.unlink()
+
+
+def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        before = everything(desk.store)
+        files = {name: desk.path(name).read_bytes() for name in desk.files()}
+    lose(folder)
+    rebuilt = again(folder)
+    assert rebuilt == Rebuilt(records=6, archived=2, sessions=3, turns=4, pages=2, paragraphs=3)
+    assert content_of(folder) == before
+    assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
+    with desk_in(folder) as desk:
+        assert {row.actor for row in desk.store.journal(limit=1000)} == {"rebuild"}
+        desk.sync()  # and the files are as they were
+        assert {name: desk.path(name).read_bytes() for name in desk.files()} == files
+        assert desk.by_hand() == []
+        desk.quiet()
+
+
+@given(made=st.lists(RECORDS, min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_records_of_every_kind_come_back(
+    made: list[Record], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("memory")
+    numbered = [replace(each, id=f"{n:012x}", content=f"{n} {each.content}") for n, each in enumerate(made)]
+    with desk_in(folder) as desk:
+        desk.add(*numbered)
+        assert everything(desk.store)["records"] == numbered
+    lose(folder)
+    assert again(folder).broken == []
+    assert content_of(folder)["records"] == numbered
+
+
+def test_times_that_no_file_says_are_those_of_the_file(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+    os.utime(folder / "memory/MEMORY.md", ns=(NOW.timestamp().__int__() * 10**9,) * 2)
+    lose(folder)
+    again(folder)
+    with desk_in(folder) as desk:
+        assert desk.store.pages(["MEMORY.md"])[0].updated_at == NOW
+
+
+def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+    lose(folder)
+    again(folder)
+    first = content_of(folder)
+    with desk_in(folder) as desk:
+        ids = [each.id for each in desk.store.paragraphs(page="HISTORY.md")]
+    with pytest.raises(InvalidInput, match="can be read"):
+        again(folder)
+    rebuilt = again(folder, force=True)
+    assert rebuilt.kept == folder / "reverie.db.broken-1"
+    assert content_of(folder) == first
+    with desk_in(folder) as desk:
+        assert [each.id for each in desk.store.paragraphs(page="HISTORY.md")] == ids
+    assert again(folder, force=True).kept == folder / "reverie.db.broken-2"
+    kept = SQLiteStore(folder / "reverie.db.broken-1", analyse=analyse, create=False)
+    assert everything(kept) == first
+    kept.close()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "header", "torn"])
+def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path, damage: str) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        before = everything(desk.store)
+    database = folder / "reverie.db"
+    data = database.read_bytes()
+    spoilt = {
+        "garbage": b"no database at all " * 500,
+        "header": b"\0" * 200 + data[200:],
+        "torn": data[:4096] + b"\xff" * 8000,
+    }[damage]
+    database.write_bytes(spoilt)
+    (folder / "reverie.db-wal").write_bytes(b"what was in the log")
+    rebuilt = again(folder)
+    assert rebuilt.kept is not None
+    assert rebuilt.kept.read_bytes() == spoilt
+    assert content_of(folder) == before
+
+
+def test_the_log_of_a_lost_database_is_kept_and_not_played_into_the_new_one(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        before = everything(desk.store)
+        shutil.copy(folder / "reverie.db-wal", folder / "log")
+    lose(folder)
+    (folder / "log").rename(folder / "reverie.db-wal")
+    rebuilt = again(folder)
+    assert rebuilt.kept == folder / "reverie.db.broken-1-wal"
+    assert rebuilt.kept.stat().st_size > 0
+    assert content_of(folder) == before
+
+
+def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        desk.write("memory/a/broken.json", '{"content": ')
+        desk.write("memory/a/twin.json", json.dumps({"content": note(1).content}))
+        desk.write("memory/new/hand.json", '{"content": "Written by hand"}')
+        desk.write("memory/copy.json", desk.read(file_of(1)))
+        desk.write("sessions/other.jsonl", desk.read("sessions/chat:1.jsonl").replace("chat:1", "other"))
+        desk.path("memory/link.json").symlink_to(desk.path(file_of(1)))
+    lose(folder)
+    rebuilt = again(folder)
+    assert {broken.path: broken.why.split(":")[0] for broken in rebuilt.broken} == {
+        "memory/a/broken.json": "line 1, column 13",
+        "memory/a/twin.json": "it says the same as the record '000000000001', which was taken",
+        "memory/copy.json": "the id '000000000001' is that of 'memory/notes/000000000001.json' too, which was taken",
+        "sessions/other.jsonl": "turn 0",
+        "memory/link.json": "it is a symbolic link, which is not followed",
+    }
+    assert rebuilt.records == 7
+    assert (folder / "memory/a/broken.json").read_text() == '{"content": '
+    with desk_in(folder) as desk:
+        desk.sync()
+        assert (folder / "memory/a/broken.json").read_text() == '{"content": '
+        assert {each.path for each in desk.hands.problems()} == {broken.path for broken in rebuilt.broken}
+
+
+def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        chat = desk.path("sessions/chat:1.jsonl")
+        chat.write_bytes(chat.read_bytes()[:-20])
+    lose(folder)
+    rebuilt = again(folder)
+    assert [broken.path for broken in rebuilt.broken] == ["sessions/chat:1.jsonl"]
+    assert "the lines before that were taken" in rebuilt.broken[0].why
+    with desk_in(folder) as desk:
+        assert [each.position for each in desk.store.turns(session="chat:1")] == [0, 1]
+
+
+def test_of_a_live_and_an_archived_file_of_one_record_the_later_counts(folder: Path) -> None:
+    """A process was killed after it wrote the one and before it removed the other."""
+    with desk_in(folder) as desk:
+        desk.add(note(1))
+        live = desk.read(file_of(1))
+        desk.change(note(1), note(1, archived_at=at(5)))
+        desk.write(file_of(1), live)
+        os.utime(desk.path(file_of(1)), ns=(1, 1))
+    lose(folder)
+    rebuilt = again(folder)
+    assert (rebuilt.records, rebuilt.archived) == (1, 1)
+    assert [broken.path for broken in rebuilt.broken] == [file_of(1)]
+    os.utime(folder / file_of(1))
+    os.utime(folder / "memory/.archive/notes/000000000001.json", ns=(1, 1))
+    rebuilt = again(folder, force=True)
+    assert (rebuilt.records, rebuilt.archived) == (1, 0)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        desk.add(note(9, content="The code of the safe is four seven one one"))
+        trash = desk.read(file_of(9))
+        gone = desk.record(9)
+        marks = marks_of(gone, make_key(desk.store, at=NOW))
+        desk.store.erase([Edit(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        desk.mirror.write()
+        desk.write(file_of(9), trash)
+        assert [each.path for each in desk.sync().problems] == [file_of(9)]
+        assert "forgotten on request" in desk.hands.problems()[0].why
+        assert desk.store.records([gone.id]) == []
+    if not readable:
+        database = folder / "reverie.db"
+        data = bytearray(database.read_bytes())
+        page = int.from_bytes(data[16:18], "big")
+        root = data.find(b"CREATE TABLE journal")
+        assert 0 < root < page * 20
+        data[40:44] = (0xFFFFFF).to_bytes(4, "big")  # the version of the definitions
+        data[44:48] = (99).to_bytes(4, "big")  # and their format, so that SQLite refuses them
+        database.write_bytes(data)
+    rebuilt = again(folder, force=True)
+    assert rebuilt.records == 6
+    if readable:
+        assert rebuilt.notes == []
+        assert [broken.path for broken in rebuilt.broken] == [file_of(9)]
+        with desk_in(folder) as desk:
+            assert desk.store.tombstones(marks) == set(marks)
+            assert desk.store.records([gone.id]) == []
+    else:
+        assert "does not tell what was forgotten" in rebuilt.notes[0]
+
+
+def test_what_its_owner_saved_again_after_forgetting_it_comes_back(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        desk.add(note(9, content="The code of the safe is four seven one one"))
+        gone = desk.record(9)
+        marks = marks_of(gone, make_key(desk.store, at=NOW))
+        desk.store.erase([Edit(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        desk.add(note(10, content=gone.content))
+        desk.mirror.write()
+    assert again(folder, force=True).records == 1
+
+
+def test_a_folder_without_files_and_a_newer_database_are_refused(folder: Path) -> None:
+    folder.mkdir()
+    with pytest.raises(NotFound, match="no readable files"):
+        again(folder)
+    with desk_in(folder) as desk:
+        fill(desk)
+    database = folder / "reverie.db"
+    data = bytearray(database.read_bytes())
+    data[60:64] = (999).to_bytes(4, "big")
+    database.write_bytes(data)
+    with pytest.raises(StoreForeign, match="newer"):
+        again(folder, force=True)
+    assert database.read_bytes() == data
+
+
+def test_nothing_is_done_while_others_write_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reverie.files.rebuild._PATIENCE_S", 0.1)
+    with desk_in(folder) as desk:
+        fill(desk)
+        with desk.state.locked(), pytest.raises(StoreUnavailable, match="try again"):
+            again(folder, force=True)
+    assert not list(folder.glob("reverie.db.broken*"))
+
+
+def test_progress_is_told(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        count = len(desk.files())
+    lose(folder)
+    told: list[tuple[int, int]] = []
+    rebuild(folder, analyse=analyse, progress=lambda done, total: told.append((done, total)))
+    assert told == [(number, count) for number in range(1, count + 1)]
+
+
+_KILLED = """
+import sys
+from pathlib import Path
+from reverie.analyser import analyse
+from reverie.files.rebuild import rebuild
+print("begun", flush=True)
+rebuild(Path(sys.argv[1]), analyse=analyse, force=True)
+"""
+
+
+def test_whoever_is_killed_leaves_the_old_database_or_the_new_one(folder: Path) -> None:
+    with desk_in(folder) as desk:
+        fill(desk)
+        desk.add(*(note(n) for n in range(100, 400)))
+        before = everything(desk.store)
+    for number in range(8):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _KILLED, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(0.03 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert content_of(folder) == before
+    again(folder, force=True)
+    assert content_of(folder) == before
