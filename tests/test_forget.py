@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from tests.conftest import MovableClock
 
-from reverie import AsyncMemory, InvalidInput, Memory, NotFound
+from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.analyser import analyse
 from reverie.edits import Edit, JournalRow
 from reverie.entries import Entry
@@ -596,3 +597,44 @@ def test_the_same_for_asyncio(tmp_path: Path) -> None:
             assert await memory.get(saved.record.id) is None
 
     asyncio.run(work())
+
+
+def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET, category="people").record
+        other = memory.save("Bob likes tea").record
+        memory.pages.write("MEMORY.md", f"- {QUOTE}\n- Bob\n")
+        file, broken = folder / f"memory/people/{secret.id}.json", folder / f"memory/{other.id}.json"
+        assert SECRET in file.read_text()
+        conflict = folder / f"memory/people/{secret.id}.conflict.json"
+        conflict.write_text(file.read_text())
+        broken.write_text(f'{{"content": "{SECRET}')
+        done = memory.forget(secret.id)
+        assert left(done) == {("file", f"memory/{other.id}.json")}
+        assert not file.parent.exists()
+        assert (folder / "memory/MEMORY.md").read_text() == "- Bob\n"
+        assert SECRET in broken.read_text(), "it is somebody's work"
+        assert memory.get(other.id) == other
+        file.parent.mkdir()
+        file.write_text(json.dumps(secret.to_dict(), indent=2))  # an old copy turns up again
+        assert memory.folder is not None
+        memory.folder.sync()
+        assert memory.get(secret.id) is None
+        assert memory.search("harbour Lisbon") == []
+
+
+def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET).record
+        memory.session("chat:1").add("user", QUOTE)
+        memory.session("chat:2").add("user", SECRET)
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        assert memory.folder is None
+        done = memory.forget(secret.id, turns=True)
+        assert not (folder / f"memory/{secret.id}.json").exists()
+        assert left(done) == {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
+        memory.save("Something else")
+        memory.forget(session="chat:2")
+        assert not (folder / "sessions/chat:2.jsonl").exists()

@@ -807,3 +807,37 @@ def test_asyncio_has_it_too(tmp_path: Path) -> None:
             assert await memory.get(record.id) == record
 
     asyncio.run(run())
+
+
+def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> None:
+    memory.save("Likes tea")
+    saved = memory.save_many(
+        [{"content": f"Shelf {n} holds the letters of year {1800 + n}"} for n in range(100)]
+    )
+    assert len({row.batch for row in memory.journal.history(after=1, limit=200)}) == 1
+    for when in (2, 50, 101):
+        with memory.as_of(when) as past:
+            assert past.sequence == 101
+    assert len(memory.journal.history(since=60, until=60, limit=200)) == 100
+    undone = memory.undo(batch=60)
+    assert undone.changes == tuple(range(101, 1, -1))
+    assert len(memory.records(limit=None)) == 1
+    assert [row.reason for row in undone.rows] == ["undo of changes 2 to 101"] * 100
+    memory.undo(since=undone.rows[50].sequence)
+    assert [memory.get(one.record.id) for one in saved] == [one.record for one in saved]
+
+
+def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) -> None:
+    tea = memory.save("Ana likes green tea").record
+    memory.save("Ana owns a blue teapot", references=[tea.id])
+    memory.pages.append("HISTORY.md", "It rained.")
+    number = last(memory)
+    memory.update(tea.id, content="Ana likes black tea")
+    memory.pages.append("HISTORY.md", "It snowed.")
+    pot = memory.journal.history(limit=1, after=1)[0].edit
+    assert pot is not None
+    with memory.as_of(number) as past:
+        assert past.journal.blame(pot.id).related == (tea,)
+        assert len(past.journal.blame("HISTORY.md").lines) == 1
+    assert memory.journal.blame(pot.id).related[0].content == "Ana likes black tea"
+    assert memory.journal.blame("HISTORY.md").recalled is None

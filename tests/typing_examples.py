@@ -16,12 +16,16 @@ from reverie import (
     FIL,
     AsyncMemory,
     AsyncSession,
+    Blame,
     Conflict,
+    Difference,
     Edit,
     Entry,
+    FieldChange,
     Filter,
     Hit,
     InvalidInput,
+    Journal,
     JournalRow,
     Memory,
     MissingExtra,
@@ -32,6 +36,7 @@ from reverie import (
     PageOverview,
     Pages,
     Paragraph,
+    Past,
     Record,
     ReverieError,
     Saved,
@@ -46,6 +51,7 @@ from reverie import (
     StoreUnavailable,
     ToolCall,
     Turn,
+    Undone,
     Why,
     WorkingMemory,
     WorkingMemoryFull,
@@ -286,6 +292,30 @@ def working(memory: Memory, chat: Session) -> None:
     left: timedelta | None = entry.remaining(NOW)
     working.set("log", b"bytes")  # type: ignore[arg-type]
     del kept, timed, entries, found, inventory, left
+
+
+def journal(memory: Memory) -> None:
+    journal: Journal = memory.journal
+    rows: list[JournalRow] = journal.history(
+        "MEMORY.md", since=NOW, until=7, actor="dream", newest_first=True
+    )
+    edit: Edit | None = rows[0].edit
+    blame: Blame = journal.blame("0123456789ab")
+    lines: list[tuple[str, int]] = [(each.text, each.change.sequence) for each in blame.lines if each.change]
+    found: list[Difference] = [journal.diff("0123456789ab", 3, NOW), *journal.changes(since=NOW)]
+    fields: tuple[FieldChange, ...] = found[0].fields
+    undone: Undone = memory.undo(3, dry_run=True)
+    undone = memory.undo([3, rows[0]])
+    undone = memory.undo(batch=3)
+    undone = memory.undo(since=NOW)
+    memory.undo(undone.rows)
+    memory.undo(since="2h")  # type: ignore[arg-type]
+    assert_type(memory.as_of(3), Past)
+    with memory.as_of(NOW) as past:
+        records: list[Record] = past.records(category="general")
+        pack: Pack = past.session("cli:1").context("question", mark=False)
+        past.save("text")  # type: ignore[attr-defined]
+    del edit, lines, fields, records, pack
 
 
 def pages(memory: Memory) -> None:

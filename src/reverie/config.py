@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
@@ -123,6 +123,7 @@ class Settings:
         model: The model that passes ask, as `provider:model`; default none.
         dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
+        time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
             `PreferenceInferenceEnabled`.
@@ -174,6 +175,7 @@ class Settings:
     dream_interval: float | None = _setting(1_440.0, "minutes", low=1, optional=True)
     dream_schedule: str | None = _setting(None, "text", optional=True)
     dream_idle: float = _setting(5.0, "minutes")
+    time_zone: str | None = _setting(None, "text", optional=True)
     preference_inference: bool = _setting(True, "flag", "preference_inference_enabled")
     profile_path: str = _setting("agent", "text")
     base_path: str = _setting("memory", "text")
@@ -185,11 +187,24 @@ class Settings:
         for name in _FORMS:
             value = _checked(name, getattr(self, name), where="in Settings", called=name)
             object.__setattr__(self, name, value)
+        try:
+            _ = self.zone
+        except (ValueError, KeyError, OSError) as error:  # what zoneinfo raises for a name that is none
+            raise InvalidInput(f"time_zone is {self.time_zone!r}: name it as Europe/Berlin is") from error
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(
                 f"soft_tokens is {self.soft_tokens} and hard_tokens is {self.hard_tokens}: "
                 "lower the soft budget or raise the hard one"
             )
+
+    @property
+    def zone(self) -> tzinfo:
+        """`time_zone` as a tzinfo."""
+        if self.time_zone is None:
+            return UTC
+        from zoneinfo import ZoneInfo  # here: most settings name none
+
+        return ZoneInfo(self.time_zone)
 
     @property
     def idle(self) -> timedelta:

@@ -103,7 +103,13 @@ class Memory(Tending):
             weights=weights_of(self.settings),
         )
         self._saving = Saving(
-            store, self._index, clock=clock, new_id=new_id, actor=actor, notice=self._noticed
+            store,
+            self._index,
+            clock=clock,
+            new_id=new_id,
+            actor=actor,
+            notice=self._noticed,
+            zone=self.settings.zone,
         )
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}

@@ -28,7 +28,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from reverie.records import MOST_LABELS, ORIGINS, UNTRUSTED, Origin, Record
+from reverie.records import DATES, MOST_LABELS, ORIGINS, UNTRUSTED, Origin, Record
 
 if TYPE_CHECKING:
     from reverie.passes.duplicates import Reading, Relation
@@ -347,7 +347,13 @@ def _union(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
 
 
 def _both(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    return old if new.items() <= old.items() else MappingProxyType({**new, **old})
+    """The metadata of both, the old where they differ; of relative dates what each meant when it was said."""
+    if new.items() <= old.items():
+        return old
+    both = {**new, **old}
+    if DATES in old and DATES in new:
+        both[DATES] = "; ".join(dict.fromkeys((*old[DATES].split("; "), *new[DATES].split("; "))))
+    return MappingProxyType(both)
 
 
 def _latest(a: datetime | None, b: datetime | None) -> datetime | None:

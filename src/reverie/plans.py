@@ -98,9 +98,8 @@ class Plan:
         """Every change with its text before and after, as a unified diff."""
         parts = []
         for step in self.steps:
-            texts = [_text(value).splitlines() for value in (step.edit.before, step.edit.after)]
-            names = [f"{step.edit.id} {when}" for when in ("before", "after")]
-            changed = difflib.unified_diff(*texts, *names, lineterm="")
+            was, now = (_text(value).splitlines() for value in (step.edit.before, step.edit.after))
+            changed = difflib.unified_diff(was, now, "before", "after", lineterm="")
             parts.append("\n".join([f"# {_verb(step.edit)} {step.edit.id}: {step.why}", *changed]))
         return "\n".join(parts)
 

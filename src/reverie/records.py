@@ -11,7 +11,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from reverie import categories, clock, ids
+from reverie import categories, clock, dates, ids
 from reverie.errors import InvalidInput
 from reverie.tokens import plain_text
 
@@ -63,6 +63,9 @@ LONGEST_SCOPE = 200
 LONGEST_LABEL = 200
 MOST_LABELS = 100
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+DATES = "dates"
+"""The metadata in which a save notes what relative dates in the content mean (`reverie.dates.noted`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +136,13 @@ class Record:
         """The text that search looks at: content, tags, and the words of the category (RockBot's rule).
 
         A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
-        for "finding" finds records about findings rather than every finding.
+        for "finding" finds records about findings rather than every finding. The days that relative dates in
+        it mean are found too.
         """
         segments = (self.category or "").split("/")
         named = "/".join(segment for segment in segments if segment and not _names_a_kind(segment))
-        parts = (self.content, *self.tags, categories.words(named or None))
+        days = " ".join(str(start) for _, start, _ in dates.read(self.metadata.get(DATES, "")))
+        parts = (self.content, *self.tags, categories.words(named or None), days)
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:

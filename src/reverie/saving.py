@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
-from reverie import categories, clock
+from reverie import categories, clock, dates
 from reverie.analyser import analyse
 from reverie.clock import Clock
 from reverie.edits import Edit, JournalRow
@@ -26,6 +26,7 @@ from reverie.index.follower import SearchIndex
 from reverie.merging import Create, Decision, Reinforce, decide
 from reverie.pages import Paragraph
 from reverie.records import (
+    DATES,
     HOME_LAYERS,
     KINDS,
     NOTHING,
@@ -162,6 +163,7 @@ class Saving:
         new_id: NewId,
         actor: str,
         notice: Callable[[Sequence[JournalRow]], None],
+        zone: tzinfo = UTC,
     ) -> None:
         """Change the records of a store.
 
@@ -172,10 +174,12 @@ class Saving:
             new_id: What makes ids.
             actor: Who is named in the journal as the author of changes.
             notice: Told of every change made here.
+            zone: Where the owner's days begin and end, for dates such as "yesterday".
         """
         self._store = store
         self._index = index
         self._notice = notice
+        self._zone = zone
         self._clock = clock
         self._new_id = new_id
         self._actor = actor
@@ -268,7 +272,16 @@ class Saving:
             expires_at=None if ttl is None else now + ttl,
             metadata=MappingProxyType(_mapping(note.metadata)),
         )
-        return checked(record)
+        return checked(self._dated(record))
+
+    def _dated(self, record: Record) -> Record:
+        """The record with what relative dates in it mean, from the moment it was said."""
+        if DATES in record.metadata or not isinstance(record.content, str):
+            return record
+        found = dates.resolved(record.content, record.created_at, zone=self._zone)
+        if not found:
+            return record
+        return replace(record, metadata=MappingProxyType({**record.metadata, DATES: dates.noted(found)}))
 
     # -- changing ----------------------------------------------------------------------------------------
 

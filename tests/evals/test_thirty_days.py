@@ -108,7 +108,7 @@ def careless(ask: Ask) -> str:
                 for group in groups
                 if len(group) > 1
             ],
-            "archive": [{"id": id, "why": "merged"} for id in ids],
+            "archive": [{"id": id, "why": "merged"} for group in groups if len(group) > 1 for id in group],
             "refile": [],
             "anti_patterns": [],
         }

@@ -227,7 +227,7 @@ def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path)
     assert {broken.path: broken.why.split(":")[0] for broken in rebuilt.broken} == {
         "memory/a/broken.json": "line 1, column 13",
         "memory/a/twin.json": "it says the same as the record '000000000001', which was taken",
-        "memory/copy.json": "the id '000000000001' is that of 'memory/notes/000000000001.json' too, which was taken",
+        "memory/copy.json": f"the id '000000000001' is that of {file_of(1)!r} too, which was taken",
         "sessions/other.jsonl": "turn 0",
         "memory/link.json": "it is a symbolic link, which is not followed",
     }
@@ -286,17 +286,10 @@ def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> 
         assert desk.store.records([gone.id]) == []
     if not readable:
         database = folder / "reverie.db"
-        data = bytearray(database.read_bytes())
-        page = int.from_bytes(data[16:18], "big")
-        root = data.find(b"CREATE TABLE journal")
-        assert 0 < root < page * 20
-        data[40:44] = (0xFFFFFF).to_bytes(4, "big")  # the version of the definitions
-        data[44:48] = (99).to_bytes(4, "big")  # and their format, so that SQLite refuses them
-        database.write_bytes(data)
+        database.write_bytes(b"garbage" * 1000)
     rebuilt = again(folder, force=True)
-    assert rebuilt.records == 6
     if readable:
-        assert rebuilt.notes == []
+        assert (rebuilt.records, rebuilt.notes) == (6, [])
         assert [broken.path for broken in rebuilt.broken] == [file_of(9)]
         with desk_in(folder) as desk:
             assert desk.store.tombstones(marks) == set(marks)

@@ -94,7 +94,7 @@ class Shown:
 
 
 def recalled_counter(id: str) -> str:
-    """The name under which a store counts how often a thing went into a prompt, and keeps when it last did."""
+    """The name under which a store counts how often a thing went into a prompt, and keeps when it did last."""
     return f"recalled:{id}"
 
 

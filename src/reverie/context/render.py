@@ -18,7 +18,7 @@ from reverie.entries import Entry
 from reverie.pages import Paragraph
 from reverie.recall import analysis
 from reverie.recall.hits import Hit
-from reverie.records import Record
+from reverie.records import DATES, Record
 from reverie.turns import Turn
 
 RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
@@ -153,9 +153,12 @@ def label(text: str) -> str:
 
 
 def _holds(record: Record) -> str:
+    """When it holds, and what the relative dates in it mean."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
-    return f" (holds{since}{until})" if since or until else ""
+    meant = record.metadata.get(DATES, "")
+    dated = f" ({label(meant)})" if meant else ""
+    return f"{dated} (holds{since}{until})" if since or until else dated
 
 
 def _best_start(line: str, matched: frozenset[str], longest: int) -> int:

@@ -14,7 +14,7 @@ from reverie.edits import Edit
 from reverie.files import bases, parsing
 from reverie.files.bases import Pieces
 from reverie.files.deciding import Clash, Decision, decide_record, most_of_it, record_said
-from reverie.files.intake import ACTOR, DELETED, Intake, Kept, Stranger, is_id, sound
+from reverie.files.intake import ACTOR, DELETED, REBUILDER, Intake, Kept, Stranger, is_id, sound
 from reverie.files.layout import path_of, place_of, render_record
 from reverie.files.parsing import Fields
 from reverie.files.versions import present, was_so
@@ -306,4 +306,6 @@ class Claims:
         if twin is None:
             return False
         rows = self._store.journal(id=twin.id, limit=1)
-        return bool(rows) and rows[0].actor == ACTOR and rows[0].reason.endswith(f": {stranger.at}")
+        return (
+            bool(rows) and rows[0].actor in (ACTOR, REBUILDER) and rows[0].reason.endswith(f": {stranger.at}")
+        )

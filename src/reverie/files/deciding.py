@@ -85,16 +85,16 @@ def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now:
     assert place is not None
     theirs = record_of(fields, id=id, base=base, place=place, now=now)
     moved = base is None or (path_of(base) != path and not _in_a_day(base))
+    was = base is not None and base.archived
     if place.form == "record" and moved:
         if base is not None and theirs.category == base.category:
             folder = None if place.category is None else categories.valid_category(place.category)
             theirs = replace(theirs, category=folder)
-        was = base is not None and base.archived
         if theirs.archived == was and place.archived != was:
             theirs = replace(theirs, archived_at=now if place.archived else None)
-    if theirs.archived and not theirs.archive_reason:
-        theirs = replace(theirs, archive_reason="archived by hand")
-    if base is not None and base.archived and not theirs.archived:
+    if theirs.archived and not was and (base is not None or "archive_reason" not in fields):
+        theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "archived by hand")
+    if was and not theirs.archived:
         theirs = replace(theirs, archive_reason="")
     return checked(theirs)
 

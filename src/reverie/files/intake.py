@@ -41,6 +41,9 @@ _log = logging.getLogger("reverie")
 ACTOR = "owner, by hand"
 """Who the journal names for what a person did in a file."""
 
+REBUILDER = "rebuild"
+"""Who the journal names for what was taken from the files of a lost database."""
+
 DELETED = "file deleted by hand"
 """The reason of an archived record whose file a person deleted."""
 

@@ -62,7 +62,7 @@ def remove_remains(
     left: list[str] = []
     whole = None if session is None else session_path(session)
     with state.locked() as ledger:
-        for path in _unaccounted(root, ledger.known() if mirrored else {}):
+        for path in list(_unaccounted(root, ledger.known() if mirrored else {})):
             gone = path == whole or (whole is not None and path.startswith(f"{whole}."))
             own = gone or _is_own(path) or _stem(path) in records
             if not gone and _stem(path) not in records and not _says(root / path, phrases):
@@ -70,7 +70,7 @@ def remove_remains(
             if not own:
                 left.append(path)
                 continue
-            (root / path).unlink(missing_ok=True)
+            _remove(root, path)
             ledger.drop([path])
             ledger.settle([path])
             removed.append(path)
@@ -90,6 +90,15 @@ def _unaccounted(root: Path, known: Mapping[str, Written]) -> Iterator[str]:
                 written, found = known.get(path), file.stat()
                 if written is None or (written.size, written.mtime_ns) != (found.st_size, found.st_mtime_ns):
                     yield path
+
+
+def _remove(root: Path, path: str) -> None:
+    """Remove a file and the folders that are empty then: a category's name may say something too."""
+    (root / path).unlink(missing_ok=True)
+    folder = (root / path).parent
+    while folder.parent != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def _is_own(path: str) -> bool:

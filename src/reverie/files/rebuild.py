@@ -29,7 +29,7 @@ from reverie.errors import InvalidInput, NotFound, StoreCorrupt, StoreForeign, S
 from reverie.files import parsing
 from reverie.files.deciding import record_said
 from reverie.files.disk import Disk, Refused
-from reverie.files.intake import is_id
+from reverie.files.intake import REBUILDER, is_id
 from reverie.files.layout import MEMORY, SESSIONS, Place, path_of, place_of
 from reverie.files.parsing import Broken, Fields
 from reverie.files.renaming import rename_to_new
@@ -47,9 +47,6 @@ from reverie.tombstones import KEY, is_forgotten, without_forgotten
 from reverie.turns import Turn
 
 DATABASE = "reverie.db"
-ACTOR = "rebuild"
-"""Who the journal names for what was taken from the files of a lost database."""
-
 _REASON = "rebuilt from the folder"
 _INDEX = "index"
 _BATCH = 500
@@ -192,7 +189,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
             os.rename(beside, kept.with_name(kept.name + ending))
             left = True
     try:
-        rename_to_new(draft, database)
+        rename_to_new(os.fspath(draft), os.fspath(database))
     except FileExistsError:
         raise StoreUnavailable(
             f"{str(database)!r} was made by somebody else meanwhile: close what uses the folder, and look"
@@ -233,9 +230,9 @@ class _Run:
             return
         marks = salvaged_marks(database, KEY)
         if marks.cursor is not None:
-            self._store.commit([], actor=ACTOR, at=self._now, cursors={KEY: marks.cursor})
+            self._store.commit([], actor=REBUILDER, at=self._now, cursors={KEY: marks.cursor})
         if marks.tombstones:
-            self._store.erase([], actor=ACTOR, at=self._now, tombstones=marks.tombstones)
+            self._store.erase([], actor=REBUILDER, at=self._now, tombstones=marks.tombstones)
         self._has_marks = self._marked.cursor(KEY) is not None
         if not marks.complete:
             self.rebuilt.notes.append(
@@ -250,9 +247,10 @@ class _Run:
         for number, path in enumerate(found.added, 1):
             self._take_file(path)
             progress(number, total)
+        self._flush()
         for path, record, mtime_ns in self._misplaced:
             self._add_record(path, record, mtime_ns, proper=False)
-        self._flush()
+            self._flush(f"{_REASON}: {path}")  # by which the file is known again, which has no id perhaps
 
     def _take_file(self, path: str) -> None:
         place = place_of(path)
@@ -293,7 +291,7 @@ class _Run:
         for fields in lines:
             name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
             record = record_said(fields, id=name or self._new_id(), base=None, path=path, now=self._now)
-            if path_of(record) == path:
+            if path_of(record) == path and "id" in fields:
                 self._add_record(path, record, mtime_ns, proper=True)
             else:
                 self._misplaced.append((path, record, mtime_ns))
@@ -325,7 +323,7 @@ class _Run:
     def _take_back(self, name: str) -> None:
         (record,) = self._store.records([name])
         edits = [Edit(before=record, after=None)]
-        self._store.commit(edits, actor=ACTOR, reason=_REASON, at=self._now)
+        self._store.commit(edits, actor=REBUILDER, reason=_REASON, at=self._now)
         self._said.pop((record.scope, record.fingerprint), None)
         self.rebuilt.records -= 1
         self.rebuilt.archived -= record.archived
@@ -415,11 +413,11 @@ class _Run:
         if len(self._pending) >= _BATCH:
             self._flush()
 
-    def _flush(self) -> None:
+    def _flush(self, reason: str = _REASON) -> None:
         edits = [Edit(before=None, after=value) for value in self._pending]
         self._pending.clear()
         if edits:
-            self._store.commit(edits, actor=ACTOR, reason=_REASON, at=self._now)
+            self._store.commit(edits, actor=REBUILDER, reason=reason, at=self._now)
 
 
 def _id_of(page: str, text: str, which: int) -> str:

@@ -201,10 +201,11 @@ def _day_was(store: Store, path: str, day: str, data: bytes, torn: bool) -> bool
     missing = [record for name, record in today.items() if name not in stays]
     if not missing or not lines:
         return True
-    if torn and _told_key(lines[-1]) < min((record.created_at, record.id) for record in missing):
-        return True
-    last = max(stay.came[0] for stay in stays.values())
-    return last < min(_stays(store, record.id, path).came[-1] for record in missing)
+    end, last = _told_key(lines[-1]), max(stay.came[0] for stay in stays.values())
+    return all(
+        (torn and (record.created_at, record.id) > end) or _stays(store, record.id, path).came[-1] > last
+        for record in missing
+    )
 
 
 class _Stays(NamedTuple):

@@ -18,7 +18,7 @@ from reverie.errors import InvalidInput
 from reverie.passes.specifics import specifics
 from reverie.passes.view import View
 from reverie.plans import Plan, Refusal, Step
-from reverie.records import ORIGINS, Record, checked, labels
+from reverie.records import DATES, ORIGINS, Record, checked, labels
 
 ARCHIVED_SHARE = 0.02
 """At most this share of the live records is archived in a cycle, but always two: a merge needs that many."""
@@ -301,6 +301,8 @@ class Draft:
         depth = 1 + max(_depth(record) for record in records)
         if depth > DEEPEST:
             raise InvalidInput(f"it would be a merge of merges of merges; at most {DEEPEST} deep are made")
+        said = [part for record in records for part in record.metadata.get(DATES, "").split("; ") if part]
+        metadata |= {DATES: "; ".join(dict.fromkeys(said))} if said else {}
         metadata |= {MERGED_FROM: " ".join(record.id for record in records), MERGE_DEPTH: str(depth)}
         return checked(
             Record(
@@ -359,7 +361,7 @@ def _mismatch(records: Sequence[Record]) -> str:
             return f"{first.id} and {record.id} are of different scopes"
         if (record.valid_from, record.valid_to) != (first.valid_from, first.valid_to):
             return f"{first.id} and {record.id} hold at different times"
-        ours = {MERGED_FROM, MERGE_DEPTH}
+        ours = {MERGED_FROM, MERGE_DEPTH, DATES}
         for key in (set(first.metadata) & set(record.metadata)) - ours:
             if first.metadata[key] != record.metadata[key]:
                 return f"{first.id} and {record.id} differ in the metadata {key!r}"

@@ -198,7 +198,8 @@ class Specifics:
 
         A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
         token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
-        other only denies is missing too: `likes` is not kept by "does not like".
+        other only denies is missing too: `likes` is not kept by "does not like". Of ordinary words, most of
+        them those of a text with no specifics, half may be said in others; where more are, all are missing.
 
         >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
         ['like, affirmed']
@@ -224,7 +225,10 @@ class Specifics:
         scripts = {v for v in self.scripts if v not in other.wording}
         denied = {value.removeprefix("not ") for value in other.negations}
         flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
-        return frozenset(exactly | worded | code | scripts | flipped)
+        unsaid = self.affirmed - other.affirmed
+        if len(unsaid) * 2 <= len(self.affirmed):
+            unsaid = frozenset()
+        return frozenset(exactly | worded | code | scripts | flipped | unsaid)
 
     def __bool__(self) -> bool:
         """Whether there is anything specific at all."""

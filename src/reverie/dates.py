@@ -1,0 +1,253 @@
+"""Which days does "next Friday" mean? Relative dates in English, resolved against the moment they were said.
+
+The words stay as they are; what they mean is worked out once, when they are written, because "yesterday" read
+a year later means another day. Only expressions with one meaning are resolved: a bare "on Friday" may lie
+before or behind, and is left alone; so are "recently" and "a few days ago".
+
+Weeks begin on Monday (ISO 8601). "This Friday" is the first Friday from today on, "next Friday" that of the
+week after the present one, "last Friday" the latest before today.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "a couple of": 2, "couple of": 2, "three": 3, "four": 4, "five": 5,
+    "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13,
+    "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60,
+    "ninety": 90,
+}  # fmt: skip
+_MOST_FOUND = 20
+_LONGEST_TEXT = 20_000
+_FARTHEST = 36_500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """Days that words mean.
+
+    Attributes:
+        words: The words, as they stand in the text.
+        start: The first day.
+        end: The last day; the same for a single one.
+        at: Where in the text the words begin.
+    """
+
+    words: str
+    start: date
+    end: date
+    at: int
+
+    def __str__(self) -> str:
+        return f"{self.start}" if self.start == self.end else f"{self.start}/{self.end}"
+
+
+def resolved(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[When]:
+    """The relative dates in a text, in the order in which they stand there; at most 20.
+
+    Args:
+        text: What was said.
+        said_at: When; aware.
+        zone: Where the speaker's days begin and end.
+
+    Example:
+        >>> friday = datetime(2025, 1, 17, 9, tzinfo=UTC)
+        >>> [f"{when.words} = {when}" for when in resolved("Met Ann yesterday, again next week", friday)]
+        ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
+    """
+    today = said_at.astimezone(zone).date()
+    found: list[When] = []
+    for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
+        days = _days(match, today)
+        if days is not None:
+            found.append(When(words=match.group(), start=days[0], end=days[1], at=match.start()))
+            if len(found) == _MOST_FOUND:
+                break
+    return found
+
+
+def noted(found: list[When]) -> str:
+    """The dates as one line, for storing beside the text; `read` gives the pairs back.
+
+    >>> noted([When(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
+    'next week = 2025-01-20/2025-01-26'
+    """
+    lines = dict.fromkeys(f"{' '.join(when.words.split())} = {when}" for when in found)
+    return "; ".join(lines)
+
+
+def read(line: str) -> Iterator[tuple[str, date, date]]:
+    """The words and days that `noted` wrote; what is not of its form is passed over."""
+    for part in line.split("; "):
+        words, _, days = part.rpartition(" = ")
+        first, _, last = days.partition("/")
+        try:
+            yield words, date.fromisoformat(first), date.fromisoformat(last or first)
+        except ValueError:
+            continue
+
+
+# -- what the words mean ---------------------------------------------------------------------------------
+
+_number = "|".join(
+    sorted((re.escape(word).replace(r"\ ", r"\s+") for word in _NUMBERS), key=len, reverse=True)
+)
+_day = "|".join(_DAYS)
+_month = "|".join(_MONTHS)
+_EXPRESSION = re.compile(
+    rf"""\b(?:
+        (?P<before_yesterday>(?:the\s+)?day\s+before\s+yesterday)
+      | (?P<after_tomorrow>(?:the\s+)?day\s+after\s+tomorrow)
+      | (?P<yesterday>yesterday|last\s+night)
+      | (?P<today>today|tonight|this\s+(?:morning|afternoon|evening))
+      | (?P<tomorrow>tomorrow)
+      | (?P<ago_count>\d{{1,4}}|{_number})\s+(?P<ago_unit>day|week|month|year)s?\s+(?P<ago>ago|earlier)
+      | in\s+(?P<in_count>\d{{1,4}}|{_number})\s+(?P<in_unit>day|week|month|year)s?(?:'\s+time)?
+      | (?P<from_count>\d{{1,4}}|{_number})\s+(?P<from_unit>day|week|month|year)s?\s+from\s+(?:now|today)
+      | (?P<which>last|this|next|coming)\s+(?P<weekday>{_day})\b
+      | (?P<weekday_of>{_day})\s+(?P<of_week>next|last|this)\s+week
+      | a\s+week\s+from\s+(?P<week_from>{_day})
+      | (?P<period_which>last|this|next)\s+(?P<period>weekend|week|month|quarter|year)
+      | (?P<month_which>last|next)\s+(?P<month>{_month})\b
+      | (?P<month_end>(?:at\s+|by\s+)?the\s+end\s+of\s+(?:the|this)\s+(?:week|month|year))
+    )\b(?!\s+of\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+Days = tuple[date, date] | None
+
+
+def _days(match: re.Match[str], today: date) -> Days:
+    """The days that an expression means; None when it lies beyond a hundred years."""
+    part = {name: " ".join(text.lower().split()) for name, text in match.groupdict().items() if text}
+    try:
+        for name, meaning in _MEANINGS.items():
+            if name in part:
+                return meaning(part, today)
+    except (OverflowError, ValueError):
+        return None
+    return None
+
+
+def _one(offset: int) -> Callable[[dict[str, str], date], Days]:
+    def meaning(part: dict[str, str], today: date) -> Days:
+        del part
+        day = today + timedelta(days=offset)
+        return day, day
+
+    return meaning
+
+
+def _counted(count: str, unit: str, today: date, sign: int) -> Days:
+    number = int(count) if count.isdecimal() else _NUMBERS[count]
+    days = {"day": 1, "week": 7, "month": 31, "year": 366}[unit] * number
+    if days > _FARTHEST:
+        return None
+    if unit in {"day", "week"}:
+        day = today + timedelta(days=sign * days)
+    else:
+        day = _months_on(today, sign * number * (12 if unit == "year" else 1))
+    return day, day
+
+
+def _months_on(day: date, months: int) -> date:
+    """The same day so many months on; the last of the month where it has no such day."""
+    index = day.year * 12 + day.month - 1 + months
+    year, month = divmod(index, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _weekday(part: dict[str, str], today: date) -> Days:
+    day = _DAYS.index(part["weekday"])
+    if part["which"] == "last":
+        found = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
+    elif part["which"] == "next":
+        found = _monday(today) + timedelta(days=7 + day)
+    else:
+        found = today + timedelta(days=(day - today.weekday()) % 7)
+    return found, found
+
+
+def _weekday_of_week(part: dict[str, str], today: date) -> Days:
+    weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
+    found = _monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
+    return found, found
+
+
+def _week_from(part: dict[str, str], today: date) -> Days:
+    day = _DAYS.index(part["week_from"])
+    found = today + timedelta(days=(day - today.weekday()) % 7 + 7)
+    return found, found
+
+
+def _period(part: dict[str, str], today: date) -> Days:
+    step = {"last": -1, "this": 0, "next": 1}[part["period_which"]]
+    period = part["period"]
+    if period == "week":
+        start = _monday(today) + timedelta(days=7 * step)
+        return start, start + timedelta(days=6)
+    if period == "weekend":
+        start = _monday(today) + timedelta(days=7 * step + 5)
+        return start, start + timedelta(days=1)
+    if period == "month":
+        return _month_of(_months_on(today.replace(day=1), step))
+    if period == "quarter":
+        first = today.replace(month=3 * ((today.month - 1) // 3) + 1, day=1)
+        start = _months_on(first, 3 * step)
+        return start, _month_of(_months_on(start, 2))[1]
+    return date(today.year + step, 1, 1), date(today.year + step, 12, 31)
+
+
+def _named_month(part: dict[str, str], today: date) -> Days:
+    """The latest or the first such month that does not lie in the present one."""
+    month = _MONTHS.index(part["month"]) + 1
+    if part["month_which"] == "last":
+        year = today.year if month < today.month else today.year - 1
+    else:
+        year = today.year if month > today.month else today.year + 1
+    return _month_of(date(year, month, 1))
+
+
+def _end_of(part: dict[str, str], today: date) -> Days:
+    if part["month_end"].endswith("week"):
+        end = _monday(today) + timedelta(days=6)
+    elif part["month_end"].endswith("month"):
+        end = _month_of(today)[1]
+    else:
+        end = date(today.year, 12, 31)
+    return end, end
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())
+
+
+def _month_of(day: date) -> tuple[date, date]:
+    return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
+
+
+_MEANINGS: dict[str, Callable[[dict[str, str], date], Days]] = {
+    "before_yesterday": _one(-2),
+    "after_tomorrow": _one(2),
+    "yesterday": _one(-1),
+    "today": _one(0),
+    "tomorrow": _one(1),
+    "ago": lambda part, today: _counted(part["ago_count"], part["ago_unit"], today, -1),
+    "in_count": lambda part, today: _counted(part["in_count"], part["in_unit"], today, 1),
+    "from_count": lambda part, today: _counted(part["from_count"], part["from_unit"], today, 1),
+    "weekday": _weekday,
+    "weekday_of": _weekday_of_week,
+    "week_from": _week_from,
+    "period": _period,
+    "month": _named_month,
+    "month_end": _end_of,
+}
