@@ -638,3 +638,28 @@ def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path
         memory.save("Something else")
         memory.forget(session="chat:2")
         assert not (folder / "sessions/chat:2.jsonl").exists()
+
+
+@pytest.mark.parametrize("secret", ["summary", "first", "last"])
+def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_forgotten(
+    memory: Memory, secret: str
+) -> None:
+    kept = memory.save("Prefers short answers").record
+    chat = memory.session("chat:1")
+    for name in ("first", "middle", "last"):
+        chat.add("user", SECRET if name == secret else f"Nothing to hide, {name} of three")
+    if secret == "summary":
+        state = chat.state
+        told = replace(state, summary=SECRET)
+        edits = [Edit(before=state, after=told)]
+        memory._noticed(memory._store.commit(edits, actor="digest", at=memory._clock()))
+    memory.delete_session("chat:1")
+    memory.archive(kept.id)
+    memory.forget(match=SECRET)
+    undone = memory.undo(since=2)
+    assert memory.sessions() == []
+    assert {one.subject for one in undone.left} >= {"turn"}
+    now = memory.get(kept.id)
+    assert now is not None
+    assert not now.archived, "the rest is taken back"
+    assert "small flat" not in said(memory)

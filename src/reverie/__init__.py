@@ -33,8 +33,6 @@ from reverie.errors import (
     WorkingMemoryFull,
 )
 from reverie.filters import Filter
-from reverie.journal import Blame, Difference, FieldChange, Journal
-from reverie.journal.undo import Undone
 from reverie.memory import Memory
 from reverie.pages import Page, Paragraph
 from reverie.plans import Plan
@@ -50,6 +48,8 @@ from reverie.writing import PageOverview, Pages, Written
 if TYPE_CHECKING:
     from reverie.aio import AsyncMemory, AsyncSession
     from reverie.forgetting import Forgetting, Trace
+    from reverie.journal import Blame, Difference, FieldChange, Journal
+    from reverie.journal.undo import Undone
     from reverie.past import Past
 
 __version__ = "0.1.0"
@@ -118,6 +118,14 @@ def __getattr__(name: str) -> object:
         from reverie import forgetting
 
         return getattr(forgetting, name)
+    if name in ("Blame", "Difference", "FieldChange", "Journal"):
+        from reverie import journal
+
+        return getattr(journal, name)
+    if name == "Undone":
+        from reverie.journal.undo import Undone
+
+        return Undone
     if name == "Past":
         from reverie.past import Past
 

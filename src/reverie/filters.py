@@ -205,7 +205,7 @@ def matches_record(wanted: Filter, record: Record) -> bool:
         and (not wanted.origins or record.origin in wanted.origins)
         and (wanted.pinned is None or record.pinned == wanted.pinned)
         and _in_time(wanted, record.created_at)
-        and (wanted.valid_at is None or _holds(record, wanted.valid_at))
+        and (wanted.valid_at is None or holds(record, wanted.valid_at))
         and (wanted.alive_at is None or record.expires_at is None or record.expires_at > wanted.alive_at)
         and not wanted.only_turns
     )
@@ -238,7 +238,8 @@ def _in_time(wanted: Filter, moment: datetime) -> bool:
     )
 
 
-def _holds(record: Record, moment: datetime) -> bool:
+def holds(record: Record, moment: datetime) -> bool:
+    """Whether what the record says holds at a moment."""
     return (record.valid_from is None or record.valid_from <= moment) and (
         record.valid_to is None or moment < record.valid_to
     )

@@ -25,11 +25,13 @@ from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
 from reverie.merging import Create, Decision, Reinforce, decide
 from reverie.pages import Paragraph
+from reverie.passages import Wanted
 from reverie.records import (
     DATES,
     HOME_LAYERS,
     KINDS,
     NOTHING,
+    UNTRUSTED,
     Kind,
     Layer,
     Origin,
@@ -53,6 +55,7 @@ _LONGEST_PAUSE_S = 0.02
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
 _MOST_CANDIDATES = 8
+_MOST_SUPERSEDED = 20
 
 Outcome = Literal["created", "reinforced", "extended"]
 _T = TypeVar("_T")
@@ -194,7 +197,10 @@ class Saving:
         def attempt(tries: int) -> Saved:
             alike, since = self._alike(record, thorough=tries > 0)
             decision = decide(record, alike, now=self._clock())
-            self._commit([_edit(decision)], since=since if tries < _PATIENT else None)
+            edits = [_edit(decision)]
+            if isinstance(decision, Create):
+                edits, decision = self._superseding(decision)
+            self._commit(edits, since=since if tries < _PATIENT else None)
             return _saved(decision)
 
         return self._retried(attempt)
@@ -220,10 +226,50 @@ class Saving:
             stored, _ = self._alike(record, thorough=True)
             candidates = pending.alike(record) + pending.as_they_are(stored)
             decision = decide(record, candidates, now=self._clock())
+            if isinstance(decision, Create):
+                edits, decision = self._superseding(decision)
+                pending.end(edits[:-1])
             pending.take(decision)
             saved.append(_saved(decision))
         self._commit(pending.edits(), since=since if tries < _PATIENT else None)
         return saved
+
+    def _superseding(self, decision: Create) -> tuple[list[Edit], Create]:
+        """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
+
+        Nothing is archived: what held is found as of then, and left out where only the latest is wanted.
+        """
+        from reverie.passes.slots import replaces, says_change  # here: a search never needs its patterns
+
+        record = decision.record
+        if not says_change(record.content):
+            return [_edit(decision)], decision
+        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
+        wanted = Wanted(words=[(word, 1.0) for word in dict.fromkeys(analyse(record).terms.split())])
+        keys = self._index.any_of("record", wanted, allowed, _MOST_SUPERSEDED)
+        since = record.valid_from or max(self._clock(), record.created_at)
+        found = [
+            old
+            for old in readable(self._store.records, keys)
+            if old is not None and _may_end(old, record, since) and replaces(record.content, old.content)
+        ]
+        if not found:
+            return [_edit(decision)], decision
+        told = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
+        new = replace(record, valid_from=since, metadata=MappingProxyType(told))
+        edits = [
+            Edit(
+                before=old,
+                after=replace(
+                    old,
+                    valid_to=since,
+                    updated_at=max(old.updated_at, self._clock()),
+                    metadata=MappingProxyType({**old.metadata, "superseded_by": new.id}),
+                ),
+            )
+            for old in found
+        ]
+        return [*edits, Edit(before=None, after=checked(new))], Create(record=new)
 
     def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
         """Live records of the same scope and kind that may say the same, as of some journal row.
@@ -467,6 +513,14 @@ class _Pending:
         for cue in self._cues(after):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
+    def end(self, edits: Iterable[Edit]) -> None:
+        """Note what a new record supersedes, where this chunk has not changed it already."""
+        for edit in edits:
+            assert isinstance(edit.before, Record)
+            assert isinstance(edit.after, Record)
+            if edit.id not in self._first:
+                self._first[edit.id], self._now[edit.id] = edit.before, edit.after
+
     def edits(self) -> list[Edit]:
         """One edit for each record concerned."""
         return [Edit(before=self._first[name], after=after) for name, after in self._now.items()]
@@ -476,6 +530,17 @@ def _edit(decision: Decision) -> Edit:
     if isinstance(decision, Create):
         return Edit(before=None, after=decision.record)
     return Edit(before=decision.old, after=decision.after)
+
+
+def _may_end(old: Record, new: Record, since: datetime) -> bool:
+    """Whether what the old record tells may be ended by the new one's word."""
+    return (
+        not old.archived
+        and not old.pinned
+        and old.valid_to is None
+        and (old.valid_from or old.created_at) <= since
+        and not (new.origin in UNTRUSTED and old.origin not in UNTRUSTED)
+    )
 
 
 def _saved(decision: Decision) -> Saved:

@@ -12,17 +12,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
+from conftest import MovableClock
 from reverie import Memory
 from reverie.asks import Ask
 from reverie.evals.pairs import Pair, judged, shipped
 from reverie.providers import called
-from tests.conftest import MovableClock
 
 DAYS = 30
 FACTS = 40
-NEAR_MISSES = 20
+NEAR_MISSES = 15
 PARAPHRASED = 20
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
 
@@ -49,11 +47,6 @@ PAIRS = unrelated([pair for name in ("pairs", "held out") for pair in shipped(na
 REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judged(pair).outcome == "reinforce"]
 REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judged(pair).outcome == "create"]
 OTHERS = [pair for pair in PAIRS if pair.label == "differs"]
-
-
-@pytest.fixture
-def clock() -> MovableClock:
-    return MovableClock()
 
 
 def say(memory: Memory, pairs: Sequence[Pair], day: int) -> list[str]:
@@ -104,11 +97,15 @@ def careless(ask: Ask) -> str:
     return json.dumps(
         {
             "merge": [
-                {"sources": group, "content": "The user has several preferences and projects.", "why": "alike"}
+                {
+                    "sources": group,
+                    "content": "The user has several preferences and projects.",
+                    "why": "alike",
+                }
                 for group in groups
                 if len(group) > 1
             ],
-            "archive": [{"id": id, "why": "merged"} for group in groups if len(group) > 1 for id in group],
+            "archive": [{"id": name, "why": "merged"} for group in groups if group[1:] for name in group],
             "refile": [],
             "anti_patterns": [],
         }

@@ -18,7 +18,8 @@ from reverie.files.layout import render_record
 from reverie.pages import Page, Paragraph
 from reverie.testing.values import NOW, at, record, session, turn
 
-BY_HAND = "owner, by hand"
+DAY = "memory/episodic/2026-03-01.jsonl"
+CHAT = "sessions/chat:1.jsonl"
 
 
 @pytest.fixture
@@ -350,6 +351,78 @@ def test_the_edit_of_a_file_whose_state_was_lost_starts_from_the_version_most_li
         again.quiet()
 
 
+# -- an editor that had the file open before the program wrote to it -----------------------------------------
+
+
+def test_what_the_program_wrote_while_a_page_was_open_is_not_taken_out(desk: Desk) -> None:
+    desk.add(page("- one\n"))
+    text = desk.read("memory/MEMORY.md")
+    desk.change(page("- one\n"), page("- one\n- two, by the program\n"))
+    desk.write("memory/MEMORY.md", text + "- three, by hand\n")
+    desk.sync()
+    assert sorted(desk.read("memory/MEMORY.md").split("\n")) == [
+        "", "- one", "- three, by hand", "- two, by the program",
+    ]  # fmt: skip
+    desk.quiet()
+
+
+def test_a_line_that_the_program_has_just_written_can_be_corrected(desk: Desk) -> None:
+    desk.add(page("- one\n"))
+    desk.change(page("- one\n"), page("- one\n- the user likes short anwsers in the morning\n"))
+    desk.write("memory/MEMORY.md", "- one\n- the user likes short answers in the morning\n")
+    desk.sync()
+    assert desk.read("memory/MEMORY.md") == "- one\n- the user likes short answers in the morning\n"
+    desk.quiet()
+
+
+def test_a_line_can_be_taken_out_that_has_stood_there_for_long(desk: Desk) -> None:
+    desk.add(page("- one\n"))
+    desk.change(page("- one\n"), page("- one\n- two\n"))
+    desk.clock.move(hours=2)
+    desk.write("memory/MEMORY.md", "- one\n")
+    desk.sync()
+    assert desk.read("memory/MEMORY.md") == "- one\n"
+    desk.quiet()
+
+
+def test_what_the_program_changed_while_a_record_was_open_stays(desk: Desk) -> None:
+    desk.add(note(1))
+    open_in_editor = desk.json(file_of(1))
+    desk.change(note(1), note(1, source="s2", updated_at=at(5)))
+    desk.write(file_of(1), json.dumps(open_in_editor | {"tags": ["by hand"]}))
+    desk.sync()
+    assert (desk.record(1).source, desk.record(1).tags) == ("s2", ("by hand",))
+    assert desk.hands.conflicts() == []
+    desk.quiet()
+
+
+def test_what_the_program_added_while_a_log_was_open_stays(desk: Desk) -> None:
+    desk.add(paragraph(1, "One."), record(1, layer="episodic", moment=at(1)), session(), turn(0))
+    before = {name: desk.read(name) for name in ("memory/HISTORY.md", DAY, CHAT)}
+    desk.add(
+        paragraph(2, "Two, by the program."),
+        record(2, layer="episodic", moment=at(2)),
+        turn(1, content="by the program"),
+    )
+    desk.write("memory/HISTORY.md", before["memory/HISTORY.md"] + "\nThree, by hand.\n")
+    desk.write(DAY, before[DAY] + '{"content": "by hand"}\n')
+    desk.write(CHAT, before[CHAT] + '{"role": "user", "content": "by hand"}\n')
+    assert desk.sync().problems == []
+    assert sorted(contents(desk)) == ["One.", "Three, by hand.", "Two, by the program."]
+    assert not desk.record(2).archived
+    assert len(desk.store.turns(session="chat:1")) == 3
+    assert desk.read(DAY).count("\n") == 3
+    desk.quiet()
+
+
+def test_a_paragraph_that_the_program_has_just_written_can_be_corrected(desk: Desk) -> None:
+    desk.add(paragraph(1, "One."), paragraph(2, "The deploy of Atlas faild on Monday."))
+    desk.write("memory/HISTORY.md", "One.\n\nThe deploy of Atlas failed on Monday.\n")
+    desk.sync()
+    assert contents(desk) == ["One.", "The deploy of Atlas failed on Monday."]
+    desk.quiet()
+
+
 # -- guards --------------------------------------------------------------------------------------------------
 
 
@@ -619,6 +692,7 @@ def test_a_page_emptied_at_once_is_taken_for_a_mishap(desk: Desk) -> None:
 def test_paragraphs_of_a_log_are_edited_added_and_taken_out_and_the_others_keep_their_ids(desk: Desk) -> None:
     there = [paragraph(n, f"[2026-03-0{n} 10:00] Paragraph {n}.", source=f"s{n}") for n in range(1, 6)]
     desk.add(*there)
+    desk.clock.move(hours=2)
     text = desk.read("memory/HISTORY.md")
     text = text.replace("Paragraph 2.", "Paragraph two, corrected.")
     text = text.replace("[2026-03-04 10:00] Paragraph 4.\n\n", "")
@@ -638,6 +712,7 @@ def test_paragraphs_of_a_log_are_edited_added_and_taken_out_and_the_others_keep_
 
 def test_the_last_paragraph_can_be_taken_out(desk: Desk) -> None:
     desk.add(*(paragraph(n, f"Paragraph {n}.") for n in (1, 2, 3)))
+    desk.clock.move(hours=2)
     desk.write("memory/HISTORY.md", "Paragraph 1.\n\nParagraph 2.\n")
     assert [each.what for each in desk.sync().taken] == ["removed"]
     assert contents(desk) == ["Paragraph 1.", "Paragraph 2."]
@@ -682,6 +757,7 @@ def test_a_daily_note_is_edited_line_by_line_and_takes_the_times_that_stand_ther
 
 def test_most_of_a_log_gone_is_taken_for_a_mishap_and_all_of_it_is_not(desk: Desk) -> None:
     desk.add(*(paragraph(n, f"Paragraph {n}.") for n in range(1, 31)))
+    desk.clock.move(hours=2)
     whole = desk.read("memory/HISTORY.md")
     desk.write("memory/HISTORY.md", "\n\n".join(whole.split("\n\n")[:5]) + "\n")
     (problem,) = desk.sync().problems
@@ -716,11 +792,10 @@ def test_many_paragraphs_put_between_two_find_room(desk: Desk) -> None:
 
 # -- episodic files ------------------------------------------------------------------------------------------
 
-DAY = "memory/episodic/2026-03-01.jsonl"
-
 
 def test_lines_of_an_episodic_file_are_edited_added_and_taken_out(desk: Desk) -> None:
     desk.add(*(record(n, layer="episodic", kind="event", moment=at(n)) for n in (1, 2, 3)))
+    desk.clock.move(hours=2)
     desk.edit_line(DAY, 1, content="Corrected")
     lines = desk.read(DAY).split("\n")
     desk.write(DAY, "\n".join([*lines[1:3], '{"content": "Something happened"}', ""]))
@@ -730,7 +805,7 @@ def test_lines_of_an_episodic_file_are_edited_added_and_taken_out(desk: Desk) ->
     assert (desk.record(1).archived, desk.record(1).archive_reason) == (True, "file deleted by hand")
     added = next(each.id for each in taken if each.what == "added")
     (found,) = desk.store.records([added])
-    assert (found.kind, found.layer, found.created_at) == ("event", "episodic", NOW)
+    assert (found.kind, found.layer, found.created_at) == ("event", "episodic", desk.clock())
     assert desk.files() == ["memory/.archive/000000000001.json", DAY]
     assert desk.read(DAY).count("\n") == 3
     desk.quiet()
@@ -769,6 +844,7 @@ def test_the_layer_of_a_record_can_be_changed_by_hand(desk: Desk) -> None:
     desk.edit(file_of(1), layer="episodic")
     desk.sync()
     assert desk.files() == [DAY]
+    desk.clock.move(seconds=1)
     desk.edit_line(DAY, 0, layer="semantic")
     desk.sync()
     assert desk.files() == [file_of(1)]
@@ -776,8 +852,6 @@ def test_the_layer_of_a_record_can_be_changed_by_hand(desk: Desk) -> None:
 
 
 # -- sessions ------------------------------------------------------------------------------------------------
-
-CHAT = "sessions/chat:1.jsonl"
 
 
 def test_what_a_turn_says_can_be_changed_and_turns_added_at_the_end(desk: Desk) -> None:
@@ -819,6 +893,7 @@ def test_turns_are_not_taken_out_nor_put_in_another_order(
     desk: Desk, order: tuple[int, ...], why: str
 ) -> None:
     desk.add(session(), turn(0), turn(1), turn(2))
+    desk.clock.move(hours=2)
     lines = [*desk.read(CHAT).split("\n")[:4], '{"role": "user", "content": "New"}']
     desk.write(CHAT, "\n".join(lines[n] for n in order) + "\n")
     (problem,) = desk.sync().problems

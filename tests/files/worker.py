@@ -1,8 +1,8 @@
 """Processes that write a folder for tests.
 
-python worker.py steps FOLDER WAY     in FOLDER/0, FOLDER/1, … a fixed round of changes by a child that is
-                                      killed before its first, second, … step on the disk, with files
-                                      replaced in WAY (exchange, link, rename); prints how many it were
+python worker.py steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … a fixed round of changes by a
+                                      child that is killed before the step of that number on the disk, with
+                                      files replaced in WAY (exchange, link, rename), until it gets through
 python worker.py busy FOLDER NAME N   N changes, beside others that do the same
 python worker.py full FOLDER          changes where no file can grow beyond a limit
 """
@@ -71,7 +71,7 @@ def torn(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
     return writing
 
 
-def steps(folder: Path, way: str) -> None:
+def steps(folder: Path, way: str, stride: int) -> None:
     if way != "exchange":
         renaming._native = None
     if way == "rename":
@@ -92,11 +92,10 @@ def steps(folder: Path, way: str) -> None:
             round_of_changes(House(place))
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        number += 1
+        number += stride
         if not os.WIFSIGNALED(status):
             assert status == 0, status
-            break
-    os.writev(1, [str(number).encode()])
+            return
 
 
 def refused(*args: object, **options: object) -> None:
@@ -148,7 +147,7 @@ if __name__ == "__main__":
     what, where, *more = sys.argv[1:]
     match what:
         case "steps":
-            steps(Path(where), more[0])
+            steps(Path(where), more[0], int(more[1]))
         case "busy":
             busy(Path(where), more[0], int(more[1]))
         case "full":

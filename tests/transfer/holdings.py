@@ -25,7 +25,8 @@ _NASTY = st.sampled_from(
     [
         "---", "\n---\n", "\r\n", "\r", "\n\n", "\n \n", "\t", "\u2028", "\x85", "\ufeff", "\\", '"', "'",
         ": ", "# ", "- ", "## user, x <!-- turn {} -->", "\\## x <!-- turn {} -->", "<!-- turn ", "-->",
-        "true", "null", "2026-03-01T12:00:00Z", "{", "}", "日本", "é", "🦊", "\u200b", "%41", "~", "'''", "\\n",
+        "true", "null", "2026-03-01T12:00:00Z", "{", "}", "日本", "é", "🦊", "\u200b", "%41", "~", "'''",
+        "\\n",
     ]
 )  # fmt: skip
 _CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\x00")

@@ -94,7 +94,7 @@ class Shown:
 
 
 def recalled_counter(id: str) -> str:
-    """The name under which a store counts how often a thing went into a prompt, and keeps when it did last."""
+    """The name under which a store counts how often a thing went into a prompt, and when it last did."""
     return f"recalled:{id}"
 
 

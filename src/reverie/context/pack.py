@@ -26,6 +26,7 @@ from reverie.context.budget import Budget, Item
 from reverie.context.delta import Shown
 from reverie.context.trimming import Replay, chat_messages
 from reverie.entries import Entry
+from reverie.filters import holds
 from reverie.pages import Paragraph
 from reverie.recall.hits import Hit, Why
 from reverie.records import Record
@@ -36,6 +37,7 @@ Verdict = Literal[
     "selected",
     "twice",
     "untrusted",
+    "does not hold now",
     "empty",
     "weak",
     "in the replayed turns",
@@ -115,6 +117,7 @@ class Diagnostics:
         already_shown: Left out because this session has been shown them and still replays that turn.
         replayed: Left out because they are themselves replayed.
         untrusted: Left out because a tool, the web or an import said them.
+        not_holding: Left out because they held until an earlier moment, or hold from a later one on.
         weak: Left out because others answer ten times as well, or because they say nothing.
         over_layer_limit: Left out because their layer had its share.
         over_budget: Left out because they did not fit the tokens.
@@ -134,6 +137,7 @@ class Diagnostics:
     already_shown: int
     replayed: int
     untrusted: int
+    not_holding: int
     weak: int
     over_layer_limit: int
     over_budget: int
@@ -225,6 +229,7 @@ class Pack:
             already_shown=count["already shown"],
             replayed=count["in the replayed turns"],
             untrusted=count["untrusted"],
+            not_holding=count["does not hold now"],
             weak=count["weak"] + count["empty"],
             over_layer_limit=count["over the layer's limit"],
             over_budget=count["over the budget"],
@@ -337,7 +342,7 @@ def build(
     reserved = budgets.section_cost(_inventory(lines, sure, room))
 
     found = [(hit, False) for hit in candidates] + [(_as_hit(record), True) for record in recent]
-    judged = _judge(found, replay=replay, shown=seen, now_at=now_at)
+    judged = _judge(found, replay=replay, shown=seen, now_at=now_at, now=now)
     choices, used = _choose(judged, budget, room=room - reserved)
     recalled = _recalled_text(choices)
     fit = budgets.fitting_lines(render.WORKING_HEADER, lines, room - used)
@@ -410,7 +415,12 @@ def _noted_section(
 
 
 def _judge(
-    found: Sequence[tuple[Hit, bool]], *, replay: Sequence[Turn], shown: Shown, now_at: int
+    found: Sequence[tuple[Hit, bool]],
+    *,
+    replay: Sequence[Turn],
+    shown: Shown,
+    now_at: int,
+    now: datetime,
 ) -> list[Choice]:
     """Every candidate with what speaks against it, before its cost is looked at."""
     replayed = {turn.id for turn in replay}
@@ -425,6 +435,8 @@ def _judge(
             verdict = "twice"
         elif not hit.is_trusted:
             verdict = "untrusted"
+        elif hit.record is not None and not holds(hit.record, now):
+            verdict = "does not hold now"
         elif hit.turn is not None and hit.turn.id in replayed:
             verdict = "in the replayed turns"
         elif shown_at is not None:
@@ -508,6 +520,8 @@ def _account(choice: Choice) -> list[str]:
         reason = f"already shown at turn {choice.shown_at}, which is still replayed"
     elif choice.verdict == "untrusted":
         reason = "untrusted: a tool, the web or an import said it"
+    elif choice.verdict == "does not hold now":
+        reason = "does not hold now: it did before, or will later"
     elif choice.verdict == "weak":
         reason = "weak: others answer ten times as well"
     elif choice.verdict == "empty":

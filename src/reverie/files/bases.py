@@ -1,24 +1,28 @@
-"""What did the person begin with? The version of a file that was last written, found in the journal.
+"""What did the person begin with? The version of a file that stood there, found in the journal.
 
-A merge needs it: what differs from it is what the person changed. The state knows only its checksum; here the
-versions that the journal holds are rendered until one has it. Where none has (the state was lost, or what the
-journal said was forgotten), the version most like the file is the best guess for a record or a page, and
-nothing is the answer for a file of many things: then nobody can tell what is missing from it on purpose.
+A merge needs it: what differs from it is what the person changed. The state knows the checksum of what was
+last written, and here the versions that the journal holds are rendered until one has it. But an editor may
+have had the file open before that: what is saved then begins with an earlier version, and what the program
+wrote since must not count as taken out. So of the versions that stood there within the last hour before the
+file was saved, the one counts that it differs from least.
+
+Where nothing has the checksum (the state was lost, or what the journal said was forgotten), the version most
+like the file is the best guess for a record or a page, and nothing is the answer for a file of many things:
+then nobody can tell what is missing from it on purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
 from reverie.edits import JournalRow
 from reverie.files.layout import (
     path_of,
     render_line,
     render_log,
-    render_page,
-    render_record,
     render_session,
     render_turns,
 )
@@ -29,6 +33,9 @@ from reverie.records import Record
 from reverie.stores.base import Store
 from reverie.turns import SessionState, Turn
 
+OPEN_FOR = timedelta(hours=1)
+"""How long an editor may have had a file open before it was saved."""
+
 _MOST_VERSIONS = 1_000
 _MOST_COMPARED = 50
 _MOST_ROWS = 5_000
@@ -37,7 +44,20 @@ _ROWS = 500
 _V = TypeVar("_V", Record, Page, Turn, SessionState, Paragraph)
 
 
-def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
+@dataclass(frozen=True, slots=True)
+class Version(Generic[_V]):
+    """What a thing was for some time.
+
+    Attributes:
+        value: What it was.
+        until: When it was changed; None for what it is now.
+    """
+
+    value: _V
+    until: datetime | None
+
+
+def versions(store: Store, name: str, sort: type[_V]) -> list[Version[_V]]:
     """The versions of one thing that the journal holds, the newest first, none twice in a row.
 
     Args:
@@ -45,41 +65,68 @@ def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
         name: The id of the thing.
         sort: What it is, such as `Record`.
     """
-    found: list[_V] = []
+    found: list[Version[_V]] = []
+    until: datetime | None = None
     for row in store.journal(id=name, newest_first=True, limit=_MOST_VERSIONS):
-        for value in () if row.edit is None else (row.edit.after, row.edit.before):
-            if isinstance(value, sort) and (not found or found[-1] != value):
-                found.append(value)
+        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        if isinstance(after, sort) and not (found and found[-1].value == after):
+            found.append(Version(after, until))
+        if isinstance(before, sort):
+            found.append(Version(before, row.at))
+        until = row.at
     return found
 
 
-def record_written(known: Sequence[Record], written: Written | None) -> Record | None:
-    """The version of a record that a file of its own said when it was last written, if there is one."""
-    return next((record for record in known if _is(render_record(record), written)), None)
+def opened(stood: Sequence[Version[_V]], exact: int | None, saved_at: datetime) -> Sequence[_V]:
+    """The versions of a thing that a person may have begun with, the newest first.
+
+    Args:
+        stood: All of them, the newest first.
+        exact: Which of them was last written; None if that is not known: then it may be any.
+        saved_at: When the person saved the file.
+    """
+    if exact is None:
+        return [version.value for version in stood]
+    first = saved_at - OPEN_FOR
+    return [
+        version.value
+        for number, version in enumerate(stood)
+        if number == exact or (number > exact and version.until is not None and version.until >= first)
+    ]
 
 
-def page_written(known: Sequence[Page], written: Written | None) -> Page | None:
-    """The version of a page that its file said when it was last written, if there is one."""
-    return next((page for page in known if _is(render_page(page), written)), None)
+def written_as(
+    stood: Sequence[Version[_V]], render: Callable[[_V], bytes], written: Written | None
+) -> int | None:
+    """Which version its file said when it was last written, as a place in the sequence; None for none."""
+    places = (number for number, each in enumerate(stood) if _is(render(each.value), written))
+    return next(places, None)
 
 
-def closest_record(known: Sequence[Record], fields: Mapping[str, Any]) -> Record | None:
+def closest(known: Sequence[_V], fields: Mapping[str, Any]) -> _V | None:
     """The version that shares the most fields with what a file says, the newest of several."""
-    return max(known, key=lambda record: _shared(record, fields), default=None)
+    return max(known, key=lambda value: _shared(value, fields), default=None)
 
 
 def closest_page(known: Sequence[Page], text: str) -> Page | None:
-    """The version that differs from the text in the fewest lines, the oldest of several.
+    """The version that differs from a text in the fewest words.
 
-    The oldest, because then nothing that was written since counts as taken out by a person.
+    Words, because a line that was corrected is closer to what it was than to nothing, and one that was added
+    is not closer to another line. Of several, one counts from which nothing was taken out; then the newest.
     """
-    lines = text.split("\n")
+    words, lines = text.split(), text.split("\n")
 
-    def difference(page: Page) -> int:
-        there = page.content.split("\n")
-        return len(there) + len(lines) - 2 * len(matches(there, lines))
+    def difference(page: Page) -> tuple[int, int, bool]:
+        old_words, old_lines = page.content.split(), page.content.split("\n")
+        same = len(matches(old_words, words))
+        same_lines = len(matches(old_lines, lines))
+        return (
+            len(old_words) + len(words) - 2 * same,
+            len(old_lines) + len(lines) - 2 * same_lines,
+            same_lines < len(old_lines),
+        )
 
-    return min(reversed(known[:_MOST_COMPARED]), key=difference, default=None)
+    return min(known[:_MOST_COMPARED], key=difference, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +247,8 @@ def _order(value: Record | Paragraph | Turn) -> tuple[Any, ...]:
             return (value.position,)
 
 
-def _shared(record: Record, fields: Mapping[str, Any]) -> int:
-    return sum(getattr(record, name) == value for name, value in fields.items())
+def _shared(value: object, fields: Mapping[str, Any]) -> int:
+    return sum(getattr(value, name) == told for name, told in fields.items())
 
 
 def _is(data: bytes, written: Written | None) -> bool:

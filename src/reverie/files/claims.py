@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from reverie.edits import Edit
 from reverie.files import bases, parsing
-from reverie.files.bases import Pieces
+from reverie.files.bases import Pieces, Version
 from reverie.files.deciding import Clash, Decision, decide_record, most_of_it, record_said
 from reverie.files.intake import ACTOR, DELETED, REBUILDER, Intake, Kept, Stranger, is_id, sound
 from reverie.files.layout import path_of, place_of, render_record
@@ -120,18 +120,18 @@ class Claims:
         stranger = claim.stranger
         name = claim.id or self._renamed(claim) or self._intake.new_id()
         ours = next(iter(self._record(name)), None)
-        known = bases.versions(self._store, name, Record)
+        stood = bases.versions(self._store, name, Record)
         back = ours is None or (ours.archived and not stranger.place.archived)
         back = back and self._intake.came_back(stranger, name)
-        exact = self._written(stranger, ours, known)
-        if not back and self._is_stale(stranger, known, exact):
+        exact = self._written(stranger, ours, stood)
+        if not back and self._is_stale(stranger, stood, exact):
             return self._intake.settle(stranger)
         if (other := self._elsewhere(stranger, name, ours, back=back)) is not None:
             raise Kept(
                 f"its id {name!r} is that of {other!r}: take the id out to make a new record of it, or "
                 "delete one of the two"
             )
-        base = ours if back else exact or bases.closest_record(known, claim.fields) or ours
+        base = ours if back else self._base(claim, stood, exact) or ours
         said = record_said(claim.fields, id=name, base=base, path=stranger.path, now=self._intake.now)
         decision = decide_record(base, ours, said, now=self._intake.now)
         if not self._is_made_already(stranger, decision):
@@ -142,14 +142,23 @@ class Claims:
             self._intake.owe([path_of(ours)])
         return self._intake.settle(stranger)
 
-    def _written(self, stranger: Stranger, ours: Record | None, known: Sequence[Record]) -> Record | None:
-        """The version that the person began with, if the state knows it."""
+    def _written(
+        self, stranger: Stranger, ours: Record | None, stood: Sequence[Version[Record]]
+    ) -> int | None:
+        """The version that the file said when it was last written, if the state knows it."""
         written = stranger.written
         if written is None and ours is not None:
             written = self._intake.ledger.find(path_of(ours))
-        return bases.record_written(known, written)
+        return bases.written_as(stood, render_record, written)
 
-    def _is_stale(self, stranger: Stranger, known: Sequence[Record], exact: Record | None) -> bool:
+    def _base(self, claim: _Claim, stood: Sequence[Version[Record]], exact: int | None) -> Record | None:
+        """The version that the person began with."""
+        if exact is not None and was_so(self._store, claim.stranger.path, claim.stranger.data):
+            return stood[exact].value  # it was put back to what it was before
+        may_be = bases.opened(stood, exact, self._intake.saved_at(claim.stranger))
+        return bases.closest(may_be, claim.fields)
+
+    def _is_stale(self, stranger: Stranger, stood: Sequence[Version[Record]], exact: int | None) -> bool:
         """Whether a file says what it once was to say, and not because somebody took back a pin or the like.
 
         Pins and archives change no `updated_at`. So a file that says exactly what the record said before one
@@ -157,10 +166,11 @@ class Claims:
         """
         if not was_so(self._store, stranger.path, stranger.data):
             return False
-        old = next((record for record in known if render_record(record) == stranger.data), None)
-        if old is None or exact is None or old.updated_at != exact.updated_at:
+        same = (number for number, each in enumerate(stood) if render_record(each.value) == stranger.data)
+        old = next(same, None)
+        if old is None or exact is None or stood[old].value.updated_at != stood[exact].value.updated_at:
             return True
-        return known.index(old) <= known.index(exact)
+        return old <= exact
 
     def _elsewhere(self, stranger: Stranger, name: str, ours: Record | None, *, back: bool) -> str | None:
         """Where else a record stands than in this file; None if this is its only place."""
@@ -220,13 +230,18 @@ class Claims:
         name = fields.get("id")
         ours = next(iter(self._record(name)), None) if name is not None else None
         base = None if began is None or name is None else began.get(name)
-        if name is not None and ours is not None and base is None:
-            known = bases.versions(self._store, name, Record)
-            if began is None and self._says(stranger, fields, ours) in known:
+        if name is not None and ours is not None:
+            stood = bases.versions(self._store, name, Record)
+            known = [each.value for each in stood]
+            if base in known:
+                may_be = bases.opened(stood, known.index(base), self._intake.saved_at(stranger))
+                base = bases.closest(may_be, fields)
+            elif began is None and self._says(stranger, fields, ours) in known:
                 return Decision()  # one of the versions it had; nobody knows which was here
-            if not ours.archived and path_of(ours) != stranger.path and self._stands(path_of(ours), name):
+            elif not ours.archived and path_of(ours) != stranger.path and self._stands(path_of(ours), name):
                 raise Kept(f"the id {name!r} is that of {path_of(ours)!r}: take it out to make a new record")
-            base = ours if began is not None else bases.closest_record(known, fields) or ours
+            else:
+                base = ours if began is not None else bases.closest(known, fields) or ours
         said = record_said(
             fields,
             id=name or self._intake.new_id(),
@@ -243,7 +258,9 @@ class Claims:
         """The edits that archive the records whose lines were taken out."""
         if began is None:
             return []
-        gone = [name for name in began if name not in self._claimed]
+        gone = [
+            name for name in began if name not in self._claimed and not self._intake.is_recent(stranger, name)
+        ]
         if most_of_it(len(gone), len(began)):
             raise Kept(
                 f"{len(gone)} of {len(began)} lines are missing: restore them, or delete the file to archive "

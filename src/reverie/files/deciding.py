@@ -171,6 +171,7 @@ def decide_log(
     *,
     now: datetime,
     new_id: NewId,
+    is_recent: Callable[[str], bool],
 ) -> Decision:
     """What becomes of a log that a person edited: paragraphs changed, added, taken out.
 
@@ -185,13 +186,20 @@ def decide_log(
         texts: The paragraphs of the file.
         now: The time.
         new_id: What makes ids.
+        is_recent: Whether the paragraph of an id is so new that the person may not have seen it. Such a one
+            is not taken out, and nothing that does not resemble it was made of it.
 
     Raises:
         InvalidInput: a paragraph is not of its form, or most of the log has vanished.
     """
     began = ours if base is None else base
-    pairs, removed = _aligned([_plain(p.content) for p in began], texts, certain=base is not None)
-    if base is not None and most_of_it(len(removed), len(began)):
+    pairs, missing = _aligned(
+        [_plain(paragraph.content) for paragraph in began],
+        texts,
+        is_sure=lambda place: base is not None and not is_recent(began[place].id),
+    )
+    removed = [place for place in missing if base is not None and not is_recent(began[place].id)]
+    if most_of_it(len(removed), len(began)):
         raise InvalidInput(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
             "clear the whole log"
@@ -221,7 +229,7 @@ def decide_log(
             added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
             order.insert(checked_paragraph(added), after=anchor)
             anchor = added.id
-    for place in removed if base is not None else ():
+    for place in removed:
         mine = there.get(began[place].id)
         if mine is not None and mine.content == began[place].content:
             order.take_out(mine)
@@ -233,10 +241,13 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _aligned(old: Sequence[str], new: Sequence[str], *, certain: bool) -> tuple[dict[int, int], list[int]]:
+def _aligned(
+    old: Sequence[str], new: Sequence[str], *, is_sure: Callable[[int], bool]
+) -> tuple[dict[int, int], list[int]]:
     """Which old paragraph each new one is or was made of, and which old ones are gone.
 
-    Between two that stayed, as many as went came: each was changed. Else those that resemble each other were.
+    Where as many came as went between two that stayed, and the person has surely seen those, each was
+    changed. Else those that resemble each other were.
     """
     same = matches(old, new)
     pairs = {j: i for i, j in same}
@@ -244,18 +255,16 @@ def _aligned(old: Sequence[str], new: Sequence[str], *, certain: bool) -> tuple[
     low = start = 0
     for i, j in [*same, (len(old), len(new))]:
         before, after = range(low, i), range(start, j)
-        taken = _paired(old, new, before, after, certain=certain)
-        pairs |= {k: m for m, k in taken}
-        gone += [m for m in before if m not in dict(taken)]
+        certain = len(before) == len(after) and all(map(is_sure, before))
+        taken = zip(before, after, strict=True) if certain else _resembling(old, new, before, after)
+        came_of = dict(taken)
+        pairs |= {k: m for m, k in came_of.items()}
+        gone += [m for m in before if m not in came_of]
         low, start = i + 1, j + 1
     return pairs, gone
 
 
-def _paired(
-    old: Sequence[str], new: Sequence[str], before: range, after: range, *, certain: bool
-) -> list[tuple[int, int]]:
-    if certain and len(before) == len(after):
-        return list(zip(before, after, strict=True))
+def _resembling(old: Sequence[str], new: Sequence[str], before: range, after: range) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     start = after.start
     for i in before if len(before) * len(after) <= 10_000 else ():
@@ -341,6 +350,7 @@ def decide_session(
     now: datetime,
     new_id: NewId,
     earlier: Callable[[str], Sequence[Turn]],
+    is_recent: Callable[[str], bool],
 ) -> Decision:
     """What becomes of a session's file that a person edited.
 
@@ -355,6 +365,7 @@ def decide_session(
         now: The time.
         new_id: What makes ids.
         earlier: Gives the versions of a turn of some id, in any session, that the journal holds.
+        is_recent: Whether the turn of an id is so new that the person may not have seen it.
 
     Raises:
         InvalidInput: something is done that a person may not do, or is not of its form.
@@ -364,7 +375,10 @@ def decide_session(
     theirs = state_of(lines.state, path=path, base=began_state, now=now)
     if state is not None and theirs.scope != state.scope:
         raise InvalidInput("line 1: the scope of a session cannot be changed: put it back")
-    known = _known_turns(lines, turns, None if base is None else len(base[1]))
+    seen = 0 if base is None else len(base[1])
+    while base is not None and seen and is_recent(base[1][seen - 1].id):
+        seen -= 1
+    known = _known_turns(lines, turns, seen)
     edits: list[Edit] = []
     clashes: list[Clash] = []
     if state is None:
@@ -402,8 +416,8 @@ def _merge_into(
         clashes.append(Clash(ours=ours, fields=found.conflicts))
 
 
-def _known_turns(lines: SessionLines, turns: Sequence[Turn], written: int | None) -> int:
-    """How many lines, from the first, are of turns that are there already."""
+def _known_turns(lines: SessionLines, turns: Sequence[Turn], seen: int) -> int:
+    """How many lines, from the first, are of turns that are there; so many at least the person has seen."""
     places = {turn.id: turn.position for turn in turns}
     found = [places.get(fields.get("id", "")) for fields in lines.turns]
     known = next((number for number, place in enumerate(found) if place is None), len(found))
@@ -411,9 +425,7 @@ def _known_turns(lines: SessionLines, turns: Sequence[Turn], written: int | None
         raise InvalidInput(f"turn {known}: a new turn stands between others: put it at the end")
     if found[:known] != sorted(place for place in found if place is not None):
         raise InvalidInput("turns stand in another order: put them back")
-    missing = sorted(
-        set(range(known if written is None else max(known, written))) - set(found[:known]) - {None}
-    )
+    missing = sorted(set(range(max(known, seen))) - set(found[:known]) - {None})
     if missing:
         raise InvalidInput(
             f"turn {missing[0]} is missing: put it back (`reverie forget` takes turns out of a conversation)"

@@ -7,25 +7,26 @@ from reverie.files import bases, parsing
 from reverie.files.bases import Pieces
 from reverie.files.deciding import decide_log, decide_page, decide_session
 from reverie.files.intake import DELETED, FORGOTTEN, Intake, Kept, Stranger, sound
-from reverie.files.layout import MEMORY
+from reverie.files.layout import MEMORY, render_page
 from reverie.files.names import session_named
 from reverie.pages import Page, Paragraph
 from reverie.tombstones import without_forgotten
-from reverie.turns import Turn
+from reverie.turns import SessionState, Turn
 
 
 def take_page(intake: Intake, stranger: Stranger) -> None:
     """Take in an edited or new page: the changes of both sides are in the result."""
     store, name = intake.store, stranger.place.name
-    if intake.is_stale(stranger, name):
+    stood = bases.versions(store, name, Page)
+    exact = bases.written_as(stood, render_page, stranger.written)
+    if exact is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
     ours = next(iter(store.pages([name])), None)
     text = sound(parsing.read_page(stranger.path, stranger.data, was=ours.content if ours else ""))
     theirs = parsing.page_of(name, text, now=intake.now)
     if without_forgotten(store, theirs) != theirs:
         raise Kept(FORGOTTEN)
-    known = bases.versions(store, name, Page)
-    base = bases.page_written(known, stranger.written) or bases.closest_page(known, text)
+    base = bases.closest_page(bases.opened(stood, exact, intake.saved_at(stranger)), text)
     intake.commit(stranger, decide_page(base, ours, theirs))
     return intake.settle(stranger)
 
@@ -39,8 +40,16 @@ def take_log(intake: Intake, stranger: Stranger) -> None:
     if base is None and intake.is_stale(stranger, None):
         return intake.settle(stranger)
     was = "\n\n".join(paragraph.content for paragraph in ours)
-    texts = sound(parsing.read_log(stranger.path, stranger.data, was=was))
-    intake.commit(stranger, decide_log(name, base, ours, texts, now=intake.now, new_id=intake.new_id))
+    decision = decide_log(
+        name,
+        base,
+        ours,
+        sound(parsing.read_log(stranger.path, stranger.data, was=was)),
+        now=intake.now,
+        new_id=intake.new_id,
+        is_recent=lambda paragraph: intake.is_recent(stranger, paragraph),
+    )
+    intake.commit(stranger, decision)
     return intake.settle(stranger)
 
 
@@ -54,9 +63,13 @@ def take_session(intake: Intake, stranger: Stranger) -> None:
     pieces = bases.pieces_written(store, stranger.path, Pieces(state, tuple(turns)), stranger.written)
     if pieces is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
+    stood = bases.versions(store, name, SessionState) if name else []
     base = None
     if pieces is not None and pieces.state is not None:
-        base = (pieces.state, [each for each in pieces.values if isinstance(each, Turn)])
+        exact = next((n for n, each in enumerate(stood) if each.value == pieces.state), None)
+        may_be = bases.opened(stood, exact, intake.saved_at(stranger))
+        began = bases.closest(may_be, lines.state) or pieces.state
+        base = (began, [each for each in pieces.values if isinstance(each, Turn)])
     decision = decide_session(
         stranger.path,
         base,
@@ -64,7 +77,8 @@ def take_session(intake: Intake, stranger: Stranger) -> None:
         lines,
         now=intake.now,
         new_id=intake.new_id,
-        earlier=lambda turn: bases.versions(store, turn, Turn),
+        earlier=lambda turn: [each.value for each in bases.versions(store, turn, Turn)],
+        is_recent=lambda turn: intake.is_recent(stranger, turn),
     )
     intake.commit(stranger, decision)
     return intake.settle(stranger)

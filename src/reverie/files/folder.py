@@ -98,8 +98,8 @@ class Folder:
     def start(self) -> None:
         """Take in what people changed and write what is missing; in the background where that is much."""
         with self._shielded():
-            few = self._state.count() <= _FEW_FILES and self._mirror.behind() <= AT_ONCE
-            if few:
+            self._mirror.prepare()
+            if self._state.count() <= _FEW_FILES and self._mirror.behind() <= AT_ONCE:
                 self._sync()
             else:
                 self._want(_TAKE)
@@ -147,7 +147,9 @@ class Folder:
         if self._closed or self._catching_up:
             return
         with self._shielded():
-            if self._sweep_s <= QUICK_S:
+            if self._mirror.begins_anew():
+                self.start()
+            elif self._sweep_s <= QUICK_S:
                 self._take_in()
             else:
                 if changed := self._changed_pages() + self._changed_folders():
@@ -218,10 +220,11 @@ class Folder:
 
     def _sync(self) -> None:
         self._mirror.prepare()
-        if not self._state.progress().sequence:
-            self._catch_up()  # nothing is known of any file: first tell which are ours
-        self._take_in()
-        self._mirror.write()
+        if self._mirror.begins_anew() or self._mirror.behind() > AT_ONCE:
+            self._catch_up()  # first see which files are as they should be
+        if not self._closed:
+            self._take_in()
+            self._mirror.write()
 
     def _follow(self) -> None:
         """Write what others changed and did not write, being killed; and what is due."""
@@ -295,17 +298,9 @@ class Folder:
             with self._shielded():
                 if job == _TAKE:
                     self._watch_folders()
-                    self._sync_in_background()
+                    self._sync()
                 else:
                     self._catch_up()
-
-    def _sync_in_background(self) -> None:
-        self._mirror.prepare()
-        if self._mirror.behind() > AT_ONCE:
-            self._catch_up()
-        if not self._closed:
-            self._take_in()
-            self._mirror.write()
 
     def _catch_up(self) -> None:
         """Write whatever there is, a batch after the other, until it is done or the folder is closed."""

@@ -11,10 +11,11 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from reverie import ids
-from reverie.clock import Clock
+from reverie.clock import Clock, from_microseconds
 from reverie.edits import Edit, JournalRow, Subject, Value
 from reverie.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.files import bases, parsing
@@ -23,7 +24,7 @@ from reverie.files.deciding import (
     Decision,
 )
 from reverie.files.disk import Disk, Refused, Seen
-from reverie.files.layout import Place, path_of, place_of, recovered_from, render_record
+from reverie.files.layout import Place, path_of, place_of, recovered_from, render_page, render_record
 from reverie.files.names import file_name
 from reverie.files.parsing import Broken
 from reverie.files.state import Ledger, Written, checksum
@@ -214,13 +215,12 @@ class Intake:
         place = place_of(path)
         if place is None or place.form not in ("record", "page"):
             return None
-        known: Sequence[Record | Page]
+        datas: list[bytes]
         if place.form == "record":
-            known = bases.versions(self.store, place.name, Record)
+            datas = [render_record(each.value) for each in bases.versions(self.store, place.name, Record)]
         else:
-            known = bases.versions(self.store, place.name, Page)
-        for value in known:
-            data = render_record(value) if isinstance(value, Record) else value.content.encode()
+            datas = [render_page(each.value) for each in bases.versions(self.store, place.name, Page)]
+        for data in datas:
             if checksum(data) == number:
                 return Written(path, len(data), -1, number)
         return None
@@ -290,6 +290,15 @@ class Intake:
         self.owe(paths)
         self.lost = True
         _log.warning("%s: they are taken for lost and written again; nothing was archived", why)
+
+    def saved_at(self, stranger: Stranger) -> datetime:
+        """When a person saved a file; never in the future."""
+        return min(self.now, from_microseconds(stranger.seen.mtime_ns // 1000))
+
+    def is_recent(self, stranger: Stranger, name: str) -> bool:
+        """Whether a thing was new so shortly before a file was saved that an editor may not have shown it."""
+        rows = self.store.journal(id=name, limit=1)
+        return bool(rows) and rows[0].at >= self.saved_at(stranger) - bases.OPEN_FOR
 
     def settle(self, stranger: Stranger) -> None:
         """Note that what a file says is accounted for, so that it may be written in our own form."""

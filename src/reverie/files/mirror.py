@@ -196,6 +196,12 @@ class Mirror:
         self._account(outcome)
         return outcome
 
+    def begins_anew(self) -> bool:
+        """Whether nothing is known of the files of a store, or a whole folder of them is gone."""
+        if not self._state.progress().sequence:
+            return self._store.sequence() > 0
+        return any(not self.disk.has(top) and self._state.known(f"{top}/") for top in _TOPS)
+
     def behind(self) -> int:
         """How many changes the files do not show yet."""
         newest = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, assert_never
@@ -141,6 +141,9 @@ class Undoing:
             asked = self._asked(what, batch, since)
             taken, kept = _parted(asked)
             edits = list(self._edits(taken))
+            if kept and (torn := self._torn(edits)):
+                taken, kept = _parted(asked, torn)
+                edits = list(self._edits(taken))
             if not asked.is_tail:
                 self._refuse_broken(edits)
             result = Undone(
@@ -214,6 +217,30 @@ class Undoing:
                 raise Conflict(self._explained(row, clash, undone)) from None
             if now[name] != value:
                 yield Edit(before=value, after=now[name])
+
+    def _torn(self, edits: Sequence[Edit]) -> set[str]:
+        """Sessions of which turns would come back without the session, or without turns before them.
+
+        Those were forgotten after the session was deleted: nothing says any more that they were of it.
+        """
+        torn: set[str] = set()
+        begun: dict[str, bool] = {}
+        places: dict[str, set[int]] = {}
+        for edit in edits:
+            before, after = edit.before, edit.after
+            if isinstance(edit.value, SessionState):
+                begun[edit.id] = after is not None
+            elif isinstance(edit.value, Turn):
+                session = edit.value.session
+                if session not in places:
+                    begun.setdefault(session, self._store.session(session) is not None)
+                    places[session] = {turn.position for turn in self._store.turns(session=session)}
+                places[session] -= {turn.position for turn in (before,) if isinstance(turn, Turn)}
+                places[session] |= {turn.position for turn in (after,) if isinstance(turn, Turn)}
+                if after is not None and not begun[session]:
+                    torn.add(session)
+        gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
+        return torn.union(gaps)
 
     def _present(self, rows: Sequence[JournalRow]) -> dict[Name, Value | None]:
         """The things that the rows changed as they are now."""
@@ -352,14 +379,14 @@ def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[tuple[i
         i, j = a + 1, b + 1
 
 
-def _parted(asked: _Asked) -> tuple[list[JournalRow], tuple[Left, ...]]:
+def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalRow], tuple[Left, ...]]:
     """The changes that can be taken back, and those that have to be left because something was forgotten.
 
     What happened to a thing after it was forgotten in part can be taken back up to there. A conversation of
     which something was forgotten is left as it is, for its turns stand and fall with one another.
     """
     cut: dict[int, int] = {}
-    sessions: set[str] = set()
+    sessions: set[str] = set(torn)
     for row in asked.rows:
         if row.forgotten:
             cut[row.key] = row.sequence

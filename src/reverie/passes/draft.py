@@ -372,7 +372,8 @@ def _losses(records: Sequence[Record], merged: Record) -> str:
     """What would be lost or invented; empty when nothing would."""
     said = specifics(merged.content)
     for record in records:
-        if missing := specifics(record.content).missing_from(said):
+        found = specifics(record.content)
+        if missing := found.missing_from(said) | found.unsaid_in(said):
             return f"it would lose what {record.id} says: {', '.join(sorted(missing))}"
     known = specifics("\n".join(record.content for record in records))
     invented = (

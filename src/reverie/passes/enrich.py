@@ -106,7 +106,7 @@ def _records(view: View, note: Record, reply: Reply) -> list[Record]:
 def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
     known, said = specifics(note.content), [specifics(record.content) for record in records]
     together = specifics("\n".join(record.content for record in records))
-    if missing := known.missing_from(together):
+    if missing := known.missing_from(together) | known.unsaid_in(together):
         return f"it would lose: {', '.join(sorted(missing))}"
     for each in said:
         invented = (

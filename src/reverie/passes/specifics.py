@@ -198,8 +198,7 @@ class Specifics:
 
         A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
         token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
-        other only denies is missing too: `likes` is not kept by "does not like". Of ordinary words, most of
-        them those of a text with no specifics, half may be said in others; where more are, all are missing.
+        other only denies is missing too: `likes` is not kept by "does not like".
 
         >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
         ['like, affirmed']
@@ -225,10 +224,20 @@ class Specifics:
         scripts = {v for v in self.scripts if v not in other.wording}
         denied = {value.removeprefix("not ") for value in other.negations}
         flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
-        unsaid = self.affirmed - other.affirmed
-        if len(unsaid) * 2 <= len(self.affirmed):
-            unsaid = frozenset()
-        return frozenset(exactly | worded | code | scripts | flipped | unsaid)
+        return frozenset(exactly | worded | code | scripts | flipped)
+
+    def unsaid_in(self, other: Specifics) -> frozenset[str]:
+        """The stems that `other` lacks, when it says less than half of these; else nothing.
+
+        For texts that have hardly any specifics: a summary that speaks of something else lacks none of them.
+
+        >>> sorted(specifics("Needs a real printer").unsaid_in(specifics("The user has projects")))
+        ['need', 'printer', 'real']
+        >>> specifics("Likes green tea").unsaid_in(specifics("Likes tea that is green"))
+        frozenset()
+        """
+        lacking = self.affirmed - other.affirmed
+        return lacking if len(lacking) * 2 > len(self.affirmed) else frozenset()
 
     def __bool__(self) -> bool:
         """Whether there is anything specific at all."""

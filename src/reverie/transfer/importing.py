@@ -10,14 +10,14 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reverie.clock import Clock
 from reverie.edits import JournalRow
-from reverie.errors import Conflict
+from reverie.errors import Conflict, InvalidInput
 from reverie.records import LONGEST_SCOPE, ORIGINS, Origin, one_of
 from reverie.stores.base import Store
 from reverie.tokens import plain_text
@@ -164,13 +164,15 @@ class Intake:
     def take(self, items: Iterable[Item], form: Form) -> Imported:
         """Take in everything that a reader gives.
 
+        A source that cannot be read any further, such as a file that was cut, is taken in up to there, and
+        what is wrong with it is told along with what was left out.
+
         Raises:
-            InvalidInput: the reader found that the source cannot be read any further; what was taken in
-                before stays, and another run goes on from there.
+            InvalidInput: nothing in the source can be read.
         """
         batch: list[Item] = []
         weight = 0
-        for item in items:
+        for item in _as_far_as_it_goes(items):
             batch.append(item)
             weight += _weight(item)
             if weight >= BATCH:
@@ -210,6 +212,19 @@ class Intake:
             cursors=decided.met.cursors or None,
         )
         self.notice(rows)
+
+
+def _as_far_as_it_goes(items: Iterable[Item]) -> Iterator[Item]:
+    begun = False
+    try:
+        for item in items:
+            yield item
+            begun = True
+    except InvalidInput as error:
+        if not begun:
+            raise
+        detail = f"{error}; what stands before was read"
+        yield Skipped(what="file", place="the source", why="broken", detail=detail)
 
 
 def _weight(item: Item) -> int:

@@ -49,6 +49,7 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<closed>"?)|[][{}]', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _BETWEEN = re.compile(r"[\s,]*")
+_WORD = re.compile(r'[^][{}",\s]+')
 _DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
 _CUT = "it ends in the middle: it may not have been copied or downloaded to its end"
 
@@ -139,9 +140,7 @@ def elements(file: Readable) -> Iterator[str]:
         return
     text.drop(1)
     while (first := text.skip(_BETWEEN)) not in ("", "]"):
-        if first not in ('"', "{", "["):
-            raise InvalidInput("a list of something else than objects")
-        yield text.nested()
+        yield text.nested() if first in ('"', "{", "[") else text.word()
     if first == "":
         raise InvalidInput(_CUT)
 
@@ -196,6 +195,16 @@ class _Text:
             if depth == 0:
                 begin, self._at = self._at, at
                 return self._text[begin:at]
+
+    def word(self) -> str:
+        """The number or the word that begins here; go on behind it."""
+        begin = self._at
+        while (found := _WORD.match(self._text, begin)) and found.end() == len(self._text):
+            self._refuse_large()
+            if not self._more(_CHUNK):
+                break
+        self._at = found.end() if found else begin + 1
+        return self._text[begin : self._at]
 
     def _more(self, size: int) -> bool:
         if self._ended:

@@ -1,0 +1,293 @@
+"""The labelled pairs: well formed, enough of each sort, folded without a loss. And the command on them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from reverie.errors import InvalidInput
+from reverie.evals import metrics
+from reverie.evals.command import eval_command, merge_command
+from reverie.evals.pairs import LABELS, SETS, Pair, Verdict, by_group, figures, judged, read_pairs, shipped
+from reverie.passes.duplicates import relation
+from reverie.surfaces.cli import cli
+
+PAIRS = {name: shipped(name) for name in SETS}
+EVERY = [pair for pairs in PAIRS.values() for pair in pairs]
+DEVELOPMENT = Path(__file__).parent.parent / "passes" / "pairs.jsonl"
+HELP = Path(__file__).with_name("merge-help.txt")
+REQUIRED_PRECISION = 0.995
+
+
+# -- the pairs -------------------------------------------------------------------------------------------
+
+
+def test_there_are_enough_pairs_in_every_group() -> None:
+    groups = Counter(pair.group for pair in PAIRS["pairs"])
+    assert sum(groups.values()) >= 640
+    assert len(groups) == 24
+    assert min(groups.values()) >= 30
+    held_out = Counter(pair.group for pair in PAIRS["held out"])
+    assert sum(held_out.values()) >= 120
+    assert held_out.keys() == groups.keys()
+
+
+def test_every_label_is_tried_often() -> None:
+    labels = Counter(pair.label for pair in PAIRS["pairs"])
+    assert set(labels) == set(LABELS)
+    assert labels["repeats"] >= 150
+    assert labels["extends"] >= 60
+    assert labels["differs"] >= 400
+
+
+def test_ids_name_the_group_and_none_is_given_twice() -> None:
+    assert len({pair.id for pair in EVERY}) == len(EVERY)
+    for name, start in (("pairs", ""), ("held out", "heldout-")):
+        for pair in PAIRS[name]:
+            assert pair.id.rpartition("-")[0] == start + pair.group.replace(" ", "-")
+
+
+def test_no_pair_stands_there_twice_nor_among_those_the_rules_were_made_with() -> None:
+    used = Counter((pair.old, pair.new) for pair in EVERY)
+    assert [texts for texts, count in used.items() if count > 1] == []
+    lines = DEVELOPMENT.read_text(encoding="utf-8").splitlines()
+    known = {(each["old"], each["new"]) for each in map(json.loads, lines)}
+    assert known.isdisjoint(used)
+    assert known.isdisjoint((new, old) for old, new in used)
+
+
+def test_the_texts_of_a_pair_are_not_the_same_characters() -> None:
+    assert [pair.id for pair in EVERY if pair.old == pair.new] == []
+
+
+def test_what_extends_is_longer_than_what_was_there() -> None:
+    assert [pair.id for pair in EVERY if pair.label == "extends" and len(pair.new) <= len(pair.old)] == []
+
+
+def test_at_most_a_third_is_made_by_changing_one_word() -> None:
+    pairs = PAIRS["pairs"]
+    frames = Counter(frame(pair) for pair in pairs)
+    assert sum(count - 1 for count in frames.values()) <= len(pairs) / 3
+
+
+def frame(pair: Pair) -> tuple[str, ...]:
+    """The first three words and the last of the old text: what a template would leave standing."""
+    words = pair.old.lower().split()
+    return (*words[:3], words[-1])
+
+
+# -- what saving does with them --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
+    found = figures(map(judged, PAIRS[name]))
+    assert found.folded >= 40
+    assert found.precision is not None
+    assert found.precision >= REQUIRED_PRECISION
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_where_the_new_text_says_more_it_stays(name: str) -> None:
+    verdicts = [judged(pair) for pair in PAIRS[name] if pair.label == "extends"]
+    folded = [each for each in verdicts if each.folded]
+    assert folded
+    assert {each.stays == each.pair.new for each in folded} == {True}
+
+
+def test_no_pair_that_differs_folds_the_other_way_round_either() -> None:
+    turned = [
+        Pair(id=pair.id, group=pair.group, label="differs", old=pair.new, new=pair.old)
+        for pair in EVERY
+        if pair.label == "differs"
+    ]
+    assert [each.id for each in turned if judged(each).folded] == []
+
+
+def test_what_is_folded_by_saving_is_what_the_rules_call_a_repetition() -> None:
+    outcomes = {"repeats": "reinforce", "extends": "extend", "differs": "create"}
+    assert [pair.id for pair in EVERY if judged(pair).outcome != outcomes[relation(pair.new, pair.old)]] == []
+
+
+# -- the figures -----------------------------------------------------------------------------------------
+
+
+def pair(label: str = "repeats", *, old: str = "Likes tea", new: str = "likes tea", group: str = "g") -> Pair:
+    return Pair(id=f"{group}-{old}-{new}", group=group, label=label, old=old, new=new)  # type: ignore[arg-type]
+
+
+def verdict(label: str, outcome: str, stays: str) -> Verdict:
+    short, long = "Likes tea", "Likes tea. Drinks two cups a day."
+    each = pair(label, old=short, new=long)
+    return Verdict(pair=each, outcome=outcome, stays=stays)  # type: ignore[arg-type]
+
+
+def test_a_fold_is_wrong_when_the_pair_differs_or_the_shorter_text_stays() -> None:
+    short, long = "Likes tea", "Likes tea. Drinks two cups a day."
+    assert verdict("extends", "extend", long).right
+    assert not verdict("extends", "reinforce", short).right
+    assert not verdict("differs", "extend", long).right
+    assert not verdict("extends", "create", long).right
+    assert verdict("repeats", "reinforce", short).right
+
+
+def test_precision_and_recall_are_shares_of_what_was_folded_and_of_what_may_be() -> None:
+    short, long = "Likes tea", "Likes tea. Drinks two cups a day."
+    found = figures(
+        [
+            verdict("extends", "extend", long),
+            verdict("extends", "reinforce", short),
+            verdict("extends", "create", long),
+            verdict("differs", "extend", long),
+            verdict("differs", "create", long),
+        ]
+    )
+    assert (found.pairs, found.may_fold, found.folded, found.right, found.wrong) == (5, 3, 3, 1, 2)
+    assert found.precision == pytest.approx(1 / 3)
+    assert found.recall == pytest.approx(1 / 3)
+    assert (found.extending, found.extended) == (2, 1)
+
+
+def test_of_nothing_there_is_no_share() -> None:
+    found = figures([])
+    assert (found.precision, found.recall) == (None, None)
+    assert found.to_dict()["precision_interval"] is None
+
+
+def test_groups_keep_their_order() -> None:
+    verdicts = [judged(pair(group=group)) for group in ("b", "a", "b")]
+    assert [(name, found.pairs) for name, found in by_group(verdicts).items()] == [("b", 2), ("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"), [(10, 10, 0.7225, 1.0), (0, 10, 0.0, 0.2775), (81, 263, 0.2553, 0.3662)]
+)
+def test_wilsons_interval_is_the_published_one(part: int, whole: int, low: float, high: float) -> None:
+    # The last is Newcombe's example (1998, Statistics in Medicine 17, 857-872, table I, method 3).
+    assert metrics.wilson(part, whole) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_wilsons_interval_holds_the_share_and_narrows() -> None:
+    widths = []
+    for whole in (1, 10, 100, 1_000):
+        ends = metrics.wilson(whole, whole)
+        assert ends is not None
+        assert ends[1] == pytest.approx(1)
+        widths.append(ends[1] - ends[0])
+        assert not math.isnan(widths[-1])
+    assert widths == sorted(widths, reverse=True)
+    assert metrics.wilson(0, 0) is None
+
+
+# -- pairs of one's own ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    def write(*lines: object) -> Path:
+        file = tmp_path / "pairs.jsonl"
+        texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+        file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+        return file
+
+    return write
+
+
+GOOD = {"id": "a-1", "group": "a", "label": "repeats", "old": "Likes tea", "new": "likes tea."}
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ((), "has no pairs"),
+        (("{",), "line 1 is not JSON"),
+        ((GOOD, ["a"]), "line 2 is no pair"),
+        (({**GOOD, "more": "x"},), "line 1 is no pair"),
+        (({**GOOD, "old": " "},), "every field is a text"),
+        (({**GOOD, "label": "same"},), "has the label 'same'"),
+        ((GOOD, GOOD), "2 pairs 'a-1'"),
+    ],
+)
+def test_a_file_that_is_not_of_the_form_is_refused_with_its_line(
+    lines: tuple[object, ...], says: str, written: Callable[..., Path]
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        read_pairs(written(*lines))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"nothing\.jsonl' cannot be read"):
+        read_pairs(tmp_path / "nothing.jsonl")
+
+
+# -- the command -----------------------------------------------------------------------------------------
+
+
+def test_its_help_is_as_written_down() -> None:
+    result = CliRunner().invoke(cli, ["eval", "merge", "--help"], prog_name="reverie", env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    assert result.output == HELP.read_text(encoding="utf-8"), f"if it should read so, write it to {HELP}"
+
+
+def test_it_prints_a_line_for_each_set_and_group(tmp_path: Path) -> None:
+    out = tmp_path / "merge.json"
+    result = CliRunner().invoke(eval_command, ["merge", "--json", str(out)])
+    assert result.exit_code == 0, result.output
+    rows = {line.split("\t")[0].strip(): line.split("\t")[1:] for line in result.output.splitlines()}
+    said = json.loads(out.read_text(encoding="utf-8"))
+    assert said.keys() == {"versions", "sets", "pairs"}
+    for name, pairs in PAIRS.items():
+        found = said["sets"][name]["all"]
+        shown = [found["pairs"], found["may_fold"], found["folded"], found["wrong"]]
+        assert rows[name][:4] == [str(count) for count in shown]
+        assert rows[name][4] == f"{found['precision']:.3f}"
+        assert rows[name][6] == f"{found['recall']:.3f}"
+        low, high = found["recall_interval"]
+        assert rows[name][7] == f"{low:.2f}–{high:.2f}"
+        assert found["pairs"] == len(pairs)
+    assert {pair.group for pair in EVERY} <= rows.keys()
+    assert [each["id"] for each in said["pairs"]] == [pair.id for pair in EVERY]
+    assert set(said["pairs"][0]) == {"id", "set", "group", "label", "outcome", "right"}
+
+
+def test_it_shows_what_went_wrong_when_asked(written: Callable[..., Path]) -> None:
+    file = written(
+        GOOD,
+        {**GOOD, "id": "a-2", "new": "Enjoys a cup of tea"},
+        {**GOOD, "id": "b-1", "group": "b", "label": "differs"},
+    )
+    plain = CliRunner().invoke(merge_command, [str(file)])
+    assert "a-2" not in plain.output
+    shown = CliRunner().invoke(merge_command, [str(file), "--show-errors"])
+    assert "folded wrongly: b-1 (differs)\n  old: Likes tea\n  new: likes tea.\n" in shown.output
+    assert "not folded: a-2 (repeats)\n  old: Likes tea\n  new: Enjoys a cup of tea\n" in shown.output
+    assert "a-1" not in shown.output
+
+
+def test_it_can_be_asked_about_one_group() -> None:
+    result = CliRunner().invoke(merge_command, ["--group", "lists"])
+    lines = result.output.splitlines()
+    assert [line.split("\t")[0] for line in lines[:3]] == ["", "pairs", "held out"]
+    assert lines[1].split("\t")[1] == str(sum(pair.group == "lists" for pair in PAIRS["pairs"]))
+    unknown = CliRunner().invoke(merge_command, ["--group", "nothing"])
+    assert unknown.exit_code == 1
+    assert "there is no group 'nothing': it is one of exact, wording" in unknown.output
+
+
+def test_a_collection_is_measured_as_before_when_it_is_not_called_merge(tmp_path: Path) -> None:
+    result = CliRunner().invoke(eval_command, [str(tmp_path / "merge")])
+    assert result.exit_code == 1
+    assert "merge" in result.output
+    assert "precision" not in result.output
+
+
+def test_figures_that_cannot_be_written_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+    result = CliRunner().invoke(merge_command, ["--json", str(tmp_path / "no" / "out.json")])
+    assert result.exit_code == 1
+    assert "no such folder" in result.output

@@ -1,0 +1,121 @@
+"""Where a capital, a comma or a mark by itself is all that two texts differ in, and says something."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.ids import fingerprint, without_case
+from reverie.passes.duplicates import relation
+from reverie.passes.specifics import maybe_thousands, plain_number, specifics
+
+DIFFERENT = [
+    # a capital
+    ("Start the server with -p 8080", "Start the server with -P 8080"),
+    ("RUN IT WITH -P", "RUN IT WITH -p"),
+    ("用 -P 启动服务", "用 -p 启动服务"),
+    ("Der Pfad ist nicht /srv/A", "Der Pfad ist nicht /srv/a"),
+    ("The settings are in /etc/Harbor", "The settings are in /etc/harbor"),
+    ("The variable is called maxRetries", "The variable is called maxretries"),
+    ("The constant is MAX_age", "The constant is max_age"),
+    ("The file is called Makefile", "The file is called makefile"),
+    ("Read the Notes.md first", "Read the notes.md first"),
+    ("The branch is called `Main`", "The branch is called `main`"),
+    ("Run `yarn Build` in the hook", "Run `yarn build` in the hook"),
+    ("Ship it to US customers", "Ship it to us, customers"),
+    ("The link does 100 Mb a second", "The link does 100 MB a second"),
+    ("The plant delivers 5 MW", "The plant delivers 5 mW"),
+    ("The user likes Polish food", "The user likes polish food"),
+    ("Wir haben Sie informiert", "Wir haben sie informiert"),
+    ("The user listens to The Who", "The user listens to Who"),
+    # a comma, a colon, a bracket
+    ("Contacts: Anna, Maria, Jo", "Contacts: Anna Maria, Jo"),
+    ("I like cooking my family and my dog", "I like cooking, my family, and my dog"),
+    ("The professor said the student is lazy", "The professor, said the student, is lazy"),
+    ("Balance is (500) dollars", "Balance is 500 dollars"),
+    # a mark
+    ("The CSV delimiter is ;", "The CSV delimiter is ,"),
+    ('The CSV delimiter is ";"', 'The CSV delimiter is ","'),
+    ("The default is []", "The default is {}"),
+    ("The prompt is ) on that host", "The prompt is ( on that host"),
+    ("Use the operator ! in the filter", "Use the operator . in the filter"),
+    ("The glob is `*`", "The glob is `**`"),
+    ("Pass *args to the hook", "Pass **args to the hook"),
+    ("The pattern is a? here", "The pattern is a here"),
+    # a number
+    ("The grid has 10² nodes", "The grid has 102 nodes"),
+    ("The rent is 1.250 EUR", "The rent is 1.25 EUR"),
+    # what a sentence before it says of a statement
+    ("The following is from 2019. We use Jenkins.", "We use Jenkins"),
+    ("The client is Acme. Payment is due within 30 days.", "Payment is due within 30 days"),
+]
+
+SAME = [
+    ("The user runs PostgreSQL on macOS", "the user runs postgresql on macos"),
+    ("NEVER SEND THE FILE /ETC/HOSTS", "never send the file /etc/hosts"),
+    ("Uses an iPhone and GitHub", "uses an iphone and github"),
+    ("The settings are in `/etc/harbor`", "The settings are in /etc/harbor"),
+    ("He did not come because he was ill", "He did not come, because he was ill"),
+    ("In 2020, we moved the archive", "In 2020 we moved the archive"),
+    ("The crew is Ole, Pia, and Quinn", "The crew is Ole, Pia and Quinn"),
+    ("**The smoke test needs a printer.**", "The smoke test needs a printer"),
+    ("* The smoke test needs a printer", "The smoke test needs a printer"),
+    ("The lease ends on May 3, 2025", "The lease ends on 3 May 2025"),
+    ("The delimiter is `;`", 'The delimiter is ";"'),
+    ("Uses a standing desk .", "Uses a standing desk"),
+    ("The area is 20 m²", "The area is 20 m2"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_what_a_capital_or_a_mark_tells_apart_is_never_folded(one: str, other: str) -> None:
+    assert relation(one, other) == relation(other, one) == "differs"
+    assert fingerprint("fact", one) != fingerprint("fact", other)
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_a_matter_of_style_is_still_folded(one: str, other: str) -> None:
+    assert relation(one, other) == relation(other, one) == "repeats"
+
+
+@given(st.text(st.characters(exclude_characters="Σ")))  # whose small letter depends on what follows
+def test_nothing_but_case_is_ever_taken_away(text: str) -> None:
+    assert without_case(text).lower() == text.lower()
+
+
+@given(st.text(alphabet="abcäß ,.", min_size=1))
+def test_small_letters_stay_as_they_are(text: str) -> None:
+    assert without_case(text) == text
+
+
+@pytest.mark.parametrize("text", ["aB" * 100_000, "a" * 200_000 + "B", "`" * 100_000 + "A", "A/" * 100_000])
+def test_the_time_is_linear_in_the_text(text: str) -> None:
+    began = time.perf_counter()
+    without_case(text)
+    once = time.perf_counter() - began
+    began = time.perf_counter()
+    without_case(text * 4)
+    assert time.perf_counter() - began < max(once, 0.005) * 40
+
+
+def test_a_flag_in_another_case_does_not_stand_in_for_one() -> None:
+    known = specifics("Start the server with -p and `yarn Build`")
+    assert known.missing_from(specifics("Start the server with -P and `yarn Build`")) == {"-p"}
+    assert known.missing_from(specifics("Start the server with -p and yarn Build")) == frozenset()
+
+
+def test_a_point_that_may_part_thousands_keeps_its_zeros() -> None:
+    assert plain_number("3.50") == "3.5"
+    assert plain_number("1.250") == "1.250"
+    assert maybe_thousands("12.500")
+    assert not maybe_thousands("0.500")
+
+
+def test_a_summary_that_speaks_of_something_else_leaves_everything_unsaid() -> None:
+    source = specifics("The smoke test needs a real printer")
+    assert source.missing_from(specifics("The user has several preferences")) == frozenset()
+    assert source.unsaid_in(specifics("The user has several preferences"))
+    assert not source.unsaid_in(specifics("Smoke tests need a printer that is real"))

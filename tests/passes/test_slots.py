@@ -1,0 +1,103 @@
+"""A new value takes the place of an old one only where both are said of the same, and the new one says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from reverie import Memory
+from reverie.passes.slots import replaces, says_change
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("The staging port is 5433 now", "The staging port is 5432"),
+        ("The staging port is now 5433.", "The staging port is 5432"),
+        ("Ada's favourite colour is blue now", "Ada's favourite colour is red"),
+        ("Ada lives in Oslo now", "Ada lives in Bergen."),
+        ("From now on, the build runs on Actions", "The build runs on Jenkins"),
+        ("Prefers dark mode now", "Prefers light mode"),
+        ("Prefers tea instead of coffee", "Prefers coffee"),
+        ("Uses uv, no longer pip", "Uses pip"),
+        ("Bob works for Globex these days", "Bob works for Initech"),
+        ("The launch is scheduled for 10 April now", "The launch is scheduled for 3 April"),
+    ],
+)
+def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
+    assert replaces(new, old)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("The staging port is 5433", "The staging port is 5432"),
+        ("Ada prefers tea now", "Ada prefers dark mode"),
+        ("Ada lives in Oslo now", "Bob lives in Bergen"),
+        ("The staging port is 5433 now", "The production port is 5432"),
+        ("Uses Postgres now", "Uses tabs"),
+        ("It is now done", "It is late"),
+        ("Ada lives in Oslo now", "Ada lives in Oslo"),
+        ("Ada works at Globex now", "Ada works for Initech"),
+        ("Prefers tea instead of coffee", "Prefers dark mode"),
+        ("The staging port is 5433 now", "Is the staging port 5432?"),
+        ("Now is the time", "Now was the time"),
+        ("The plan is to deploy on Friday and then to tell everybody about it now", "The plan is to wait"),
+    ],
+)
+def test_other_things_stand_beside_each_other(new: str, old: str) -> None:
+    assert not replaces(new, old)
+
+
+def test_only_words_of_change_are_looked_at() -> None:
+    assert not says_change("We know nothing")
+    assert not says_change("now " * 200)
+
+
+class Now:
+    moment = datetime(2026, 1, 10, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+
+def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_lost() -> None:
+    now = Now()
+    with Memory.open(":memory:", clock=now) as memory:
+        old = memory.save("The staging port is 5432", category="project-context/db").record
+        other = memory.save("The production port is 5432").record
+        now.moment += timedelta(days=30)
+        new = memory.save("The staging port is 5433 now", category="project-context/db").record
+        before = memory.get(old.id)
+        assert before is not None
+        assert (before.valid_to, before.metadata["superseded_by"], before.archived) == (now(), new.id, False)
+        assert (new.valid_from, new.metadata["supersedes"]) == (now(), old.id)
+        assert memory.get(other.id) == other
+        assert memory.search("staging port", valid_at=now())[0].id == new.id
+        assert old.id not in {hit.id for hit in memory.search("staging port", valid_at=now())}
+        then = now() - timedelta(days=5)
+        assert {hit.id for hit in memory.search("staging port", valid_at=then)} >= {old.id}
+        chat = memory.session("cli:1")
+        chat.add("user", "Which port has staging?")
+        text = chat.context().text
+        assert "5433" in text
+        assert old.id not in text
+        memory.undo(batch=memory.history(new.id)[0].batch)
+        assert memory.get(old.id) == old
+        assert memory.get(new.id) is None
+
+
+def test_the_untrusted_and_other_scopes_supersede_nothing_and_pins_hold() -> None:
+    with Memory.open(":memory:") as memory:
+        old = memory.save("The staging port is 5432").record
+        memory.save("The staging port is 6666 now", origin="web")
+        memory.save("The staging port is 7777 now", scope="user:eve")
+        assert memory.get(old.id) == old
+        pinned = memory.save("Ada lives in Oslo", pinned=True).record
+        memory.save("Ada lives in Rome now")
+        assert memory.get(pinned.id) == pinned
+        memory.save_many([{"content": "The staging port is 5434 now"}])
+        after = memory.get(old.id)
+        assert after is not None
+        assert after.valid_to is not None
