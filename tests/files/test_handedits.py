@@ -841,10 +841,10 @@ def test_a_deleted_episodic_file_archives_its_records(desk: Desk) -> None:
 
 def test_the_layer_of_a_record_can_be_changed_by_hand(desk: Desk) -> None:
     desk.add(note(1))
+    desk.clock.move(seconds=1)
     desk.edit(file_of(1), layer="episodic")
     desk.sync()
     assert desk.files() == [DAY]
-    desk.clock.move(seconds=1)
     desk.edit_line(DAY, 0, layer="semantic")
     desk.sync()
     assert desk.files() == [file_of(1)]

@@ -76,7 +76,7 @@ class Writer:
         start = self.chance.randrange(len(said) - 4)
         said = said[start : start + self.chance.randint(5, len(said) - start)]
         between = self.chance.choice([" ", "  ", " – ", ", "])
-        quoted = between.join(self.chance.choice([str, str.upper, str.title])(word) for word in said)
+        quoted = between.join(self.chance.choice([word, word.upper(), word.title()]) for word in said)
         return f"{self.sentence(1, 4)}: {quoted}. {self.sentence(1, 3)}"
 
     def record(self, text: str) -> str:
@@ -220,7 +220,7 @@ def beside(folder: Path) -> Iterator[Other]:
 def rest(memory: Memory) -> dict[str, tuple[Any, Any]]:
     """Everything there is, by id, with its journal."""
     store = memory._store
-    values = [
+    values: list[Any] = [
         *memory.records(limit=None, archived=None),
         *(turn for one in memory.sessions() for turn in memory.turns(one.state.id)),
         *(paragraph for log in store.logs() for paragraph in store.paragraphs(page=log)),

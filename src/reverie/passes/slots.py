@@ -27,7 +27,8 @@ _REPLACED = re.compile(
 _SINGLE = (
     "lives in", "lives at", "works at", "works for", "works as", "is based in", "is called", "is named",
     "runs on", "listens on", "is hosted on", "is hosted at", "reports to", "belongs to", "is scheduled for",
-    "is due on", "launches on", "starts at", "starts on", "ends at", "ends on", "costs", "is located in", "is at",
+    "is due on", "launches on", "starts at", "starts on", "ends at", "ends on", "costs", "is located in",
+    "is at",
 )  # fmt: skip
 """What somebody or something does in one place, at one time, or for one price."""
 

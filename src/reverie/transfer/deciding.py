@@ -137,6 +137,7 @@ class Decided:
         if met:
             self._skip("record", item.place, "repeated", f"record {record.id!r}")
         elif here is not None:
+            self._meet(record)
             same = (here.kind, here.content) == (record.kind, record.content)
             self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
         elif twin := self._twin(record):
@@ -205,6 +206,7 @@ class Decided:
             if met:
                 left_out["repeated"] += 1
             elif here is not None:
+                self._meet(turn)
                 left_out["known"] += 1
             elif self._is_forgotten(turn):
                 left_out["forgotten"] += 1
@@ -294,6 +296,7 @@ class Decided:
         if met:
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
         elif self._was_there(paragraph, here is not None, item.form):
+            self._meet(paragraph)
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
             self._skip("paragraph", item.place, "forgotten")
@@ -367,14 +370,18 @@ class Decided:
 
 def _mark(value: Record | Turn | Paragraph) -> str:
     """What tells a thing from another that happens to have its id."""
-    if isinstance(value, Paragraph):
-        return digest(value.page, value.content)[:_MARK]
-    owner = value.session if isinstance(value, Turn) else value.scope
-    return digest(owner, value.metadata.get(SOURCE_ID) or value.content)[:_MARK]
+    given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
+    return digest(_owner(value), given or value.content)[:_MARK]
 
 
 def _says_same(here: _T, value: _T) -> bool:
-    return here.content == value.content
+    return (_owner(here), here.content) == (_owner(value), value.content)
+
+
+def _owner(value: Record | Turn | Paragraph) -> str:
+    if isinstance(value, Record):
+        return value.scope
+    return value.session if isinstance(value, Turn) else value.page
 
 
 def _line_mark(line: str) -> str:

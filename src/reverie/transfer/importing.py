@@ -122,6 +122,7 @@ def take_in(
     found = detection.form_of(path) if form is None else valid_form(form)
     intake = Intake(
         store=store,
+        source=path.name,
         actor=actor,
         reason=f"import {found}",
         clock=clock,
@@ -142,6 +143,7 @@ class Intake:
 
     Attributes:
         store: Where they go.
+        source: What to call where they come from.
         actor: Who is named in the journal.
         reason: Why, in the journal.
         clock: What tells the time.
@@ -151,6 +153,7 @@ class Intake:
     """
 
     store: Store
+    source: str
     actor: str
     reason: str
     clock: Clock
@@ -172,7 +175,7 @@ class Intake:
         """
         batch: list[Item] = []
         weight = 0
-        for item in _as_far_as_it_goes(items):
+        for item in self._as_far_as_it_goes(items):
             batch.append(item)
             weight += _weight(item)
             if weight >= BATCH:
@@ -181,6 +184,18 @@ class Intake:
         self._take_batch(batch)
         counts = {f"{what}s": self._taken[what] for what in _COUNTED}
         return Imported(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
+
+    def _as_far_as_it_goes(self, items: Iterable[Item]) -> Iterator[Item]:
+        begun = False
+        try:
+            for item in items:
+                yield item
+                begun = True
+        except InvalidInput as error:
+            if not begun:
+                raise
+            detail = f"{error}; what stands before was read"
+            yield Skipped(what="file", place=self.source, why="broken", detail=detail)
 
     def _take_batch(self, batch: Sequence[Item]) -> None:
         for attempt in range(ATTEMPTS):
@@ -212,19 +227,6 @@ class Intake:
             cursors=decided.met.cursors or None,
         )
         self.notice(rows)
-
-
-def _as_far_as_it_goes(items: Iterable[Item]) -> Iterator[Item]:
-    begun = False
-    try:
-        for item in items:
-            yield item
-            begun = True
-    except InvalidInput as error:
-        if not begun:
-            raise
-        detail = f"{error}; what stands before was read"
-        yield Skipped(what="file", place="the source", why="broken", detail=detail)
 
 
 def _weight(item: Item) -> int:
