@@ -25,6 +25,7 @@ def main(dist: Path) -> int:
             ["demo", "--folder", memory],
             ["recall", "how should I answer?", "--folder", memory],
             ["check", "--folder", memory],
+            ["eval", "merge"],
         ):
             done = subprocess.run(
                 [binaries / "reverie", *command], cwd=folder, capture_output=True, text=True, check=False
@@ -32,7 +33,7 @@ def main(dist: Path) -> int:
             if done.returncode not in (0, 1) or "Traceback" in done.stderr:
                 sys.stderr.write(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
                 return 1
-    sys.stdout.write(f"{wheel.name}: installed alone, demo, recall and check ran\n")
+    sys.stdout.write(f"{wheel.name}: installed alone, demo, recall, check and eval ran\n")
     return 0
 
 

@@ -144,6 +144,7 @@ def work(
     seed: int,
     options: Callable[[random.Random], Sequence[str]] = lambda chance: (),
     user: int | None = None,
+    weather: Callable[[Sequence[int]], None] = lambda processes: None,
 ) -> None:
     """Let processes work on the folder, kill them at random moments and start others, for so long.
 
@@ -156,6 +157,7 @@ def work(
         seed: Of what is random. Different for every call with the same account.
         options: Of each new process.
         user: As whom they run; None for this user.
+        weather: Told again and again which processes there are, to do something to them.
     """
     chance = random.Random(seed)
     end = time.monotonic() + seconds
@@ -172,6 +174,7 @@ def work(
                 running.append((dies, worker))
                 started += 1
             time.sleep(0.01)
+            weather([worker.process.pid for _, worker in running if worker.process.poll() is None])
             for due, worker in list(running):
                 if time.monotonic() >= due or worker.process.poll() is not None:
                     worker.kill()

@@ -16,7 +16,7 @@ from reverie import Memory
 
 from .worker import SEAMS, Thread, arm
 
-TIMES = 6
+TIMES = 4
 _ROUNDS = 3
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 _LONGEST_S = 0.6
+_LEAST = 4_096
 
 
 @contextlib.contextmanager
@@ -91,3 +94,21 @@ def read_only_now_and_then(folder: Path, seed: int) -> Iterator[None]:
 
     with _by_turns(close, reopen, seed):
         yield
+
+
+class RefusedWrites:
+    """Processes whose writes are refused now and then, for any file and whoever they are: `EFBIG`."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._changes_at = 0.0
+        self._refused = False
+
+    def __call__(self, processes: Sequence[int]) -> None:
+        """Have it be as it is to be now."""
+        if time.monotonic() > self._changes_at:
+            self._changes_at = time.monotonic() + self._chance.uniform(0.05, _LONGEST_S)
+            self._refused = not self._refused
+        for process in processes:
+            _, most = resource.prlimit(process, resource.RLIMIT_FSIZE)
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (_LEAST if self._refused else most, most))

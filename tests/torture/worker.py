@@ -58,7 +58,7 @@ SEAMS = (
     ("reverie.files.intake", "Intake.settle"),  # it is taken in, and not known to be
     ("reverie.index.committed", "Committed.write"),
     ("os", "unlink"),
-    ("os", "replace"),
+    ("os", "rename"),
 )
 """Where a process may be killed at the worst moment: module and name."""
 

@@ -55,6 +55,7 @@ FORGOTTEN = "it holds what was forgotten on request: take that out, or delete th
 
 _ATTEMPTS = 20
 _CHUNK = 500
+_MOST_TOLD = 1_000
 
 T = TypeVar("T")
 
@@ -356,6 +357,21 @@ def sound(found: T | Broken) -> T:
     if isinstance(found, Broken):
         raise Kept(found.why)
     return found
+
+
+def taken_since(store: Store, moment: datetime) -> list[Taken]:
+    """What a person did that entered the store from a moment on, the last thousand things of it."""
+    rows = store.journal(until=store.sequence(), newest_first=True, limit=_MOST_TOLD)
+    found = [
+        _taken(row.reason.rpartition(": ")[2], row.edit)
+        for row in rows
+        if row.at >= moment and row.actor == ACTOR and row.edit is not None
+    ]
+    return found[::-1]
+
+
+def _taken(path: str, edit: Edit) -> Taken:
+    return Taken(path=path, subject=edit.subject, id=edit.id, what=_what(edit))
 
 
 def _what(edit: Edit) -> str:

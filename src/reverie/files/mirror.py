@@ -300,13 +300,14 @@ class Mirror:
             known, found = ledger.find(path), self.disk.read(path)
             if known is None and found is None:
                 old = b""
-            elif known is not None and found is not None and _says(known, found[0]):
+            elif known is not None and known.pieces >= 0 and found is not None and _says(known, found[0]):
                 old = found[0]
             else:
                 self._write_present(ledger, path, outcome)
                 return
             data = patched(old, changed)
-            self._settle(ledger, path, Content(data) if data else None, outcome)
+            content = Content(data, data.count(b"\n")) if data else None
+            self._settle(ledger, path, content, outcome)
 
     def _append_to_day(
         self, ledger: Ledger, path: str, arrived: Sequence[Record | None], outcome: Outcome
@@ -314,14 +315,14 @@ class Mirror:
         """Add records to a day's file that are new there, if they come after all that stand in it."""
         known = ledger.find(path)
         new = sorted((record for each in arrived if (record := _if_at(each, path))), key=_key)
-        if known is None or len(new) < len(arrived):
+        if known is None or known.pieces < 0 or len(new) < len(arrived):
             return False
         with self._failing(ledger, path, outcome):
             seen = self.disk.look(path)
             last = self.disk.last_line(path, seen) if seen is not None and _same(known, seen) else None
             if last is None or _key_of(last) >= _key(new[0]):
                 return False
-            return self._append(ledger, known, Content(b"".join(map(render_line, new))), outcome)
+            return self._append(ledger, known, Content(b"".join(map(render_line, new)), len(new)), outcome)
         return True
 
     def _grow(self, ledger: Ledger, path: str, growth: Growth, outcome: Outcome) -> bool:
@@ -358,7 +359,7 @@ class Mirror:
             if after is None:
                 return False
             number = checksum(more.data, known.checksum)
-            pieces = known.pieces + more.pieces if known.pieces >= 0 and more.pieces >= 0 else -1
+            pieces = known.pieces + more.pieces
             ledger.put([Written(known.path, after.size, after.mtime_ns, number, pieces)])
             outcome.written += 1
         return True

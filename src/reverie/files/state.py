@@ -81,7 +81,8 @@ class Written(NamedTuple):
         size: Its length in bytes.
         mtime_ns: Its time of modification, as `os.stat` gives it.
         checksum: `checksum` of its bytes.
-        pieces: How many turns or paragraphs it holds; -1 where nobody counted.
+        pieces: How many turns, paragraphs or episodic records it holds; -1 where nobody counted, as in a file
+            that a person wrote and that may not be of our own form.
     """
 
     path: str

@@ -43,7 +43,7 @@ class Content(NamedTuple):
 
     Attributes:
         data: Its bytes.
-        pieces: How many turns or paragraphs these are; -1 for other files.
+        pieces: How many turns, paragraphs or episodic records these are; -1 for other files.
     """
 
     data: bytes
@@ -64,8 +64,8 @@ def present(store: Store, path: str) -> Content | None:
             found = store.records([place.name]) if _is_id(place.name) else []
             return record_content(found[0]) if found and path_of(found[0]) == path else None
         case "episodic":
-            records = _records_of_day(store, place.name)
-            return Content(render_episodic(records)) if records else None
+            records = records_of_day(store, place.name)
+            return Content(render_episodic(records), len(records)) if records else None
         case "session":
             state = _session_at(store, path, place.name)
             return None if state is None else session_content(state, store.turns(session=state.id))
@@ -86,6 +86,17 @@ def record_content(record: Record) -> Content:
 def session_content(state: SessionState, turns: list[Turn]) -> Content:
     """What a session's file says."""
     return Content(render_session(state, turns), len(turns))
+
+
+def records_of_day(store: Store, day: str) -> list[Record]:
+    """The episodic records that stand in the file of a day such as `2026-02-07`, in no particular order."""
+    try:
+        begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    except ValueError:
+        return []
+    end = begin + timedelta(days=1) if begin.date() < date.max else None
+    wanted = Filter(layers=("episodic",), created_after=begin, created_before=end, archived=False)
+    return [record for record in store.find(wanted) if not record.archived]
 
 
 def was_so(store: Store, path: str, data: bytes) -> bool:
@@ -187,7 +198,7 @@ def _day_was(store: Store, path: str, day: str, data: bytes, torn: bool) -> bool
     *lines, rest = data.split(b"\n")
     if (rest or not lines) and not torn:
         return False
-    today = {record.id: record for record in _records_of_day(store, day)}
+    today = {record.id: record for record in records_of_day(store, day)}
     if rest and not any(render_line(record).startswith(rest) for record in today.values()):
         return False
     stays: dict[str, _Stays] = {}
@@ -226,16 +237,6 @@ def _stays(store: Store, id: str, path: str) -> _Stays:
     if not found.came:  # its past was forgotten
         found.came.append(0)
     return found
-
-
-def _records_of_day(store: Store, day: str) -> list[Record]:
-    try:
-        begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
-    except ValueError:
-        return []
-    end = begin + timedelta(days=1) if begin.date() < date.max else None
-    wanted = Filter(layers=("episodic",), created_after=begin, created_before=end, archived=False)
-    return [record for record in store.find(wanted) if not record.archived]
 
 
 def _session_at(store: Store, path: str, name: str) -> SessionState | None:

@@ -1,9 +1,10 @@
 """How do hand edits come in at once, and not only at the next turn? A watcher on a thread of its own.
 
-Where the `watchdog` package is installed (`pip install reverie[watch]`) the system tells of every file that
-changes, and the watcher looks at just these, as soon as nothing has changed for a moment. Without it, or where
-the system refuses to watch, it looks at all files again and again. Either way it looks at everything every half
-minute, for what nobody told of. What it finds is taken in by whom it was given; it knows nothing of stores.
+Where the `watchdog` package is installed (`pip install "reverie[watch]"`) the system tells of every file that
+changes, and the watcher looks at just these, as soon as nothing has changed for a moment. Without it, or
+where the system refuses to watch, it looks at all files again and again. Either way it looks at everything
+every half minute, for what nobody told of. What it finds is taken in by whom it was given; it knows nothing
+of stores.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ _PAGES = "reverie.surfaces.commands.pages"
 _HISTORY = "reverie.surfaces.commands.history"
 _UPKEEP = "reverie.surfaces.commands.upkeep"
 _TRANSFER = "reverie.surfaces.commands.transfer"
+_FOLDER = "reverie.surfaces.commands.folder"
 _DREAMS = "reverie.surfaces.commands.dreams"
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -66,6 +67,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Background thinking": {
         "dream": (f"{_DREAMS}:dream", "Merge, infer preferences, promote; or take that back."),
+    },
+    "The readable folder": {
+        "watch": (f"{_FOLDER}:watch", "Take in edits of files as they are saved."),
+        "rebuild": (f"{_FOLDER}:rebuild", "Make a lost database again from the files."),
     },
     "Take it elsewhere": {
         "backup": (f"{_TRANSFER}:backup", "Keep everything in one file."),

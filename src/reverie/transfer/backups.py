@@ -359,7 +359,7 @@ class _Opened:
             if not self._begins_as_zip():
                 raise self._foreign("it is no zip archive") from None
             raise self._damaged(str(error)) from None
-        except (zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+        except (zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
             raise self._damaged(str(error)) from None
 
     def _begins_as_zip(self) -> bool:

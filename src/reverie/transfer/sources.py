@@ -299,12 +299,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise InvalidInput(f"{str(path)!r} is no regular file")
-            yield file
     except OSError as error:
         raise InvalidInput(f"{str(path)!r} cannot be read ({error.strerror})") from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InvalidInput(f"{str(path)!r} is no regular file")
+        yield file
 
 
 # -- archives ----------------------------------------------------------------------------------------------
