@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 
-.PHONY: demo test lint bench clean setup
+.PHONY: demo test lint torture bench clean setup
 
 setup: $(STAMP)
 
@@ -28,6 +28,9 @@ lint: $(STAMP)  ## Formatting, style, types, layers.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what is lost? SECONDS=300 for longer.
+	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),60)
 
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)

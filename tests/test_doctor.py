@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -15,12 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from reverie import Memory, ReverieError
+import reverie.doctor
+from reverie import Memory, ReverieError, Settings
+from reverie.analyser import analyse
 from reverie.doctor import Diagnosis, unopened
 from reverie.edits import Edit
 from reverie.filters import Filter
+from reverie.index.committed import Batch
+from reverie.index.lexicon import Leaf
 from reverie.pages import HISTORY, MEMORY, Page, Paragraph
+from reverie.surfaces.cli import cli
 from reverie.testing.values import NOW
 
 SECRET = "marzipan"
@@ -378,3 +386,308 @@ def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> Non
     with pytest.raises(ReverieError) as raised:
         Memory.open(tmp_path / "nothing", create=False)
     assert unopened(tmp_path / "nothing", raised.value) is None
+
+
+# -- the search index ---------------------------------------------------------------------------------------
+
+
+def indexed(folder: Path) -> Path:
+    """Make a commit of the index; its folder."""
+    with Memory.open(folder) as memory:
+        memory._index.fold()
+    return next((folder / "index").iterdir())
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "emptied", "removed"])
+@pytest.mark.parametrize("ending", [".idx", ".term", ".fast", ".store", ".pos", ".fieldnorm", "meta.json"])
+def test_a_damaged_index_is_named_and_built_again(whole: Path, folder: Path, ending: str, how: str) -> None:
+    file = max(indexed(folder).glob(f"*{ending}"), key=lambda file: file.stat().st_size)
+    content = bytearray(file.read_bytes())
+    if how == "flipped":
+        for place in range(0, len(content), 7):
+            content[place] ^= 0x55
+    file.write_bytes({"cut": content[: len(content) // 2], "emptied": b""}.get(how, bytes(content)))
+    if how == "removed":
+        file.unlink()
+    found = doctor(folder)
+    if (ending, how) == ("meta.json", "removed"):  # as if there had been none: it is built when needed
+        assert found.sound
+        return
+    assert codes(found) == {"index-damaged"}
+    assert file.name in found.findings[0].about
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder: Path) -> None:
+    indexed(folder)
+    with Memory.open(folder) as memory:
+        memory.search("crate")
+        committed = memory._index._committed
+        gone = memory.records(limit=1)[0]
+        (row,) = memory.history(gone.id)
+        after = memory._store.sequence()
+
+        def spoil(batch: Batch) -> int:
+            batch.remove(row.key)
+            batch.add(Leaf(4_711, gone, analyse(gone)))
+            return after
+
+        committed.write(spoil, merge=True)
+    found = doctor(folder)
+    assert "1 are missing from the index, 1 are too many" in told(found)
+    assert doctor(folder, fix=True).sound
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+def test_an_index_of_another_store_is_noticed_by_itself(whole: Path, folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    with Memory.open(other) as memory:
+        memory.save_many({"content": f"Barrel {n} of herring"} for n in range(400))
+    shutil.rmtree(folder / "index")
+    shutil.copytree(other / "index", folder / "index")
+    doctor(folder, fix=True)
+    assert doctor(folder).findings == ()
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+# -- the folder ---------------------------------------------------------------------------------------------
+
+
+def test_modes_are_named_and_set(folder: Path) -> None:
+    (folder / "reverie.db").chmod(0o644)
+    (folder / "memory").chmod(0o755)
+    file = next((folder / "memory" / "stock").iterdir())
+    file.chmod(0o640)
+    found = doctor(folder)
+    assert codes(found) == set(), "the folder itself is closed to others"
+    (modes,) = found.findings
+    assert {"reverie.db", "memory", file.relative_to(folder).as_posix()} <= set(modes.about)
+    folder.chmod(0o755)
+    assert codes(doctor(folder)) == {"modes"}
+    assert codes(doctor(folder, fix=True)) == set()
+    assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
+    assert (folder / "memory").stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_mode & 0o777 == 0o755, "a folder that was there keeps its mode"
+
+
+def test_a_folder_in_which_others_may_write_is_named(folder: Path) -> None:
+    folder.chmod(0o777)
+    assert "folder-mode" in codes(doctor(folder, fix=True))
+
+
+def test_unfinished_databases_are_removed_when_nobody_works_on_them(folder: Path) -> None:
+    old, new = folder / ".reverie.db.0123456789ab.new", folder / ".reverie.db.ba9876543210.new"
+    for draft in (old, new):
+        draft.write_bytes(b"")
+    os.utime(old, (time.time() - 3_600,) * 2)
+    assert [finding.about for finding in doctor(folder).findings] == [(old.name,)]
+    assert doctor(folder, fix=True).sound
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path) -> None:
+    backup, index = folder / "reverie.db.v1.backup", folder / "index" / "0"
+    shutil.copy(folder / "reverie.db", backup)
+    index.mkdir(parents=True)
+    found = doctor(folder, fix=True)
+    assert {finding.code for finding in found.findings} == {"old-backups", "other-index"}
+    assert found.sound
+    assert backup.exists()
+
+
+def test_a_disk_with_little_room_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = os.statvfs_result((4096, 4096, 10_000, 100, 100, 10_000, 5_000, 5_000, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    assert codes(doctor(folder)) == {"little-room"}
+
+
+def test_results_of_tools_that_answer_nothing_are_told_of(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        late = memory.session("chat:1").add("tool", "late", tool_call_id="nobody")
+    found = doctor(folder)
+    assert found.sound
+    assert [(finding.code, finding.about) for finding in found.findings] == [
+        ("result-without-call", (late.id,))
+    ]
+
+
+# -- the files ----------------------------------------------------------------------------------------------
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for top in ("memory", "sessions")
+        for file in (folder / top).rglob("*")
+        if file.is_file()
+    }
+
+
+def quiet_edit(file: Path, content: bytes) -> None:
+    """Change a file so that neither its size nor its time tells."""
+    seen = file.stat()
+    assert len(content) == seen.st_size
+    file.write_bytes(content)
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+def a_record(folder: Path) -> Path:
+    return next(file for file in (folder / "memory" / "stock").iterdir() if b"Crate 3" in file.read_bytes())
+
+
+def test_a_file_that_changed_unnoticed_is_found_and_taken_in(folder: Path) -> None:
+    file = a_record(folder)
+    quiet_edit(file, file.read_bytes().replace(b"hall 9", b"hall 8"))
+    found = doctor(folder)
+    assert codes(found) == {"files-differ"}
+    assert found.findings[0].about == (file.relative_to(folder).as_posix(),)
+    assert doctor(folder, fix=True).sound
+    with Memory.open(folder) as memory:
+        record = memory.get(file.stem)
+        assert record is not None
+        assert record.content.endswith("hall 8")
+        assert memory.history(record.id)[-1].actor == "owner, by hand"
+
+
+def test_a_file_that_rotted_is_reported_and_what_it_said_stays(folder: Path) -> None:
+    file = a_record(folder)
+    rotten = file.read_bytes().replace(b"{", b"\xff", 1)
+    quiet_edit(file, rotten)
+    assert codes(doctor(folder)) == {"files-differ"}
+    after = doctor(folder, fix=True)
+    assert codes(after) == {"file-problem"}
+    assert file.name in told(after)
+    assert file.read_bytes() == rotten
+    file.unlink()
+    assert doctor(folder).sound
+    assert b"hall 9" in file.read_bytes()
+
+
+@pytest.mark.parametrize("lost", ["memory", "sessions", "files.db", "both", "all"])
+def test_files_that_were_lost_are_written_again(whole: Path, folder: Path, lost: str) -> None:
+    names = {"both": ("memory", "sessions"), "all": ("memory", "sessions", "files.db")}.get(lost, (lost,))
+    for name in names:
+        place = folder / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 1_000])
+def test_a_broken_list_of_files_is_begun_anew(whole: Path, folder: Path, content: bytes) -> None:
+    (folder / "files.db").write_bytes(content)
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+
+
+def test_the_list_of_files_of_another_folder_is_not_believed(
+    whole: Path, folder: Path, tmp_path: Path
+) -> None:
+    other = filled(tmp_path / "other")
+    shutil.copy(other / "files.db", folder / "files.db")
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+def test_a_file_that_the_state_does_not_know_is_missing(whole: Path, folder: Path) -> None:
+    file = a_record(folder)
+    file.unlink()
+    with contextlib.closing(sqlite3.connect(folder / "files.db")) as state, state:
+        state.execute("DELETE FROM files WHERE path = ?", (file.relative_to(folder).as_posix(),))
+    found = doctor(folder)
+    assert codes(found) == {"files-missing"}
+    assert doctor(folder, fix=True).sound
+    assert files(folder) == files(whole)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        '{"content": 7}',
+        "<<<<<<< mine\n{}\n=======\n{}\n>>>>>>> theirs\n",
+        '{"content": "x", "kind": "odd"}',
+    ],
+)
+def test_a_broken_file_is_named_and_left_as_it_is(whole: Path, folder: Path, text: str) -> None:
+    file = a_record(folder)
+    file.write_text(text)
+    for fix in (False, True, True):
+        found = doctor(folder, fix=fix)
+        assert codes(found) == {"file-problem"}
+        assert file.name in told(found)
+        assert file.read_text() == text
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+def test_a_conflict_is_told_until_a_person_settles_it(folder: Path) -> None:
+    file = a_record(folder)
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        memory.update(file.stem, source="the program's")
+    file.write_text(file.read_text().replace('"source": ""', '"source": "by hand"'))
+    found = doctor(folder, fix=True)
+    assert codes(found) == {"conflict"}
+    (conflict,) = [finding for finding in found.findings if finding.code == "conflict"]
+    assert "source" in conflict.what
+    (folder / conflict.about[1]).unlink()
+    assert doctor(folder).sound
+
+
+def test_strange_files_are_told_of_and_left_alone(folder: Path) -> None:
+    picture = folder / "memory" / "picture.png"
+    picture.write_bytes(b"\x89PNG")
+    (folder / "sessions" / "link.jsonl").symlink_to(picture)
+    found = doctor(folder, fix=True)
+    assert {finding.code for finding in found.findings} == {"files-foreign", "file-problem"}
+    assert picture.read_bytes() == b"\x89PNG"
+
+
+def test_a_copy_left_by_a_killed_process_is_seen_to(whole: Path, folder: Path) -> None:
+    (folder / "memory" / ".reverie" / "0a1b2c3d-stock%2Fnobody.json").write_text("half")
+    doctor(folder, fix=True)
+    assert doctor(folder).sound
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+# -- every finding has been seen ----------------------------------------------------------------------------
+
+
+def test_the_table_of_findings_is_complete() -> None:
+    """The how-to names every code that there is, and no other."""
+    source = Path(reverie.doctor.__file__).parent
+    known = {
+        code
+        for file in source.glob("*.py")
+        for code in re.findall(
+            r'(?:code=|_finding\(|_repairable\(|_index_ill\(\s*)"([a-z-]+)"', file.read_text()
+        )
+    }
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "doctor.md"
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.MULTILINE)) == known
+
+
+@pytest.mark.parametrize("surface", ["json", "lines"])
+def test_the_command_says_what_is_wrong_and_repairs_it(folder: Path, surface: str) -> None:
+    spoil(folder, "DELETE FROM measures")
+    asked = ["doctor", "--folder", str(folder), *(["--json"] if surface == "json" else [])]
+    found = CliRunner().invoke(cli, asked)
+    assert found.exit_code == 1
+    fixed = CliRunner().invoke(cli, [*asked, "--fix"])
+    assert fixed.exit_code == 0
+    if surface == "json":
+        assert [finding["code"] for finding in json.loads(found.stdout)["findings"]] == ["database"] * 6
+        assert json.loads(fixed.stdout)["repaired"] == json.loads(found.stdout)["findings"]
+        assert json.loads(fixed.stdout)["sound"] is True
+    else:
+        assert found.stdout.startswith("error\tdatabase\t")
+        assert fixed.stdout.startswith("repaired\tdatabase\t")
+    overwritten(folder)
+    assert CliRunner().invoke(cli, asked).exit_code == 5
+    assert CliRunner().invoke(cli, ["doctor", "--folder", str(folder / "nothing")]).exit_code == 3

@@ -321,6 +321,8 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     aside = memory.save("Anna gets up early", source="session:telegram:5551234").record
     answer = memory.turns(chat.id)[1]
     memory.pages.append("HISTORY.md", "[2025-06-03 09:00] They found a quiet boat.", source=answer.id)
+    digest = "[2025-06-03 09:30] Somebody asked about boats and was told."
+    memory.pages.append("HISTORY.md", digest, source=f"session:{chat.id}")
     chat.context("ferry")
     chat.flush()
     elsewhere = memory.session("chat:2")
@@ -328,7 +330,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     elsewhere.add("assistant", "Yes.")
     assert memory._store.cursor(shown_cursor(chat.id)) is not None
     plan = memory.forgetting(session=chat.id)
-    assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 3, "entry": 1}
+    assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 4, "entry": 1}
     assert left(plan) == {("record", older.id), ("turn", repeated.id)}
     memory.forget(session=chat.id)
     assert memory.get(learned.record.id) is None
@@ -336,7 +338,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     now = memory.get(aside.id)
     assert now is not None
     assert (now.content, now.source) == ("Anna gets up early", "")
-    for word in ("5551234", "crowded", "timetable", "quiet boat", "ferries"):
+    for word in ("5551234", "crowded", "timetable", "quiet boat", "ferries", "about boats"):
         assert word not in said(memory), word
     assert memory._store.cursor(shown_cursor(chat.id)) is None
     assert [one.state.id for one in memory.sessions()] == ["chat:2"]

@@ -47,10 +47,15 @@ from reverie.writing import PageOverview, Pages, Written
 
 if TYPE_CHECKING:
     from reverie.aio import AsyncMemory, AsyncSession
-    from reverie.forgetting import Forgetting, Trace
+    from reverie.forgetting import Forgetting
     from reverie.journal import Blame, Difference, FieldChange, Journal
     from reverie.journal.undo import Undone
     from reverie.past import Past
+    from reverie.traces import Trace
+    from reverie.transfer.backups import Backup, Recovered, recover
+    from reverie.transfer.exports import Exported
+    from reverie.transfer.importing import Imported
+    from reverie.transfer.items import Skipped
 
 __version__ = "0.1.0"
 
@@ -58,15 +63,18 @@ __all__ = [
     "FIL",
     "AsyncMemory",
     "AsyncSession",
+    "Backup",
     "Blame",
     "Conflict",
     "Difference",
     "Edit",
     "Entry",
+    "Exported",
     "FieldChange",
     "Filter",
     "Forgetting",
     "Hit",
+    "Imported",
     "InvalidInput",
     "Journal",
     "JournalRow",
@@ -85,12 +93,14 @@ __all__ = [
     "Past",
     "Plan",
     "Record",
+    "Recovered",
     "ReverieError",
     "Saved",
     "Session",
     "SessionOverview",
     "SessionState",
     "Settings",
+    "Skipped",
     "Stats",
     "StoreCorrupt",
     "StoreError",
@@ -105,6 +115,7 @@ __all__ = [
     "WorkingMemoryFull",
     "Written",
     "__version__",
+    "recover",
 ]
 
 
@@ -114,10 +125,14 @@ def __getattr__(name: str) -> object:
         from reverie import aio
 
         return getattr(aio, name)
-    if name in ("Forgetting", "Trace"):
-        from reverie import forgetting
+    if name == "Forgetting":
+        from reverie.forgetting import Forgetting
 
-        return getattr(forgetting, name)
+        return Forgetting
+    if name == "Trace":
+        from reverie.traces import Trace
+
+        return Trace
     if name in ("Blame", "Difference", "FieldChange", "Journal"):
         from reverie import journal
 
@@ -130,4 +145,20 @@ def __getattr__(name: str) -> object:
         from reverie.past import Past
 
         return Past
+    if name in ("Backup", "Recovered", "recover"):
+        from reverie.transfer import backups
+
+        return getattr(backups, name)
+    if name == "Exported":
+        from reverie.transfer.exports import Exported
+
+        return Exported
+    if name == "Imported":
+        from reverie.transfer.importing import Imported
+
+        return Imported
+    if name == "Skipped":
+        from reverie.transfer.items import Skipped
+
+        return Skipped
     raise AttributeError(f"module 'reverie' has no attribute {name!r}")

@@ -150,7 +150,7 @@ class Tending(Reading, ABC):
             progress: Told how many bytes were copied since it was last told.
 
         Returns:
-            What is in it; `reverie.transfer.backups.recover` brings it back.
+            What is in it; `reverie.recover` brings it back.
 
         Raises:
             InvalidInput: there is a file of that name, or this memory is in no folder.

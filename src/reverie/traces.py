@@ -43,6 +43,7 @@ Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
 _FIRST_WORDS = 60
+_LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +190,7 @@ def mentioned(record: Record) -> set[str]:
 
 def names_session(text: str, session: str) -> bool:
     """Whether a label, such as a record's source, is the name of the session."""
-    return text in (session, f"session:{session}", f"session/{session}")
+    return text in (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
 
 
 def first_words(value: Value | Entry | None) -> str:
@@ -229,6 +230,8 @@ class Target:
             own = value.session == session
         elif isinstance(value, SessionState) and session is not None:
             own = value.id == session
+        elif isinstance(value, Paragraph) and session is not None and names_session(value.source, session):
+            return "written from it"
         else:
             own = name_of(value) in self.names
         return "asked for" if own else ""

@@ -129,8 +129,9 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 self.work()
-            except ReverieError as error:
-                _log.warning("background work failed and is tried again: %s", error)
+            except Exception as error:  # noqa: BLE001 - the loop must outlive a bug in a model that is a function
+                _log.warning("background work failed and is tried again", exc_info=error)
+                self.dreaming.count("worker.failed")
             self._wake.wait(every_s)
             self._wake.clear()
 

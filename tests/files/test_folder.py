@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from reverie import Memory, Settings
 from reverie.edits import Edit, JournalRow
 from reverie.files import folder as folder_module
 from reverie.files import mirror as mirror_module
@@ -448,3 +449,22 @@ def test_turns_of_two_processes_stand_once_each(home: Home) -> None:
     other.make(added(paragraph(91)))
     agree(other)
     other.close()
+
+
+def test_a_memory_may_keep_no_files_and_begin_with_them_later(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, settings=Settings(files=False)) as memory:
+        memory.save("Prefers short answers", category="style")
+        memory.session("telegram:1").add("user", "Hello")
+        assert memory.folder is None
+    assert not {"memory", "sessions", "files.db"} & set(os.listdir(tmp_path))
+    with Memory.open(tmp_path) as memory:
+        assert memory.folder is not None
+        (path,) = (path for path in on_disk(tmp_path) if path.startswith("memory/style/"))
+        assert "sessions/telegram:1.jsonl" in on_disk(tmp_path)
+        memory.update(Path(path).stem, content="Prefers long answers")
+        assert b"Prefers long answers" in on_disk(tmp_path)[path]
+    with Memory.open(tmp_path, settings=Settings(files=False)) as memory:
+        memory.update(Path(path).stem, content="Prefers no answers")
+    assert b"Prefers long answers" in on_disk(tmp_path)[path]
+    with Memory.open(tmp_path):
+        assert b"Prefers no answers" in on_disk(tmp_path)[path]

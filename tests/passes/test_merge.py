@@ -235,8 +235,13 @@ def test_a_cycle_archives_two_percent_at_most_and_says_when_it_stops() -> None:
     plan = cycle(records, proposal(archive=[{"id": each.id, "why": "noise"} for each in records]))
     assert len(plan.steps) == 5
     assert any("may archive 5 of 250" in note for note in plan.notes)
-    few = many(10)
-    assert len(cycle(few, proposal(archive=[each.id for each in few])).steps) == 2
+    few = many(49)
+    assert not cycle(few, proposal(archive=[each.id for each in few])), (
+        "a small memory is nobody's to thin out"
+    )
+    one, two = record("Rockbot runs on Linux"), record("Rockbot has 3 disks")
+    said = "Rockbot runs on Linux and has 3 disks"
+    assert cycle([one, two, *few], proposal(merge=[{"sources": [one.id, two.id], "content": said}]))
 
 
 def test_a_merge_in_the_words_of_a_source_keeps_that_source() -> None:

@@ -65,7 +65,7 @@ class Person:
     def edit(self) -> None:
         """Do one thing that people do to files. What goes away while they are at it does not count."""
         acts: list[Callable[[str], str]] = [
-            self._change, self._change, self._change_in_place, self._append_to_page, self._append_to_page,
+            self._change, self._change, self._change_in_place, self._append_to_page,
             self._append_to_history, self._add, self._move, self._remove, self._break, self._save_in_halves,
         ]  # fmt: skip
         self._count += 1
@@ -92,9 +92,7 @@ class Person:
     def _save_in_halves(self, mark: str) -> str:
         file, fields = self._board()
         text = self._changed(fields, mark)
-        return (
-            self._overwrite(file, [text[: len(text) // 2], text[len(text) // 2 :]]) and f"saved {file.name}"
-        )
+        return self._overwrite(file, [text[:20], text[20:]]) and f"saved {file.name}"
 
     def _add(self, mark: str) -> str:
         fields = {"content": f"Handmade {mark} notice for the yard"}
@@ -103,14 +101,14 @@ class Person:
 
     def _move(self, mark: str) -> str:
         """Rename a file to another category: nothing of the record may go."""
-        file, fields = self._board()
+        file, _ = self._board()
         aside = self._boards() / self._random.choice(("old", "new"))
         aside.mkdir(mode=0o700, exist_ok=True)
         file.rename(aside / file.name)
         return ""
 
     def _remove(self, mark: str) -> str:
-        """Throw a file away, with all that was written into it by hand and is not known to anybody else yet."""
+        """Throw a file away, with all that was written into it and nobody else knows of yet."""
         if self._random.random() < 0.3:
             file, fields = self._board()
             said = json.dumps(fields)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,11 +33,9 @@ Line = list[Any]
 class Worker:
     """A running `worker.py`, and every line it wrote before it was killed."""
 
-    def __init__(self, folder: Path, seed: int, threads: int, *options: str, user: int | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, threads: int, *options: str) -> None:
         command = [sys.executable, "-W", "error", str(WORKER), str(folder), str(seed), str(threads), *options]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=user, group=user
-        )
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines: list[Line] = []
         self.errors = b""
         self._readers = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
@@ -104,25 +102,10 @@ class Account:
             self.wrong.append(worker.errors.decode(errors="replace"))
 
     def _take(self, line: Line) -> None:
+        self.acknowledged += line[0] == "done"
+        if line[0] in ("try", "done") and not self._take_record(line):
+            self._take_rest(line)
         match line:
-            case ["try" | "done" as when, "save" | "repeat", text]:
-                (self.saved if when == "done" else self.tried)[text] += 1
-            case ["try" | "done" as when, "many", texts]:
-                (self.saved if when == "done" else self.tried).update(texts)
-            case ["try" | "done" as when, "board" | "paint", text]:
-                self.kept[text] = when == "done" or self.kept.get(text, False)
-            case ["try" | "done" as when, "line", page, text]:
-                self.added[(page, text)] = when == "done"
-            case ["try" | "done" as when, "paragraph", text]:
-                self.added[("HISTORY.md", text)] = when == "done"
-            case ["try", "source" | "live" | "set" as what, name, value]:
-                self.state.setdefault((what, name), [_UNTOUCHED]).append(value)
-            case ["done", "source" | "live" | "set" as what, name, value]:
-                self.state[(what, name)] = [value]
-            case ["try", "turn", session, texts]:
-                self.turns_tried.update((session, text) for text in texts)
-            case ["done", "turn", session, texts]:
-                self.turns.append((session, texts))
             case ["full", key]:
                 self.full.add(key)
             case ["reads", what, times]:
@@ -131,7 +114,33 @@ class Account:
                 self.refused[kind] += 1
             case ["wrong", text]:
                 self.wrong.append(text)
-        self.acknowledged += line[0] == "done"
+
+    def _take_record(self, line: Line) -> bool:
+        match line:
+            case ["try" | "done" as when, "save" | "repeat", text]:
+                (self.saved if when == "done" else self.tried)[text] += 1
+            case ["try" | "done" as when, "many", texts]:
+                (self.saved if when == "done" else self.tried).update(texts)
+            case ["try", "source" | "live" | "set" as what, name, value]:
+                self.state.setdefault((what, name), [_UNTOUCHED]).append(value)
+            case ["done", "source" | "live" | "set" as what, name, value]:
+                self.state[(what, name)] = [value]
+            case _:
+                return False
+        return True
+
+    def _take_rest(self, line: Line) -> None:
+        match line:
+            case ["try" | "done" as when, "board" | "paint", text]:
+                self.kept[text] = when == "done" or self.kept.get(text, False)
+            case ["try" | "done" as when, "line", page, text]:
+                self.added[(page, text)] = when == "done"
+            case ["try" | "done" as when, "paragraph", text]:
+                self.added[("HISTORY.md", text)] = when == "done"
+            case ["try", "turn", session, texts]:
+                self.turns_tried.update((session, text) for text in texts)
+            case ["done", "turn", session, texts]:
+                self.turns.append((session, texts))
 
 
 def work(
@@ -143,7 +152,7 @@ def work(
     threads: int,
     seed: int,
     options: Callable[[random.Random], Sequence[str]] = lambda chance: (),
-    user: int | None = None,
+    always: Sequence[str] = (),
     weather: Callable[[Sequence[int]], None] = lambda processes: None,
 ) -> None:
     """Let processes work on the folder, kill them at random moments and start others, for so long.
@@ -155,8 +164,8 @@ def work(
         processes: How many at once, and one more that only reads and is killed at the end.
         threads: In each of them.
         seed: Of what is random. Different for every call with the same account.
-        options: Of each new process.
-        user: As whom they run; None for this user.
+        options: Of each new process that writes.
+        always: Options of all.
         weather: Told again and again which processes there are, to do something to them.
     """
     chance = random.Random(seed)
@@ -164,13 +173,13 @@ def work(
     running: list[tuple[float, Worker]] = []
     started = 0
     with ExitStack() as ending:
-        reader = Worker(folder, seed * 1_000 + 999, 2, "--reads", user=user)
+        reader = Worker(folder, seed * 1_000 + 999, 2, "--reads", *always)
         ending.callback(lambda: account.take(reader))
         ending.callback(reader.kill)
         while time.monotonic() < end or running:
             while len(running) < processes and time.monotonic() < end:
                 dies = min(end, time.monotonic() + chance.uniform(0.5, 3.0))
-                worker = Worker(folder, seed * 1_000 + started, threads, *options(chance), user=user)
+                worker = Worker(folder, seed * 1_000 + started, threads, *always, *options(chance))
                 running.append((dies, worker))
                 started += 1
             time.sleep(0.01)
@@ -197,7 +206,7 @@ def wrongs(memory: Memory, account: Account) -> Iterator[Wrong]:
 
 
 def _records(memory: Memory, account: Account) -> Iterator[Wrong]:
-    """Records: each acknowledged text once, seen as often as it was saved, in its last state."""
+    """Records: each acknowledged text once, seen as often as it was saved."""
     stored: dict[str, list[Record]] = {}
     for archived in (False, True):
         for record in memory.records(limit=None, archived=archived):
@@ -212,19 +221,27 @@ def _records(memory: Memory, account: Account) -> Iterator[Wrong]:
     for text in stored:
         if text.startswith(("Crate", "Pallet")) and not account.tried[text]:
             yield Wrong("wrong", f"{text!r} was never saved")
-    for (what, name), values in account.state.items():
-        if values[0] is _UNTOUCHED or what == "set" or name not in stored:
-            continue
-        record = stored[name][0]
-        if what == "live" and (not record.archived) not in values:
-            yield Wrong("lost", f"{name!r} is not {values!r}, as it was left")
-        if what == "source" and not any(record.source.endswith(f"n{value}") for value in values):
-            yield Wrong("lost", f"the source of {name!r} is {record.source!r}, not of {values!r}")
+    yield from _states(memory, account, stored)
+
+
+def _states(memory: Memory, account: Account, stored: Mapping[str, Sequence[Record]]) -> Iterator[Wrong]:
+    """Records and entries of working memory: each in its last state."""
     entries = {entry.key: entry.data for entry in memory.session("chat:0").working.list()}
     for (what, name), values in account.state.items():
-        told = what == "set" and values[0] is not _UNTOUCHED and name not in account.full
-        if told and entries.get(name) not in {str(value) for value in values}:
-            yield Wrong("lost", f"{name!r} in working memory is {entries.get(name)!r}, not of {values!r}")
+        if values[0] is _UNTOUCHED:
+            continue
+        record = stored[name][0] if name in stored else None
+        if what == "set" and name not in account.full:
+            if entries.get(name) not in {str(value) for value in values}:
+                yield Wrong("lost", f"{name!r} in working memory is {entries.get(name)!r}, not of {values!r}")
+        elif what == "live" and record is not None and (not record.archived) not in values:
+            yield Wrong("lost", f"{name!r} is not {values!r}, as it was left")
+        elif what == "source" and record is not None and not _is_one_of(record.source, values):
+            yield Wrong("lost", f"the source of {name!r} is {record.source!r}, not of {values!r}")
+
+
+def _is_one_of(source: str, counts: Sequence[Any]) -> bool:
+    return any(source.endswith(f"n{count}") for count in counts)
 
 
 def _turns(memory: Memory, account: Account) -> Iterator[Wrong]:
@@ -331,15 +348,15 @@ class Site:
     folder: Path
     account: Account = field(default_factory=Account)
     person: Person = field(init=False)
-    rounds: int = 0
+    failed: int = 0
 
     def __post_init__(self) -> None:
         self.person = Person(self.folder)
 
     def examine(self) -> list[Wrong]:
         """Everything that is wrong with the folder after a round, and leave it as a tidy person would."""
-        self.rounds += 1
         with Memory.open(self.folder) as memory:
+            assert memory.folder is not None
             memory.folder.sync()
             diagnosis = memory.doctor()
             found = [
@@ -351,6 +368,7 @@ class Site:
             found += torn_files(memory, self.folder, but=self.person.broken(memory))
             gone = list(self.person.lost(memory))
             found += [Wrong("lost by hand", what) for what in gone]
+            self.failed = memory._store.count("files.failed")
             self.person.tidy_up(memory)
             self.person.found -= len(gone)
             memory.folder.sync()
@@ -363,6 +381,6 @@ class Site:
         return found
 
 
-def nobody() -> int | None:
-    """A user to run workers as for whom a file can be read-only; None where this one is no root."""
-    return 65534 if os.geteuid() == 0 else None
+def as_nobody() -> list[str]:
+    """Options for workers for whom a file can be read-only, which for root is none."""
+    return ["--user", "65534"] if os.geteuid() == 0 else []

@@ -2,7 +2,8 @@
 
 Run as `python -m tests.torture.seams FOLDER`. For every seam and the first few times that it is come to, a
 child works on a folder of its own until it kills itself there; `{folder}.told` has what it said, and
-`{folder}.finished` is there where it never came to the seam. Children are forked from a process that has opened nothing, because starting Python thirty times takes too long.
+`{folder}.finished` is there where it never came to the seam. Children are forked from a process that has
+opened nothing, because starting Python thirty times takes too long.
 """
 
 from __future__ import annotations
@@ -33,11 +34,7 @@ def live(folder: Path, seam: tuple[str, str], at: int) -> None:
     with Memory.open(folder) as memory:
         thread = Thread(memory, "s1t1")
         for _ in range(_ROUNDS):
-            for call in (
-                thread._save, thread._board, thread._turn, thread._turns, thread._line, thread._paragraph,
-                thread._paint, thread._update, thread._archive, thread._many, thread._restore, thread._set,
-                thread._repeat,
-            ):  # fmt: skip
+            for call in thread.calls():
                 thread._count += 1
                 call()
             for file in sorted((folder / "memory").rglob("*.md")):

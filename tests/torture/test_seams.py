@@ -1,4 +1,4 @@
-"""Whoever is killed between a commit and its file, or between a file and what is known of it, is made good."""
+"""Whoever dies between a commit and its file, or between a file and what is known of it, is made good."""
 
 from __future__ import annotations
 

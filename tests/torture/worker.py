@@ -13,12 +13,14 @@ would hurt most: between a commit and its files, between a file and what is know
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import json
 import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -77,13 +79,17 @@ class Thread:
         self._own: list[tuple[str, str]] = []
         self._boards: list[tuple[str, str]] = []
 
-    def run(self) -> None:
-        """Work until the process ends."""
-        calls: list[Callable[[], None]] = [
+    def calls(self) -> list[Callable[[], None]]:
+        """What it does, in a sensible order; what it does more often stands there more often."""
+        return [
             self._save, self._save, self._repeat, self._update, self._archive, self._restore,
             self._turn, self._turn, self._turns, self._set, self._many, self._look,
             self._board, self._paint, self._paint, self._line, self._paragraph,
         ]  # fmt: skip
+
+    def run(self) -> None:
+        """Work until the process ends."""
+        calls = self.calls()
         with _told_what_is_wrong():
             while True:
                 self._count += 1
@@ -289,6 +295,17 @@ def _seam(
 
 
 _voice = threading.Lock()
+_ear = 1
+
+
+@contextlib.contextmanager
+def _speaking_to(handle: int) -> Iterator[None]:
+    global _ear
+    _ear = handle
+    try:
+        yield
+    finally:
+        _ear = 1
 
 
 def say(*what: Any) -> None:
@@ -296,7 +313,20 @@ def say(*what: Any) -> None:
     line = (json.dumps(what) + "\n").encode()
     with _voice:
         while line:
-            line = line[os.write(1, line) :]
+            line = line[os.write(_ear, line) :]
+
+
+def become(user: int) -> None:
+    """Run as another user, who may not be able to read where Python and its modules are."""
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        thread = Thread(memory, "warm")
+        with open(os.devnull, "wb") as nowhere, _speaking_to(nowhere.fileno()):
+            for call in thread.calls():
+                call()
+    for encoding in ("utf-8-sig", "utf-16", "latin-1"):
+        codecs.lookup(encoding)
+    os.setgid(user)
+    os.setuid(user)
 
 
 def opened(folder: str, clock: Callable[[], datetime] | None) -> Memory:
@@ -318,7 +348,10 @@ def main() -> None:
     parser.add_argument("--reads", action="store_true")
     parser.add_argument("--seams", type=float, default=0.0)
     parser.add_argument("--jumping-clock", action="store_true")
+    parser.add_argument("--user", type=int, help="as whom to run, having imported everything")
     asked = parser.parse_args()
+    if asked.user is not None:
+        become(asked.user)
     if asked.seams:
         arm(asked.seams, asked.seed)
     memory = opened(asked.folder, JumpingClock(asked.seed) if asked.jumping_clock else None)

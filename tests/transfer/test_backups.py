@@ -23,7 +23,11 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, StoreCorrupt, StoreForeign, StoreUnavailable
-from reverie.transfer.backups import Recovered, recover
+from reverie.analyser import analyse
+from reverie.edits import Edit
+from reverie.stores.sqlite import SQLiteStore
+from reverie.testing.values import record
+from reverie.transfer.backups import Recovered, make, recover
 
 from .holdings import dump
 
@@ -188,19 +192,19 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_is_not_backed_up_in_silence(tmp_path: Path) -> None:
-    filled(tmp_path / "memory", count=200).close()
-    database = tmp_path / "memory" / "reverie.db"
-    content = bytearray(database.read_bytes())
-    for page in range(4, len(content) // 4096):
-        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
-    database.write_bytes(content)
-    try:
-        memory = Memory.open(tmp_path / "memory")
-    except StoreCorrupt:
-        return
-    with memory, pytest.raises(StoreCorrupt, match="damaged"):
-        memory.backup(tmp_path / "kept.zip")
-    assert not (tmp_path / "kept.zip").exists()
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    for n in range(200):
+        store.commit([Edit(before=None, after=record(n, content=f"{n} " * 200))], actor="owner", at=NOW)
+    store.close()
+    content = bytearray((tmp_path / "reverie.db").read_bytes())
+    place = content.index(b"77 77 77 77 77")
+    content[place // 4096 * 4096 : place // 4096 * 4096 + 64] = b"\xff" * 64
+    (tmp_path / "reverie.db").write_bytes(content)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        make(store, tmp_path / "kept.zip", profile=None, at=NOW)
+    store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reverie.db"]
 
 
 def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
@@ -320,8 +324,8 @@ BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
     "a broken list of files": (manifest(files=[5]), StoreCorrupt, "not complete"),
     "no counts": (manifest(records=None), StoreCorrupt, "not complete"),
     "a cut manifest": (changed("manifest.json", lambda data: data[:40]), StoreCorrupt, "manifest"),
-    "a changed database": (changed("reverie.db", lambda data: data[:-1] + b"!"), StoreCorrupt, "not what was"),
-    "a longer database": (changed("reverie.db", lambda data: data + b"!" * 9), StoreCorrupt, "not what was"),
+    "a changed database": (changed("reverie.db", lambda data: data[:-1] + b"!"), StoreCorrupt, "not what"),
+    "a longer database": (changed("reverie.db", lambda data: data + b"!" * 9), StoreCorrupt, "not what"),
     "a database that is none": (
         changed("reverie.db", lambda data: b"x" * 9000, honest=True), StoreForeign, "none of Reverie's",
     ),

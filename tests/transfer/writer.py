@@ -1,4 +1,4 @@
-"""A process that saves and talks until it is killed, and says what is acknowledged: `writer.py FOLDER NAME`."""
+"""A process that saves and talks until it is killed, and says what is acknowledged: `writer.py FOLDER X`."""
 
 from __future__ import annotations
 

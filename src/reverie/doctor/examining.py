@@ -229,7 +229,7 @@ class Doctor:
     def _mirrored(self) -> list[Ill]:
         if self._files is None or self._path is None:
             return []
-        found = list(file_ills(self._store, self._files, self._path))
+        found = list(file_ills(self._store, self._files, self._path, self._checked))
         self._differing = tuple(
             path
             for ill in found

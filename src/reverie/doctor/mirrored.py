@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,8 +136,8 @@ def _foreign(root: Path) -> list[str]:
     return sorted(found)
 
 
-def file_ills(store: Store, folder: Folder, root: Path) -> Iterator[Ill]:
-    """What is wrong with the files of a memory, beside their modes."""
+def file_ills(store: Store, folder: Folder, root: Path, checked: Counter[str]) -> Iterator[Ill]:
+    """What is wrong with the files of a memory, beside their modes; `checked` is told how many there are."""
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
@@ -156,6 +157,7 @@ def file_ills(store: Store, folder: Folder, root: Path) -> Iterator[Ill]:
             _finding("files-unread", "warning", f"files could not be compared: {error}", "see above"), None
         )
         return
+    checked["files"] = result.files
     told = " ".join(problem.what for problem in problems)
     yield from _differences(result, told)
 

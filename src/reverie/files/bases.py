@@ -2,9 +2,9 @@
 
 A merge needs it: what differs from it is what the person changed. The state knows the checksum of what was
 last written, and here the versions that the journal holds are rendered until one has it. But an editor may
-have had the file open before that: what is saved then begins with an earlier version, and what the program
-wrote since must not count as taken out. So of the versions that stood there within the last hour before the
-file was saved, the one counts that it differs from least.
+have had the file open before that: what is saved then does not have what the program wrote since, and that
+must not count as taken out. So what the program did within the last hour is told too (`unseen`), for
+`deciding` to look whether the person can have seen it.
 
 Where nothing has the checksum (the state was lost, or what the journal said was forgotten), the version most
 like the file is the best guess for a record or a page, and nothing is the answer for a file of many things:
@@ -33,6 +33,9 @@ from reverie.records import Record
 from reverie.stores.base import Store
 from reverie.turns import SessionState, Turn
 
+ACTOR = "owner, by hand"
+"""Who the journal names for what a person did in a file."""
+
 OPEN_FOR = timedelta(hours=1)
 """How long an editor may have had a file open before it was saved."""
 
@@ -45,19 +48,19 @@ _V = TypeVar("_V", Record, Page, Turn, SessionState, Paragraph)
 
 
 @dataclass(frozen=True, slots=True)
-class Version(Generic[_V]):
-    """What a thing was for some time.
+class Change(Generic[_V]):
+    """What the program made of a thing.
 
     Attributes:
-        value: What it was.
-        until: When it was changed; None for what it is now.
+        before: What it was; None when it was new.
+        after: What it became; None when it went.
     """
 
-    value: _V
-    until: datetime | None
+    before: _V | None
+    after: _V | None
 
 
-def versions(store: Store, name: str, sort: type[_V]) -> list[Version[_V]]:
+def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
     """The versions of one thing that the journal holds, the newest first, none twice in a row.
 
     Args:
@@ -65,41 +68,38 @@ def versions(store: Store, name: str, sort: type[_V]) -> list[Version[_V]]:
         name: The id of the thing.
         sort: What it is, such as `Record`.
     """
-    found: list[Version[_V]] = []
-    until: datetime | None = None
+    found: list[_V] = []
     for row in store.journal(id=name, newest_first=True, limit=_MOST_VERSIONS):
-        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
-        if isinstance(after, sort) and not (found and found[-1].value == after):
-            found.append(Version(after, until))
-        if isinstance(before, sort):
-            found.append(Version(before, row.at))
-        until = row.at
+        for value in () if row.edit is None else (row.edit.after, row.edit.before):
+            if isinstance(value, sort) and (not found or found[-1] != value):
+                found.append(value)
     return found
 
 
-def opened(stood: Sequence[Version[_V]], exact: int | None, saved_at: datetime) -> Sequence[_V]:
-    """The versions of a thing that a person may have begun with, the newest first.
+def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[Change[_V]]:
+    """What the program did to a thing that a person who saved a file at that moment may not have seen in it.
 
-    Args:
-        stood: All of them, the newest first.
-        exact: Which of them was last written; None if that is not known: then it may be any.
-        saved_at: When the person saved the file.
+    That is what was done within the hour before: an editor may have had the file open so long.
     """
-    if exact is None:
-        return [version.value for version in stood]
-    first = saved_at - OPEN_FOR
-    return [
-        version.value
-        for number, version in enumerate(stood)
-        if number == exact or (number > exact and version.until is not None and version.until >= first)
-    ]
+    found: list[Change[_V]] = []
+    for row in store.journal(id=name, newest_first=True, limit=_MOST_VERSIONS):
+        if row.at < saved_at - OPEN_FOR:
+            break
+        if row.actor == ACTOR or row.edit is None:
+            continue
+        before, after = row.edit.before, row.edit.after
+        found.append(
+            Change(
+                before if isinstance(before, sort) else None,
+                after if isinstance(after, sort) else None,
+            )
+        )
+    return found
 
 
-def written_as(
-    stood: Sequence[Version[_V]], render: Callable[[_V], bytes], written: Written | None
-) -> int | None:
+def written_as(known: Sequence[_V], render: Callable[[_V], bytes], written: Written | None) -> int | None:
     """Which version its file said when it was last written, as a place in the sequence; None for none."""
-    places = (number for number, each in enumerate(stood) if _is(render(each.value), written))
+    places = (number for number, value in enumerate(known) if _is(render(value), written))
     return next(places, None)
 
 
@@ -109,21 +109,17 @@ def closest(known: Sequence[_V], fields: Mapping[str, Any]) -> _V | None:
 
 
 def closest_page(known: Sequence[Page], text: str) -> Page | None:
-    """The version that differs from a text in the fewest words.
+    """The version that differs from a text in the fewest words and lines, the newest of several.
 
-    Words, because a line that was corrected is closer to what it was than to nothing, and one that was added
-    is not closer to another line. Of several, one counts from which nothing was taken out; then the newest.
+    Words, because a line that was corrected is closer to what it was than to nothing.
     """
     words, lines = text.split(), text.split("\n")
 
-    def difference(page: Page) -> tuple[int, int, bool]:
+    def difference(page: Page) -> tuple[int, int]:
         old_words, old_lines = page.content.split(), page.content.split("\n")
-        same = len(matches(old_words, words))
-        same_lines = len(matches(old_lines, lines))
         return (
-            len(old_words) + len(words) - 2 * same,
-            len(old_lines) + len(lines) - 2 * same_lines,
-            same_lines < len(old_lines),
+            len(old_words) + len(words) - 2 * len(matches(old_words, words)),
+            len(old_lines) + len(lines) - 2 * len(matches(old_lines, lines)),
         )
 
     return min(known[:_MOST_COMPARED], key=difference, default=None)

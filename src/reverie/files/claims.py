@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from reverie.edits import Edit
 from reverie.files import bases, parsing
-from reverie.files.bases import Pieces, Version
-from reverie.files.deciding import Clash, Decision, decide_record, most_of_it, record_said
-from reverie.files.intake import ACTOR, DELETED, REBUILDER, Intake, Kept, Stranger, is_id, sound
+from reverie.files.bases import ACTOR, Pieces
+from reverie.files.deciding import Clash, Decision, begun_with, decide_record, most_of_it, record_said
+from reverie.files.intake import DELETED, REBUILDER, Intake, Kept, Stranger, is_id, sound
 from reverie.files.layout import path_of, place_of, render_record
 from reverie.files.parsing import Fields
 from reverie.files.versions import present, was_so
@@ -120,18 +120,18 @@ class Claims:
         stranger = claim.stranger
         name = claim.id or self._renamed(claim) or self._intake.new_id()
         ours = next(iter(self._record(name)), None)
-        stood = bases.versions(self._store, name, Record)
+        known = bases.versions(self._store, name, Record)
         back = ours is None or (ours.archived and not stranger.place.archived)
         back = back and self._intake.came_back(stranger, name)
-        exact = self._written(stranger, ours, stood)
-        if not back and self._is_stale(stranger, stood, exact):
+        exact = self._written(stranger, ours, known)
+        if not back and self._is_stale(stranger, known, exact):
             return self._intake.settle(stranger)
         if (other := self._elsewhere(stranger, name, ours, back=back)) is not None:
             raise Kept(
                 f"its id {name!r} is that of {other!r}: take the id out to make a new record of it, or "
                 "delete one of the two"
             )
-        base = ours if back else self._base(claim, stood, exact) or ours
+        base = ours if back else self._base(claim, known, exact) or ours
         said = record_said(claim.fields, id=name, base=base, path=stranger.path, now=self._intake.now)
         decision = decide_record(base, ours, said, now=self._intake.now)
         if not self._is_made_already(stranger, decision):
@@ -142,23 +142,26 @@ class Claims:
             self._intake.owe([path_of(ours)])
         return self._intake.settle(stranger)
 
-    def _written(
-        self, stranger: Stranger, ours: Record | None, stood: Sequence[Version[Record]]
-    ) -> int | None:
+    def _written(self, stranger: Stranger, ours: Record | None, known: Sequence[Record]) -> int | None:
         """The version that the file said when it was last written, if the state knows it."""
         written = stranger.written
         if written is None and ours is not None:
             written = self._intake.ledger.find(path_of(ours))
-        return bases.written_as(stood, render_record, written)
+        return bases.written_as(known, render_record, written)
 
-    def _base(self, claim: _Claim, stood: Sequence[Version[Record]], exact: int | None) -> Record | None:
+    def _base(self, claim: _Claim, known: Sequence[Record], exact: int | None) -> Record | None:
         """The version that the person began with."""
-        if exact is not None and was_so(self._store, claim.stranger.path, claim.stranger.data):
-            return stood[exact].value  # it was put back to what it was before
-        may_be = bases.opened(stood, exact, self._intake.saved_at(claim.stranger))
-        return bases.closest(may_be, claim.fields)
+        if exact is None:
+            return bases.closest(known, claim.fields)
+        if was_so(self._store, claim.stranger.path, claim.stranger.data):
+            return known[exact]  # it was put back to what it was before
+        return self._begun_with(claim.stranger, known[exact], claim.fields)
 
-    def _is_stale(self, stranger: Stranger, stood: Sequence[Version[Record]], exact: int | None) -> bool:
+    def _begun_with(self, stranger: Stranger, written: Record, fields: Fields) -> Record:
+        unseen = bases.unseen(self._store, written.id, Record, self._intake.saved_at(stranger))
+        return begun_with(written, fields, unseen)
+
+    def _is_stale(self, stranger: Stranger, known: Sequence[Record], exact: int | None) -> bool:
         """Whether a file says what it once was to say, and not because somebody took back a pin or the like.
 
         Pins and archives change no `updated_at`. So a file that says exactly what the record said before one
@@ -166,9 +169,9 @@ class Claims:
         """
         if not was_so(self._store, stranger.path, stranger.data):
             return False
-        same = (number for number, each in enumerate(stood) if render_record(each.value) == stranger.data)
+        same = (number for number, value in enumerate(known) if render_record(value) == stranger.data)
         old = next(same, None)
-        if old is None or exact is None or stood[old].value.updated_at != stood[exact].value.updated_at:
+        if old is None or exact is None or known[old].updated_at != known[exact].updated_at:
             return True
         return old <= exact
 
@@ -231,11 +234,9 @@ class Claims:
         ours = next(iter(self._record(name)), None) if name is not None else None
         base = None if began is None or name is None else began.get(name)
         if name is not None and ours is not None:
-            stood = bases.versions(self._store, name, Record)
-            known = [each.value for each in stood]
-            if base in known:
-                may_be = bases.opened(stood, known.index(base), self._intake.saved_at(stranger))
-                base = bases.closest(may_be, fields)
+            known = bases.versions(self._store, name, Record)
+            if base is not None:
+                base = self._begun_with(stranger, base, fields)
             elif began is None and self._says(stranger, fields, ours) in known:
                 return Decision()  # one of the versions it had; nobody knows which was here
             elif not ours.archived and path_of(ours) != stranger.path and self._stands(path_of(ours), name):

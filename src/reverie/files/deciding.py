@@ -7,16 +7,19 @@ person may not do to a file is refused here with `InvalidInput`, in words that s
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import SequenceMatcher
 from itertools import groupby, pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from reverie import categories, ids
 from reverie.edits import Edit, Value
 from reverie.errors import InvalidInput
+from reverie.files.bases import Change
 from reverie.files.layout import path_of, place_of
 from reverie.files.parsing import Fields, SessionLines, moment_of, record_of, state_of, turn_of
 from reverie.ids import NewId
@@ -29,6 +32,10 @@ FEW = 20
 """So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
 
 _ALIKE = 0.6
+_MOST_COMPARED = 10_000
+_WORD = re.compile(r"\w+")
+
+_V = TypeVar("_V", Record, Turn, SessionState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +106,63 @@ def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now:
     return checked(theirs)
 
 
+def begun_with(written: _V, fields: Fields, unseen: Sequence[Change[_V]]) -> _V:
+    """What a person began with who saved these fields: what was written, without what they had not seen.
+
+    A field, label or entry of the metadata that says what it said before the program changed it was not
+    changed back by the person, but never seen otherwise, unless the file has the `updated_at` of what was
+    written.
+
+    Args:
+        written: The value as it was last written to the file.
+        fields: What the file says.
+        unseen: What the program did to it within the last hour.
+    """
+    told = fields.get("updated_at")
+    older = {getattr(change.before, "updated_at", None) for change in unseen}
+    if told is not None and told == getattr(written, "updated_at", None) and told not in older:
+        return written
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        was = getattr(written, name)
+        pairs = [
+            (getattr(change.before, name), getattr(change.after, name))
+            for change in unseen
+            if change.before is not None and change.after is not None
+        ]
+        if name in ("tags", "references"):
+            values[name] = _begun_labels(was, value, pairs)
+        elif name == "metadata":
+            values[name] = MappingProxyType(_begun_mapping(was, value, pairs))
+        elif value != was and any(before == value != after for before, after in pairs):
+            values[name] = value
+    return replace(written, **values)
+
+
+def _begun_labels(
+    was: Sequence[str], told: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> tuple[str, ...]:
+    added = {label for before, after in pairs for label in after if label not in before}
+    removed = {label for before, after in pairs for label in before if label not in after}
+    kept = [label for label in was if label in told or label not in added]
+    return tuple(dict.fromkeys([*kept, *(label for label in told if label in removed)]))
+
+
+def _begun_mapping(
+    was: Mapping[str, str],
+    told: Mapping[str, str],
+    pairs: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
+) -> dict[str, str]:
+    began = {}
+    for key in dict.fromkeys([*was, *told]):
+        said = told.get(key)
+        stale = any(before.get(key) == said != after.get(key) for before, after in pairs)
+        value = said if stale else was.get(key)
+        if value is not None:
+            began[key] = value
+    return began
+
+
 def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, now: datetime) -> Decision:
     """What becomes of a record that a person edited.
 
@@ -143,6 +207,47 @@ def _in_a_day(record: Record) -> bool:
 
 
 # -- pages and logs ------------------------------------------------------------------------------------------
+
+
+def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) -> Page:
+    """The page that a person began with who saved this text: as written, without what they had not seen.
+
+    A line that the program wrote within the last hour and that is missing was not taken out, unless another
+    stands in its place that resembles it. A line that the program took out and that is there was not added.
+
+    Args:
+        written: The page as it was last written to its file.
+        text: What the file says.
+        unseen: What the program did to the page within the last hour.
+    """
+    added: Counter[str] = Counter()
+    removed: Counter[str] = Counter()
+    for change in unseen:
+        before, after = (Counter(_lines(page)) for page in (change.before, change.after))
+        added += after - before
+        removed += before - after
+    old, new = _lines(written), text.split("\n")
+    began: list[str] = []
+    low = start = 0
+    for i, j in [*matches(old, new), (len(old), len(new))]:
+        fresh = [line for line in new[start:j] if line not in removed]
+        began += [
+            line for line in old[low:i] if line not in added or any(_resemble(line, other) for other in fresh)
+        ]
+        began += [line for line in new[start:j] if line in removed]
+        began += old[i : i + 1]
+        low, start = i + 1, j + 1
+    return replace(written, content="\n".join(began))
+
+
+def _lines(page: Page | None) -> list[str]:
+    return [] if page is None else page.content.split("\n")
+
+
+def _resemble(one: str, other: str) -> bool:
+    """Whether one text looks like a corrected version of the other: most of their words are the same."""
+    words, others = (_WORD.findall(text) for text in (one, other))
+    return 2 * len(matches(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
 
 
 def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
@@ -267,11 +372,9 @@ def _aligned(
 def _resembling(old: Sequence[str], new: Sequence[str], before: range, after: range) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     start = after.start
-    for i in before if len(before) * len(after) <= 10_000 else ():
-        alike = [(SequenceMatcher(None, old[i], new[j], autojunk=False), j) for j in range(start, after.stop)]
-        close = [(matcher.ratio(), -j) for matcher, j in alike if matcher.quick_ratio() >= _ALIKE]
-        if close and max(close)[0] >= _ALIKE:
-            j = -max(close)[1]
+    for i in before if len(before) * len(after) <= _MOST_COMPARED else ():
+        j = next((j for j in range(start, after.stop) if _resemble(old[i], new[j])), None)
+        if j is not None:
             pairs.append((i, j))
             start = j + 1
     return pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reverie.edits import Edit, Value
 from reverie.files import bases, parsing
 from reverie.files.bases import Pieces
-from reverie.files.deciding import decide_log, decide_page, decide_session
+from reverie.files.deciding import begun_with, decide_log, decide_page, decide_session, page_begun_with
 from reverie.files.intake import DELETED, FORGOTTEN, Intake, Kept, Stranger, sound
 from reverie.files.layout import MEMORY, render_page
 from reverie.files.names import session_named
@@ -17,8 +17,8 @@ from reverie.turns import SessionState, Turn
 def take_page(intake: Intake, stranger: Stranger) -> None:
     """Take in an edited or new page: the changes of both sides are in the result."""
     store, name = intake.store, stranger.place.name
-    stood = bases.versions(store, name, Page)
-    exact = bases.written_as(stood, render_page, stranger.written)
+    known = bases.versions(store, name, Page)
+    exact = bases.written_as(known, render_page, stranger.written)
     if exact is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
     ours = next(iter(store.pages([name])), None)
@@ -26,7 +26,11 @@ def take_page(intake: Intake, stranger: Stranger) -> None:
     theirs = parsing.page_of(name, text, now=intake.now)
     if without_forgotten(store, theirs) != theirs:
         raise Kept(FORGOTTEN)
-    base = bases.closest_page(bases.opened(stood, exact, intake.saved_at(stranger)), text)
+    if exact is None:
+        base = bases.closest_page(known, text)
+    else:
+        unseen = bases.unseen(store, name, Page, intake.saved_at(stranger))
+        base = page_begun_with(known[exact], text, unseen)
     intake.commit(stranger, decide_page(base, ours, theirs))
     return intake.settle(stranger)
 
@@ -63,12 +67,10 @@ def take_session(intake: Intake, stranger: Stranger) -> None:
     pieces = bases.pieces_written(store, stranger.path, Pieces(state, tuple(turns)), stranger.written)
     if pieces is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
-    stood = bases.versions(store, name, SessionState) if name else []
     base = None
     if pieces is not None and pieces.state is not None:
-        exact = next((n for n, each in enumerate(stood) if each.value == pieces.state), None)
-        may_be = bases.opened(stood, exact, intake.saved_at(stranger))
-        began = bases.closest(may_be, lines.state) or pieces.state
+        unseen = bases.unseen(store, name, SessionState, intake.saved_at(stranger))
+        began = begun_with(pieces.state, {**lines.state, "id": name}, unseen)
         base = (began, [each for each in pieces.values if isinstance(each, Turn)])
     decision = decide_session(
         stranger.path,
@@ -77,7 +79,7 @@ def take_session(intake: Intake, stranger: Stranger) -> None:
         lines,
         now=intake.now,
         new_id=intake.new_id,
-        earlier=lambda turn: [each.value for each in bases.versions(store, turn, Turn)],
+        earlier=lambda turn: bases.versions(store, turn, Turn),
         is_recent=lambda turn: intake.is_recent(stranger, turn),
     )
     intake.commit(stranger, decision)

@@ -18,6 +18,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -49,6 +50,7 @@ _FEW_FILES = 2_000
 _FEW_IN_FOLDER = 1_000
 _MOST_FOLDERS = 500
 _DUE_EVERY_S = 1.0
+_SWEEPS = 5
 _BATCHES = 20
 _TAKE, _WRITE = "take in", "write"
 
@@ -88,7 +90,7 @@ class Folder:
         self._catching_up = False
         self._closed = False
         self._trouble = ""
-        self._sweep_s = 0.0
+        self._sweeps: deque[float] = deque(maxlen=_SWEEPS)
         self._swept_at = 0.0
         self._paid_at = 0.0
         _OPEN.add(self)
@@ -142,19 +144,19 @@ class Folder:
         """Look at the files, as is done at every turn, and take in what people have changed.
 
         The two pages that stand in prompts, and today's notes, are always looked at; all files too if that
-        took at most 4 ms the last time.
+        takes at most 4 ms.
         """
         if self._closed or self._catching_up:
             return
         with self._shielded():
             if self._mirror.begins_anew():
                 self.start()
-            elif self._sweep_s <= QUICK_S:
+            elif self._sweep_s() <= QUICK_S:
                 self._take_in(None)
             else:
                 if changed := self._changed_pages() + self._changed_folders():
                     self._take_in(changed)
-                if time.monotonic() - self._swept_at > self._sweep_s / SHARE:
+                if time.monotonic() - self._swept_at > self._sweep_s() / SHARE:
                     self._want(_TAKE)
             self._follow()
 
@@ -197,6 +199,8 @@ class Folder:
         Args:
             paths: Which, relative to the memory's folder; those that are missing are written again.
         """
+        if self._closed:
+            return
         with self._shielded():
             with self._state.locked() as ledger:
                 ledger.drop(paths)
@@ -262,10 +266,14 @@ class Folder:
         if paths is None:
             self._swept_at = now
             if not taken:
-                self._sweep_s = now - began
+                self._sweeps.append(now - began)
         if taken:
             self._mirror.write()
         return taken
+
+    def _sweep_s(self) -> float:
+        """How long looking at all files takes: the shortest of the last times, for a machine may be busy."""
+        return min(self._sweeps, default=0.0)
 
     def _changed_pages(self) -> list[str]:
         today = self._clock().astimezone(UTC).date()

@@ -19,6 +19,7 @@ from reverie.clock import Clock, from_microseconds
 from reverie.edits import Edit, JournalRow, Subject, Value
 from reverie.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.files import bases, parsing
+from reverie.files.bases import ACTOR
 from reverie.files.deciding import (
     Clash,
     Decision,
@@ -29,7 +30,7 @@ from reverie.files.names import file_name
 from reverie.files.parsing import Broken
 from reverie.files.state import Ledger, Written, checksum
 from reverie.files.sweep import CONFLICT
-from reverie.files.versions import present, was_so
+from reverie.files.versions import Content, present, was_so
 from reverie.ids import NewId
 from reverie.pages import Page
 from reverie.records import Record
@@ -38,9 +39,6 @@ from reverie.tombstones import is_forgotten
 from reverie.turns import SessionState, Turn
 
 _log = logging.getLogger("reverie")
-
-ACTOR = "owner, by hand"
-"""Who the journal names for what a person did in a file."""
 
 REBUILDER = "rebuild"
 """Who the journal names for what was taken from the files of a lost database."""
@@ -55,7 +53,6 @@ FORGOTTEN = "it holds what was forgotten on request: take that out, or delete th
 
 _ATTEMPTS = 20
 _CHUNK = 500
-_MOST_TOLD = 1_000
 
 T = TypeVar("T")
 
@@ -154,8 +151,8 @@ class Intake:
                 old = stranger.written
                 if old is not None and (old.size, old.checksum) == (written.size, written.checksum):
                     self.ledger.put([old._replace(mtime_ns=written.mtime_ns)])
-                elif stranger.data == self._expected(stranger, expected):
-                    self.ledger.put([written])
+                elif (content := self._expected(stranger, expected)) and content.data == stranger.data:
+                    self.ledger.put([written._replace(pieces=content.pieces)])
                 else:
                     yield stranger
 
@@ -181,7 +178,7 @@ class Intake:
         written = written or self.ledger.find(path)
         return Stranger(path=path, place=place, data=found[0], seen=found[1], written=written, at=at)
 
-    def _expected_records(self, strangers: Iterable[Stranger]) -> dict[str, bytes]:
+    def _expected_records(self, strangers: Iterable[Stranger]) -> dict[str, Content]:
         """What the files of records among these should say, all asked for at once."""
         names = [each.place.name for each in strangers if each.place.form == "record"]
         found: list[Record] = []
@@ -189,16 +186,15 @@ class Intake:
             found = self.store.records([name for name in names if is_id(name)])
         except StoreCorrupt:
             _log.debug("records are read one by one, because one cannot be read")
-        return {path_of(record): render_record(record) for record in found}
+        return {path_of(record): Content(render_record(record)) for record in found}
 
-    def _expected(self, stranger: Stranger, records: dict[str, bytes]) -> bytes | None:
+    def _expected(self, stranger: Stranger, records: dict[str, Content]) -> Content | None:
         if stranger.place.form == "record":
             return records.get(stranger.path)
         try:
-            content = present(self.store, stranger.path)
+            return present(self.store, stranger.path)
         except StoreCorrupt:
             return None
-        return None if content is None else content.data
 
     def recovered(self, paths: Iterable[str]) -> Iterator[Stranger]:
         """Edits that slipped in while their file was replaced, each with the version that it began with."""
@@ -218,9 +214,9 @@ class Intake:
             return None
         datas: list[bytes]
         if place.form == "record":
-            datas = [render_record(each.value) for each in bases.versions(self.store, place.name, Record)]
+            datas = [render_record(each) for each in bases.versions(self.store, place.name, Record)]
         else:
-            datas = [render_page(each.value) for each in bases.versions(self.store, place.name, Page)]
+            datas = [render_page(each) for each in bases.versions(self.store, place.name, Page)]
         for data in datas:
             if checksum(data) == number:
                 return Written(path, len(data), -1, number)
@@ -359,15 +355,13 @@ def sound(found: T | Broken) -> T:
     return found
 
 
-def taken_since(store: Store, moment: datetime) -> list[Taken]:
-    """What a person did that entered the store from a moment on, the last thousand things of it."""
-    rows = store.journal(until=store.sequence(), newest_first=True, limit=_MOST_TOLD)
-    found = [
+def taken_of(rows: Iterable[JournalRow]) -> list[Taken]:
+    """What a person did of whom these rows of the journal tell."""
+    return [
         _taken(row.reason.rpartition(": ")[2], row.edit)
         for row in rows
-        if row.at >= moment and row.actor == ACTOR and row.edit is not None
+        if row.actor == ACTOR and row.edit is not None
     ]
-    return found[::-1]
 
 
 def _taken(path: str, edit: Edit) -> Taken:

@@ -21,7 +21,8 @@ from reverie.plans import Plan, Refusal, Step
 from reverie.records import DATES, ORIGINS, Record, checked, labels
 
 ARCHIVED_SHARE = 0.02
-"""At most this share of the live records is archived in a cycle, but always two: a merge needs that many."""
+"""At most this share of the live records is archived in a cycle. For folds and merges, which keep what their
+sources say, it is always two, since a merge needs that many; for what a model calls noise it is strict."""
 
 IMPORTANT = 0.8
 """Records of this importance, and more, are not archived by a model's word."""
@@ -55,7 +56,7 @@ class Draft:
         self._notes: list[str] = []
         self._protected: set[str] = set()
         self._touched: set[str] = set()
-        self._archived = 0
+        self._archived = self._dropped = 0
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = Usage()
         self._failed = ""
@@ -162,8 +163,11 @@ class Draft:
             why: The model's reason.
         """
         reason = self._unavailable([id]) or self._may_not_go([id]) or self._no_room(1)
+        if not reason and self._dropped >= int(len(self._live) * ARCHIVED_SHARE):
+            reason = f"this cycle may drop no more of {len(self._live)} records"
         if reason:
             return self._refuse(f"archive {id}", reason)
+        self._dropped += 1
         self._archive(self._live[id], why or "noise")
         return True
 

@@ -409,6 +409,9 @@ def recover(
         at: The time now; None to look.
         progress: Told how many bytes were unpacked since it was last told.
 
+    Returns:
+        What was brought back, and where the memory that was there is now.
+
     Raises:
         InvalidInput: there is a memory in the folder, or a profile that differs, and `replace` is False.
         StoreForeign: the file is no backup, or a newer Reverie made it.

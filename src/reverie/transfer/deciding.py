@@ -29,9 +29,9 @@ from reverie.transfer.items import (
     FoundRecord,
     FoundTurns,
     Item,
+    Reason,
     Skipped,
     What,
-    Why,
     another_id,
     digest,
 )
@@ -172,7 +172,7 @@ class Decided:
             detail = f"session {here.id!r} belongs to the scope {here.scope!r}"
             self._skip("turn", item.place, "differs", detail, len(item.turns))
             return
-        left_out = Counter[Why]()
+        left_out = Counter[Reason]()
         fresh = list(self._fresh_turns(item, left_out))
         for why, count in left_out.items():
             self._skip("turn", item.place, why, f"session {item.state.id!r}", count)
@@ -192,7 +192,7 @@ class Decided:
         self._edits.append(Edit(before=None, after=state))
         self.taken["session"] += 1
 
-    def _fresh_turns(self, item: FoundTurns, left_out: Counter[Why]) -> Iterator[Turn]:
+    def _fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
         stored = self._stored_turns([turn.id for turn in item.turns])
 
         def look(name: str) -> Turn | None:
@@ -364,7 +364,7 @@ class Decided:
     def _meet(self, value: Record | Turn | Paragraph) -> None:
         self.met.ids[type(value), value.id] = _mark(value)
 
-    def _skip(self, what: What, place: str, why: Why, detail: str = "", count: int = 1) -> None:
+    def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))
 
 

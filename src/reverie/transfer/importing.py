@@ -23,7 +23,7 @@ from reverie.stores.base import Store
 from reverie.tokens import plain_text
 from reverie.transfer.deciding import Decided, Met
 from reverie.transfer.formats import detection, reading
-from reverie.transfer.items import Form, FoundTurns, Item, Skipped, Terms, What, Why, valid_form
+from reverie.transfer.items import Form, FoundTurns, Item, Reason, Skipped, Terms, What, valid_form
 
 BATCH = 300
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
@@ -65,9 +65,9 @@ class Imported:
         return self.records + self.sessions + self.turns + self.pages + self.paragraphs
 
     @property
-    def skipped_by_reason(self) -> Mapping[Why, int]:
+    def skipped_by_reason(self) -> Mapping[Reason, int]:
         """How many things were left out for each reason."""
-        reasons = Counter[Why]()
+        reasons = Counter[Reason]()
         for each in self.skipped:
             reasons[each.why] += each.count
         return reasons

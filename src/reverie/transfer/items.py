@@ -26,8 +26,8 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown", "folder")
 
-Why = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
-WHYS: tuple[Why, ...] = get_args(Why)
+Reason = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
 """Why something is left out: it is here already; it stands twice in the source; it was forgotten on purpose;
 another version of it is here and stays; there is nothing in it; it cannot be read; it is of a sort that is
 not taken in; it is over a limit."""
@@ -45,14 +45,14 @@ class Skipped:
     Attributes:
         what: Which sort of thing it is; `line` or `file` where that cannot be told.
         place: Where it stands, such as `memory.jsonl, line 12`; never its content.
-        why: Why it was left out; one of `WHYS`.
+        why: Why it was left out; one of `REASONS`.
         detail: What exactly was wrong, or which thing here it equals; may be empty.
         count: How many such things at that place.
     """
 
     what: What
     place: str
-    why: Why
+    why: Reason
     detail: str = ""
     count: int = 1
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from reverie.files.intake import Taken
     from reverie.files.rebuild import Rebuilt
 
+_MOST_TOLD = 1_000
+
 
 @click.command(cls=Command)
 @options(
@@ -31,16 +36,17 @@ def watch(asked: Invocation, /, once: bool, poll: bool) -> None:
     Writes a line for everything taken in: what was done, to which kind of thing, its id, the file. Files that
     cannot be taken in are named on standard error.
     """
-    from reverie.files.intake import taken_since
+    from reverie.files.bases import ACTOR
+    from reverie.files.intake import taken_of
     from reverie.files.watching import Watcher
 
     began = clock.utc_now()
-    with asked.memory() as memory:
+    with _without_repetition(), asked.memory() as memory:
         folder = memory.folder
         if folder is None or memory.path is None:
             raise InvalidInput("this memory writes no files: set `files` to yes, or leave it out")
         folder.flush()
-        _show(taken_since(memory._store, began))
+        _show(taken_of(memory.journal.history(actor=ACTOR, since=began, limit=_MOST_TOLD)))
         if once:
             _tell(asked, folder.take_in())
             return
@@ -57,6 +63,21 @@ def watch(asked: Invocation, /, once: bool, poll: bool) -> None:
                 threading.Event().wait()
             except KeyboardInterrupt:
                 output.say("Stopped.", quiet=asked.quiet)
+
+
+@contextmanager
+def _without_repetition() -> Iterator[None]:
+    """Keep the log from saying of a file what is said here."""
+    log = logging.getLogger("reverie")
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not record.msg.startswith("not taken in")
+
+    log.addFilter(is_news)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_news)
 
 
 def _tell(asked: Invocation, found: TakenIn) -> None:

@@ -12,7 +12,7 @@ from reverie.tokens import cleaned
 from reverie.transfer.formats import notes
 from reverie.transfer.formats.fields import storable
 from reverie.transfer.formats.lines import PIECE
-from reverie.transfer.items import FoundTurns, Item, Skipped, What, Why, stable_id, with_source_id
+from reverie.transfer.items import FoundTurns, Item, Reason, Skipped, What, stable_id, with_source_id
 from reverie.turns import (
     LONGEST_NAME,
     Role,
@@ -56,7 +56,7 @@ class Chat:
         self._form = form
         self._place = place
         self._turns: list[Turn] = []
-        self._left_out = Counter[tuple[What, Why, str]]()
+        self._left_out = Counter[tuple[What, Reason, str]]()
         self._last = begun
         kept = {name: storable(text) for name, text in metadata.items() if text}
         self._state = checked_session(
@@ -113,7 +113,7 @@ class Chat:
         except InvalidInput as error:
             self.leave_out("turn", notes.why_not(error), str(error))
 
-    def leave_out(self, what: What, why: Why, detail: str = "") -> None:
+    def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
         """Note that something is left out."""
         self._left_out[what, why, detail] += 1
 

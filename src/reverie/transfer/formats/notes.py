@@ -29,9 +29,9 @@ from reverie.transfer.items import (
     FoundParagraph,
     FoundRecord,
     Item,
+    Reason,
     Skipped,
     Terms,
-    Why,
     digest,
     stable_id,
     with_source_id,
@@ -50,7 +50,7 @@ _BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = re.compile(r"\s*(```|~~~)")
 
 
-def why_not(error: InvalidInput) -> Why:
+def why_not(error: InvalidInput) -> Reason:
     """Why something is left out that was refused with this error."""
     if isinstance(error, TooLarge) or " characters: at most" in str(error):
         return "too large"
