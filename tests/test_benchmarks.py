@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.folder import ROWS
 from benchmarks.report import Results, targets
 from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
 
@@ -86,3 +87,13 @@ def test_targets_are_met_missed_or_not_run() -> None:
         (10.0, "met"),
         (99.0, "met"),
     ]
+
+
+def test_a_small_run_over_readable_files_measures_everything(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks.folder", "--sizes", "60", "--saves", "20", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(out.read_text())["60"]
+    assert all(figures[name] > 0 for _, name, _ in ROWS)
+    assert all(title in done.stdout for title, _, _ in ROWS)

@@ -468,7 +468,7 @@ def test_options_named_anywhere_in_the_docs_exist() -> None:
 
 # -- settings ----------------------------------------------------------------------------------------
 
-_PROPERTIES = {"default_ttl_minutes": "default_ttl", "idle_minutes": "idle_minutes"} | {
+_PROPERTIES = {"default_ttl_minutes": "default_ttl", "idle_minutes": "idle_minutes", "time_zone": "zone"} | {
     f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")
 }
 _UNITS = {"int": "whole number", "flag": "flag", "text": "text"}

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -425,7 +426,7 @@ def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder
     with Memory.open(folder) as memory:
         memory.search("crate")
         committed = memory._index._committed
-        gone = memory.records(limit=1)[0]
+        gone = memory.search("hall 9", mode="literal")[0].record
         (row,) = memory.history(gone.id)
         after = memory._store.sequence()
 
@@ -650,9 +651,11 @@ def test_strange_files_are_told_of_and_left_alone(folder: Path) -> None:
 
 
 def test_a_copy_left_by_a_killed_process_is_seen_to(whole: Path, folder: Path) -> None:
-    (folder / "memory" / ".reverie" / "0a1b2c3d-stock%2Fnobody.json").write_text("half")
-    doctor(folder, fix=True)
-    assert doctor(folder).sound
+    file = a_record(folder)
+    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-stock%2F{file.name}")
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
     assert everything(folder)[:5] == everything(whole)[:5]
 
 

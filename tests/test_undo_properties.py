@@ -363,7 +363,7 @@ def tell(world: World, n: int) -> None:
 
 
 @given(plan=plans, telling=st.lists(st.integers(0, 60), min_size=1, max_size=10), picks=st.lists(numbers))
-@settings(laws, max_examples=20)
+@settings(laws, max_examples=4)
 def test_what_was_forgotten_is_nowhere_and_nothing_brings_it_back(
     world: Callable[[], Any], plan: list[Any], telling: list[int], picks: list[int]
 ) -> None:

@@ -16,14 +16,17 @@ from reverie import (
     FIL,
     AsyncMemory,
     AsyncSession,
+    Backup,
     Blame,
     Conflict,
     Difference,
     Edit,
     Entry,
+    Exported,
     FieldChange,
     Filter,
     Hit,
+    Imported,
     InvalidInput,
     Journal,
     JournalRow,
@@ -38,12 +41,14 @@ from reverie import (
     Paragraph,
     Past,
     Record,
+    Recovered,
     ReverieError,
     Saved,
     Session,
     SessionOverview,
     SessionState,
     Settings,
+    Skipped,
     Stats,
     StoreCorrupt,
     StoreError,
@@ -57,6 +62,7 @@ from reverie import (
     WorkingMemoryFull,
     Written,
     __version__,
+    recover,
 )
 from reverie.analyser import analyse
 from reverie.records import Kind, Layer, Origin
@@ -362,6 +368,20 @@ def settings(folder: Path) -> None:
     layers: Mapping[str, int] = loaded.layer_limits
     built.soft_tokens = 5  # type: ignore[misc]
     del limit, turns, idle, ttl, layers
+
+
+def elsewhere(memory: Memory, folder: Path) -> None:
+    kept: Backup = memory.backup(folder / "kept.zip", overwrite=True)
+    back: Recovered = recover(kept.path, folder / "new", replace=True)
+    told: Exported = memory.export("out", "markdown", scope=["", "user:alice"], archived=False)
+    with (folder / "out.jsonl").open("w") as file:
+        memory.export(file)
+    taken: Imported = memory.import_(folder / "out", origin="owner", scope="user:alice", dry_run=True)
+    left_out: tuple[Skipped, ...] = taken.skipped
+    numbers: Mapping[Any, int] = taken.skipped_by_reason
+    memory.export("out", "csv")  # type: ignore[arg-type]
+    memory.import_("out", origin="me")  # type: ignore[arg-type]
+    del back, told, left_out, numbers
 
 
 def errors() -> None:

@@ -127,6 +127,7 @@ class AsyncSession:
     resume = _on_thread(Session.resume)
     terminate = _on_thread(Session.terminate)
     set_metadata = _on_thread(Session.set_metadata)
+    feedback = _on_thread(Session.feedback)
 
     async def state(self) -> SessionState:
         """What is kept of the session beside its turns."""
@@ -291,6 +292,7 @@ class AsyncMemory:
     purge = _on_thread(Memory.purge)
     sessions = _on_thread(Memory.sessions)
     turns = _on_thread(Memory.turns)
+    consolidate_session = _on_thread(Memory.consolidate_session)
     delete_session = _on_thread(Memory.delete_session)
     export = _on_thread(Memory.export)
     backup = _on_thread(Memory.backup)

@@ -105,7 +105,12 @@ class Settings:
         promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
         promotion_min_confidence: Confidence from which they are, 0 to 1; default .75.
             `promotionMinConfidence`.
-        code_aware_extraction: Whether files and tests named in a turn are noted; default yes.
+        learn: Whether sentences of a finished exchange that state a decision, a constraint, a preference, a
+            failure or a fix are remembered by rule, and corrections and failures of tools noted; default yes.
+        learn_events: Whether each finished exchange becomes a record of its own as well; default no, since
+            its turns are found anyway.
+        code_aware_extraction: Whether files, tests, languages and tools that a sentence names are noted with
+            it; default yes.
             `codeAwareExtractionEnabled`.
         decay_enabled: Whether what nobody touched loses rank; default yes. `decayEnabled`.
         decay_days: Days after which it does, 1 and up; default 30. `decayDays`.
@@ -161,6 +166,8 @@ class Settings:
     min_relevance: float | None = _setting(None, "number", high=1, optional=True)
     promotion_enabled: bool = _setting(True, "flag")
     promotion_min_confidence: float = _setting(0.75, "number", high=1)
+    learn: bool = _setting(True, "flag")
+    learn_events: bool = _setting(False, "flag")
     code_aware_extraction: bool = _setting(True, "flag", "code_aware_extraction_enabled")
     decay_enabled: bool = _setting(True, "flag")
     decay_days: float = _setting(30.0, "days", low=1, high=36_500)

@@ -27,6 +27,8 @@ from reverie.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.ids import NewId
 from reverie.index.committed import FORMAT
 from reverie.index.follower import SearchIndex
+from reverie.learning import ACTOR as RULES
+from reverie.learning import Learning, consolidated_cursor
 from reverie.profile import Profile
 from reverie.reading import checked_text
 from reverie.recall.ranking import RankingSettings
@@ -111,6 +113,16 @@ class Memory(Tending):
             notice=self._noticed,
             zone=self.settings.zone,
         )
+        learned = Saving(
+            store,
+            self._index,
+            clock=clock,
+            new_id=new_id,
+            actor=RULES,
+            notice=self._noticed,
+            zone=self.settings.zone,
+        )
+        self._learning = Learning(store, learned, settings=self.settings, clock=clock)
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -472,6 +484,7 @@ class Memory(Tending):
                     notice=self._noticed,
                     standing=self._standing,
                     look=self._look,
+                    listener=self._learning,
                 )
                 self._sessions[id] = session
             elif scope and scope != session.state.scope:
@@ -480,6 +493,23 @@ class Memory(Tending):
                     "open it with its own, or choose another id"
                 )
             return session
+
+    def consolidate_session(self, id: str) -> list[Saved]:
+        """Keep what a session came to, by rule and without a model (agentkit's session consolidation).
+
+        Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
+        that", "will use", "should use" or "agreed" become insights, and the last answer of over 100
+        characters one that stands for the session, in the place of the one before. Each turn is looked at once, however
+        often this runs; what is remembered already as a decision or the like, and what seems to hold a
+        secret, is left out.
+
+        Args:
+            id: Which session; an unknown one has nothing to keep.
+
+        Returns:
+            What became of each insight; the summary last, if there is a new one.
+        """
+        return self._learning.consolidate(checked_text(id, "id"))
 
     def delete_session(self, id: str) -> int:
         """Remove a session, its turns and its working memory for good, because a person asks for it.
@@ -494,7 +524,9 @@ class Memory(Tending):
         if open_session is not None:
             open_session.forget()
         removed = self._saving.delete_session(
-            id, cursors={shown_cursor(id): None}, noted=lambda turns: notes_from(self._store, turns)
+            id,
+            cursors={shown_cursor(id): None, consolidated_cursor(id): None},
+            noted=lambda turns: notes_from(self._store, turns),
         )
         self._store.drop_entries(session_namespace(id))
         return removed

@@ -7,16 +7,15 @@ window, and what was shown since the last turn was added.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from reverie import clock as clocks
 from reverie import tokens
@@ -28,11 +27,11 @@ from reverie.context.delta import recalled_counter
 from reverie.context.notes import unreplayed
 from reverie.edits import Edit, JournalRow, Value
 from reverie.entries import session_namespace
-from reverie.errors import Conflict, InvalidInput
+from reverie.errors import Conflict, InvalidInput, NotFound
 from reverie.filters import Filter, checked_filter
 from reverie.ids import NewId
 from reverie.recall.hits import Hit
-from reverie.records import NOTHING, ORIGINS, UNTRUSTED, Record
+from reverie.records import ORIGINS, UNTRUSTED, Record
 from reverie.stores.base import Store
 from reverie.turns import (
     ROLES,
@@ -43,7 +42,9 @@ from reverie.turns import (
     Turn,
     checked_session,
     checked_turn,
+    drafted,
     valid_session_id,
+    with_signal,
 )
 from reverie.working import WorkingMemory
 from reverie.writing import commit_with_notes, note_edits
@@ -56,7 +57,6 @@ LONGEST_QUERY = 2_000
 ATTEMPTS = 60
 """How often a change that lost a race is tried again before it gives up with `Conflict`."""
 
-_TURN_FIELDS = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
 _SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
 _WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
 _LONGEST_PAUSE = 0.02  # seconds, before a lost race is run again
@@ -86,6 +86,18 @@ class Recaller(Protocol):
         ...
 
 
+class Listener(Protocol):
+    """What a session tells of its turns; neither method raises what `ReverieError` covers."""
+
+    def marked(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
+        """The turns that are about to be added behind the window, with signals in their metadata."""
+        ...
+
+    def heard(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
+        """Turns have been stored; `shown` are the ids of what the session still sees in its prompts."""
+        ...
+
+
 def _nothing_standing() -> Standing:
     return Standing()
 
@@ -109,6 +121,7 @@ class Session:
         notice: Told of every change made here, so that a search index need not read it back.
         standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
         look: Called before a prompt is made, to take in what a person changed in the files.
+        listener: Told of the turns that are added; None for nobody.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -128,6 +141,7 @@ class Session:
         notice: Callable[[Sequence[JournalRow]], None] = _nobody,
         standing: Callable[[], Standing] = _nothing_standing,
         look: Callable[[], None] = lambda: None,
+        listener: Listener | None = None,
     ) -> None:
         self.id = valid_session_id(id)
         self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
@@ -142,6 +156,7 @@ class Session:
         self._notice = notice
         self._standing = standing
         self._look = look
+        self._listener = listener
         self._lock = threading.RLock()
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
@@ -207,7 +222,7 @@ class Session:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
             Conflict: other processes added turns faster than this one could, sixty times over.
         """
-        drafts = [self._draft(given) for given in turns]
+        drafts = [drafted(given, session=self.id, now=self._clock()) for given in turns]
         if not drafts:
             return []
 
@@ -219,6 +234,8 @@ class Session:
                 replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
+            if self._listener is not None:
+                added = list(self._listener.marked(added, self._window))
             beginning = [] if self._stored is not None else [Edit(before=None, after=state)]
             self._commit(
                 [*beginning, *(Edit(before=None, after=turn) for turn in added)],
@@ -226,7 +243,12 @@ class Session:
             )
             return added
 
-        return self._retried(attempt)
+        added = self._retried(attempt)
+        if self._listener is not None:
+            with self._lock:
+                window, shown = self._window, frozenset(self._shown.marks)
+            self._listener.heard(window, added, shown)
+        return added
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -374,6 +396,38 @@ class Session:
             self._commit(edits, reason="begun anew", shown=Shown())
 
         self._retried(attempt)
+
+    def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
+        """Note what the user thinks of an answer; background thinking reads it, and what was said stays.
+
+        Args:
+            turn_id: Which turn of the assistant's.
+            thumb: `up` or `down`; a later one takes the place of an earlier one.
+            note: Why, in words.
+
+        Returns:
+            The turn, with `signal: thumbs_up` or `thumbs_down` in its metadata, the note as `signal_note`.
+
+        Raises:
+            NotFound: this session has no such turn.
+            InvalidInput: it is not the assistant's, or an argument is not of its form.
+        """
+        if thumb not in {"up", "down"}:
+            raise InvalidInput(f"thumb is {thumb!r}: use up or down")
+
+        def attempt() -> Turn:
+            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
+            if not found:
+                raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
+            if found[0].role != "assistant":
+                raise InvalidInput(f"turn {turn_id!r} is the {found[0].role}'s: feedback is about an answer")
+            after = checked_turn(with_signal(found[0], f"thumbs_{thumb}", note=note))
+            if after != found[0]:
+                self._commit([Edit(before=found[0], after=after)], reason="feedback")
+                self._sequence = -1
+            return after
+
+        return self._retried(attempt)
 
     def pause(self) -> SessionState:
         """Mark the session as paused; turns can still be added."""
@@ -558,28 +612,6 @@ class Session:
 
         return self._change_state(change, reason=status)
 
-    def _draft(self, given: Mapping[str, Any]) -> Turn:
-        """The turn that was described, checked, with a place and an id still to be given."""
-        if unknown := sorted(set(given) - _TURN_FIELDS):
-            raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_TURN_FIELDS))}")
-        if missing := sorted({"role", "content"} - set(given)):
-            raise InvalidInput(f"missing field of a turn: {missing!r}")
-        at = given.get("at")
-        return checked_turn(
-            Turn(
-                id="0" * 12,
-                session=self.id,
-                position=0,
-                role=given["role"],
-                content=given["content"],
-                at=self._clock() if at is None else clocks.utc(at, name="at"),
-                speaker=given.get("speaker") or "",
-                tool_calls=_tool_calls(given.get("tool_calls")),
-                tool_call_id=given.get("tool_call_id") or "",
-                metadata=_metadata(given.get("metadata")),
-            )
-        )
-
     def _budget(self, soft: int | None, hard: int | None) -> Budget:
         settings = self._settings
         if hard is None:
@@ -660,38 +692,3 @@ def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
         limit -= hit.is_trusted
         kept.append(hit)
     return kept
-
-
-def _metadata(given: Any) -> Mapping[str, str]:
-    if given is None:
-        return NOTHING
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
-    return MappingProxyType(dict(given))
-
-
-def _tool_calls(given: Any) -> tuple[ToolCall, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
-    return tuple(_tool_call(call) for call in given)
-
-
-def _tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
-    if isinstance(call, ToolCall):
-        return call
-    if not isinstance(call, Mapping):
-        raise InvalidInput(f"a tool call is {type(call).__name__}: pass a ToolCall or a mapping")
-    inner = call.get("function")
-    fields = inner if isinstance(inner, Mapping) else call
-    arguments = fields.get("arguments")
-    if arguments is None:
-        arguments = "{}"
-    elif not isinstance(arguments, str):
-        try:
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"the arguments of a tool call are no JSON: {error}") from None
-    return ToolCall(id=call.get("id", ""), name=fields.get("name", ""), arguments=arguments)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -21,6 +22,13 @@ SESSION_STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 
 LONGEST_TURN = 2_000_000
 LONGEST_NAME = 200
+
+SIGNAL = "signal"
+"""The metadata of a turn that says what background thinking should make of it."""
+
+SIGNAL_NOTE = "signal_note"
+
+_GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +196,45 @@ class SessionOverview:
     last_at: datetime
 
 
+def drafted(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
+    """The turn that was described, checked, with a place and an id still to be given.
+
+    Args:
+        given: `role`, `content` and any other argument of `Session.add`.
+        session: The id of its session.
+        now: When it was said, if it does not tell.
+
+    Raises:
+        InvalidInput: a field is missing, unknown or not of its form.
+    """
+    if unknown := sorted(set(given) - _GIVEN):
+        raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_GIVEN))}")
+    if missing := sorted({"role", "content"} - set(given)):
+        raise InvalidInput(f"missing field of a turn: {missing!r}")
+    at = given.get("at")
+    return checked_turn(
+        Turn(
+            id="0" * 12,
+            session=session,
+            position=0,
+            role=given["role"],
+            content=given["content"],
+            at=now if at is None else clock.utc(at, name="at"),
+            speaker=given.get("speaker") or "",
+            tool_calls=_tool_calls(given.get("tool_calls")),
+            tool_call_id=given.get("tool_call_id") or "",
+            metadata=_metadata(given.get("metadata")),
+        )
+    )
+
+
+def with_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
+    """The turn with a signal in its metadata in place of another; what was said stays."""
+    told = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
+    told |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
+    return replace(turn, metadata=MappingProxyType(told))
+
+
 def checked_turn(turn: Turn) -> Turn:
     """The turn itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     ids.valid_id(turn.id)
@@ -241,3 +288,38 @@ def _checked_metadata(metadata: Mapping[str, str]) -> None:
     for key, text in metadata.items():
         plain_text(key, name="metadata key", longest=LONGEST_NAME)
         raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
+
+
+def _metadata(given: Any) -> Mapping[str, str]:
+    if given is None:
+        return NOTHING
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
+    return MappingProxyType(dict(given))
+
+
+def _tool_calls(given: Any) -> tuple[ToolCall, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
+    return tuple(_tool_call(call) for call in given)
+
+
+def _tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
+    if isinstance(call, ToolCall):
+        return call
+    if not isinstance(call, Mapping):
+        raise InvalidInput(f"a tool call is {type(call).__name__}: pass a ToolCall or a mapping")
+    inner = call.get("function")
+    fields = inner if isinstance(inner, Mapping) else call
+    arguments = fields.get("arguments")
+    if arguments is None:
+        arguments = "{}"
+    elif not isinstance(arguments, str):
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the arguments of a tool call are no JSON: {error}") from None
+    return ToolCall(id=call.get("id", ""), name=fields.get("name", ""), arguments=arguments)

@@ -18,9 +18,13 @@ from reverie.files.disk import DRAFTS
 from reverie.files.handedits import HandEdits, TakenIn
 from reverie.files.mirror import Mirror
 from reverie.files.state import FileState
+from reverie.pages import Page, Paragraph
 from reverie.records import Record
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import NOW, record
+from reverie.testing.values import NOW, at, record
+
+DAY = "memory/episodic/2026-03-01.jsonl"
+CHAT = "sessions/chat:1.jsonl"
 
 
 class Desk:
@@ -165,3 +169,16 @@ def note(number: int = 1, **fields: Any) -> Record:
 
 def file_of(number: int, category: str = "notes") -> str:
     return f"memory/{category}/{number:012x}.json"
+
+
+def page(content: str, name: str = "MEMORY.md") -> Page:
+    return Page(name=name, content=content, updated_at=NOW)
+
+
+def paragraph(number: int, content: str, name: str = "HISTORY.md", **fields: object) -> Paragraph:
+    values = {"id": f"{number:012x}", "page": name, "position": float(number), "at": at(number)}
+    return Paragraph(**(values | {"content": content} | fields))  # type: ignore[arg-type]
+
+
+def contents(desk: Desk, name: str = "HISTORY.md") -> list[str]:
+    return [each.content for each in desk.store.paragraphs(page=name)]

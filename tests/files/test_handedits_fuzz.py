@@ -17,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.files.desk import Desk, desk_in, note
 
 from reverie.edits import Edit, Value
 from reverie.errors import Conflict
@@ -26,7 +27,6 @@ from reverie.filters import Filter
 from reverie.pages import Page, Paragraph
 from reverie.records import Record
 from reverie.testing.values import NOW, session, turn
-from tests.files.desk import Desk, desk_in, note
 
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)
@@ -60,10 +60,9 @@ class Play:
     # -- the program -------------------------------------------------------------------------------------
 
     def program(self) -> None:
-        act = self.dice.choice(
-            [self.save, self.save, self.save_event, self.update, self.update, self.archive, self.restore]
-            + [self.purge, self.say, self.say, self.log, self.log, self.rewrite, self.rewrite]
-        )
+        acts = [self.save, self.save, self.save_event, self.update, self.update, self.archive, self.restore]
+        acts += [self.purge, self.say, self.say, self.log, self.log, self.rewrite, self.rewrite]
+        act = self.dice.choice(acts)
         edits = act()
         self.done.append(act.__name__)
         try:

@@ -353,6 +353,25 @@ rebuild(Path(sys.argv[1]), analyse=analyse, force=True)
 """
 
 
+def test_a_new_database_that_is_begun_beside_the_files_takes_them_all_in(folder: Path) -> None:
+    """Somebody goes on working where the database is lost, and does not rebuild it."""
+    with desk_in(folder) as desk:
+        fill(desk)
+        before = everything(desk.store)
+    lose(folder)
+    with desk_in(folder) as desk:
+        desk.add(note(50, content="Said before anybody noticed"))
+        desk.sync()
+        after = everything(desk.store)
+        assert desk.hands.problems() == []
+        records = after["records"]
+        assert isinstance(records, list)
+        assert [each for each in records if each.id != f"{50:012x}"] == before["records"]
+        assert (after["sessions"], after["turns"]) == (before["sessions"], before["turns"])
+        assert (after["pages"], after["logs"]) == (before["pages"], before["logs"])
+        desk.quiet()
+
+
 def test_whoever_is_killed_leaves_the_old_database_or_the_new_one(folder: Path) -> None:
     with desk_in(folder) as desk:
         fill(desk)

@@ -106,7 +106,7 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
 def test_an_index_lost_before_anything_was_saved_does_not_hold_up_closing(tmp_path: Path) -> None:
     opened = memory(tmp_path / "m")
     opened.search("crate")
-    shutil.rmtree(tmp_path / "m" / "index")
+    shutil.rmtree(tmp_path / "m" / "index", ignore_errors=True)
     opened.search("crate")
     closing = threading.Thread(target=opened.close, daemon=True)
     closing.start()

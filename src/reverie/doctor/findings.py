@@ -69,6 +69,7 @@ class Ill(NamedTuple):
 
 
 def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`, `6,097 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -79,4 +80,5 @@ def some(names: Sequence[str], one: str, several: str) -> str:
 
 
 def name_in(file: Path, path: Path) -> str:
+    """The path of a file within a folder, with `/`."""
     return file.relative_to(path).as_posix()

@@ -74,8 +74,10 @@ class Claims:
         """Take in that a file is gone: what it said is archived, unless that stands elsewhere."""
         place = place_of(path)
         assert place is not None
-        gone = self._of_day(path) if place.form == "episodic" else self._record(place.name)
-        here = [record for record in gone if path_of(record) == path and self._was_shown(record)]
+        if place.form == "episodic":
+            here = [record for record in self._of_day(path) if self._was_shown(record)]
+        else:
+            here = [record for record in self._record(place.name) if path_of(record) == path]
         if place.archived and here:
             return self._intake.write_again(path, "record", here[0].id)
         self._commit_archived(path, [record for record in here if record.id not in self._claimed])
@@ -152,7 +154,8 @@ class Claims:
     def _base(self, claim: _Claim, known: Sequence[Record], exact: int | None) -> Record | None:
         """The version that the person began with."""
         if exact is None:
-            return bases.closest(known, claim.fields)
+            base = bases.closest(known, claim.fields)
+            return None if base is None else self._begun_with(claim.stranger, base, claim.fields)
         if was_so(self._store, claim.stranger.path, claim.stranger.data):
             return known[exact]  # it was put back to what it was before
         return self._begun_with(claim.stranger, known[exact], claim.fields)
@@ -194,11 +197,12 @@ class Claims:
 
     def _renamed(self, claim: _Claim) -> str | None:
         """The record that a file without an id is of, if that one's own file is gone and said the same."""
-        twin = self._twin(self._probe(claim))
-        if twin is None or path_of(twin) not in self._missing or twin.id in self._claimed:
+        twin, path = self._twin(self._probe(claim)), claim.stranger.path
+        if twin is None or path_of(twin) not in self._missing:
             return None
-        self._note(claim.stranger.path, [twin.id])
-        return twin.id
+        if twin.id not in self._claimed:
+            self._note(path, [twin.id])
+        return twin.id if self._claimed[twin.id] == [path] else None
 
     def _probe(self, claim: _Claim) -> Record:
         stranger = claim.stranger
@@ -243,6 +247,7 @@ class Claims:
                 raise Kept(f"the id {name!r} is that of {path_of(ours)!r}: take it out to make a new record")
             else:
                 base = ours if began is not None else bases.closest(known, fields) or ours
+                base = self._begun_with(stranger, base, fields)
         said = record_said(
             fields,
             id=name or self._intake.new_id(),
@@ -284,8 +289,8 @@ class Claims:
         return self._store.records([name]) if is_id(name) else []
 
     def _was_shown(self, record: Record) -> bool:
-        """Whether the files have shown what last happened to a record, so that its file can be deleted."""
-        rows = self._store.journal(id=record.id, newest_first=True, limit=1)
+        """Whether a record was there when the files were last written, so that its line can be deleted."""
+        rows = self._store.journal(id=record.id, limit=1)
         return not rows or rows[0].sequence <= self._intake.ledger.progress.sequence
 
     def _commit_archived(self, path: str, records: Iterable[Record]) -> None:

@@ -223,9 +223,11 @@ def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) ->
     added: Counter[str] = Counter()
     removed: Counter[str] = Counter()
     for change in unseen:
+        if change.before is None:
+            continue  # who edits a page has seen how it began
         before, after = (Counter(_lines(page)) for page in (change.before, change.after))
         added += after - before
-        removed += before - after
+        removed += Counter({line: count for line, count in (before - after).items() if line.strip()})
     old, new = _lines(written), text.split("\n")
     began: list[str] = []
     low = start = 0

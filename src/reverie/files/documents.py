@@ -26,11 +26,10 @@ def take_page(intake: Intake, stranger: Stranger) -> None:
     theirs = parsing.page_of(name, text, now=intake.now)
     if without_forgotten(store, theirs) != theirs:
         raise Kept(FORGOTTEN)
-    if exact is None:
-        base = bases.closest_page(known, text)
-    else:
+    base = bases.closest_page(known, text) if exact is None else known[exact]
+    if base is not None:
         unseen = bases.unseen(store, name, Page, intake.saved_at(stranger))
-        base = page_begun_with(known[exact], text, unseen)
+        base = page_begun_with(base, text, unseen)
     intake.commit(stranger, decide_page(base, ours, theirs))
     return intake.settle(stranger)
 

@@ -27,7 +27,7 @@ from reverie import clock as clocks
 from reverie import ids
 from reverie.clock import Clock
 from reverie.edits import JournalRow
-from reverie.errors import StoreError
+from reverie.errors import StoreCorrupt, StoreError
 from reverie.files.handedits import ConflictFile, HandEdits, TakenIn
 from reverie.files.layout import page_path
 from reverie.files.mirror import AT_ONCE, Mirror
@@ -352,6 +352,8 @@ class Folder:
         """Whoever makes a change or a turn is not to fail because of files."""
         try:
             yield
+        except StoreCorrupt as error:  # whoever uses the store is told of that, and of what to do
+            self._trouble = str(error)
         except (StoreError, StateUnavailable, OSError) as error:
             if not self._closed and str(error) != self._trouble:
                 _log.warning("the files could not be looked at: %s", error)

@@ -138,6 +138,7 @@ class HandEdits:
         Raises:
             StateUnavailable: the state of the files is locked or broken; nothing is lost, try again later.
             StoreError: the store cannot be read or written; likewise.
+            OSError: a file cannot be written or removed, as on a full disk; likewise.
         """
         chosen = None if paths is None else sorted({path.strip("/") for path in paths})
         found = sweep(self._root, self._known(self._state, chosen), chosen)

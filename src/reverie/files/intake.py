@@ -20,10 +20,7 @@ from reverie.edits import Edit, JournalRow, Subject, Value
 from reverie.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.files import bases, parsing
 from reverie.files.bases import ACTOR
-from reverie.files.deciding import (
-    Clash,
-    Decision,
-)
+from reverie.files.deciding import Clash, Decision
 from reverie.files.disk import Disk, Refused, Seen
 from reverie.files.layout import Place, path_of, place_of, recovered_from, render_page, render_record
 from reverie.files.names import file_name

@@ -567,6 +567,9 @@ class Mirror:
             yield
         except StateBusy:
             outcome.complete = False
+        except StoreCorrupt as error:  # whoever uses the store is told of that, and of what to do
+            _log.info("files not written: %s", error)
+            self.failed[""] = outcome.failed[""] = str(error)
         except (StateUnavailable, StoreError) as error:
             outcome.failed[""] = str(error)
             outcome.complete = False
@@ -585,8 +588,8 @@ class Mirror:
             return
         try:
             self._store.commit([], actor="files", at=self._clock(), counts={FILES_FAILED: len(new)})
-        except StoreError as error:
-            _log.warning("%d failed writes of files could not be counted: %s", len(new), error)
+        except StoreError as error:  # whoever uses the store is told of that
+            _log.info("%d failed writes of files could not be counted: %s", len(new), error)
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "append": (f"{_PAGES}:append", "Add to HISTORY.md, a daily note or a page."),
     },
     "Background thinking": {
-        "dream": (f"{_DREAMS}:dream", "Merge, infer preferences, promote; or take that back."),
+        "dream": (f"{_DREAMS}:dream", "Think about what is remembered: fold, merge, infer, promote."),
     },
     "The readable folder": {
         "watch": (f"{_FOLDER}:watch", "Take in edits of files as they are saved."),
@@ -80,7 +80,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "The store": {
         "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),
-        "doctor": ("reverie.surfaces.commands.doctor:doctor", "Look for anything wrong at all; repair it."),
+        "doctor": ("reverie.surfaces.commands.doctor:doctor", "Compare all that stands twice; repair it."),
         "stats": (f"{_UPKEEP}:stats", "Count what there is."),
         "version": (f"{_UPKEEP}:version", "Say which Reverie this is."),
     },

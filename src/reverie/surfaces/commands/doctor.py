@@ -39,7 +39,7 @@ def doctor(asked: Invocation, /, fix: bool, as_json: bool) -> None:
     elif output.on_terminal():
         _draw(diagnosis, fix=fix, quiet=asked.quiet)
     else:
-        _list(diagnosis)
+        _list(diagnosis, quiet=asked.quiet)
     if not diagnosis.sound:
         raise click.exceptions.Exit(Exit.NOTHING if opened else Exit.CORRUPT)
 
@@ -66,12 +66,14 @@ def _plain(diagnosis: Diagnosis) -> dict[str, Any]:
     return {"sound": diagnosis.sound, **plain(diagnosis)}
 
 
-def _list(diagnosis: Diagnosis) -> None:
+def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:
     """A line for each finding: severity or `repaired`, code, what, fix."""
     for finding in diagnosis.repaired:
         output.row("repaired", finding.code, finding.what, "")
     for finding in diagnosis.findings:
         output.row(finding.severity, finding.code, finding.what, finding.fix)
+    if diagnosis.sound and not quiet:
+        click.echo(_verdict(diagnosis))
 
 
 def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
@@ -80,9 +82,13 @@ def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
     for finding in diagnosis.findings:
         _say(finding.severity, [finding.what, _advice(finding, fix=fix)])
     if not quiet:
-        looked_at = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
-        verdict = "Sound" if diagnosis.sound else "Not sound"
-        click.echo(f"{verdict}. Looked at {looked_at}." if looked_at else f"{verdict}.")
+        click.echo(_verdict(diagnosis))
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    looked_at = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
+    verdict = "Sound" if diagnosis.sound else "Not sound"
+    return f"{verdict}. Looked at {looked_at}." if looked_at else f"{verdict}."
 
 
 def _say(mark: str, lines: Sequence[str]) -> None:

@@ -16,7 +16,10 @@ from reverie.errors import InvalidInput
 
 FENCE = "---"
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*|\d{4}-\d\d-\d\dT[\d:.]+Z")
+_PLAIN = re.compile(
+    # An id is quoted whether it begins with a digit or not, so that all look the same.
+    r"(?![0-9a-f]{12}$)[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*|\d{4}-\d\d-\d\dT[\d:.]+Z"
+)
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "infinity"}
 """Words that YAML takes for something else than text."""
 

@@ -1,0 +1,274 @@
+"""What do readable files cost? `python -m benchmarks.folder --sizes 10000,100000`.
+
+Durable saves with files and without, by turns in one run; and for a folder of so many files: opening it when
+nothing has changed, after one was edited, after all of them were lost. Opening is measured in processes of
+their own. Beside each stands what the disk alone takes: looking at so many files, or writing them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.measure import Figures, _quantiles
+from benchmarks.texts import Texts
+from reverie import Memory, Settings
+
+SIZES = (10_000, 100_000)
+SAVES = 300
+_IN_A_ROW = 10
+_BATCH = 5_000
+_OPENINGS = 5
+_LONGEST_S = 3_600.0
+
+ROWS = (
+    ("save, files on, p50", "on_save_p50_ms", "ms"),
+    ("save, files on, p95", "on_save_p95_ms", "ms"),
+    ("save, files off, p50", "off_save_p50_ms", "ms"),
+    ("save, files off, p95", "off_save_p95_ms", "ms"),
+    ("save, files on / off, p50", "save_ratio", "times"),
+    ("open, nothing changed, until it can be used", "open_s", "s"),
+    ("open, nothing changed, until all files have been looked at", "open_swept_s", "s"),
+    ("first search after opening, files looked at beside it", "first_search_ms", "ms"),
+    ("a turn's look at the files", "refresh_ms", "ms"),
+    ("look at all files, nothing changed", "sweep_s", "s"),
+    ("beside: the disk alone, a stat of each file", "stat_s", "s"),
+    ("one file edited by hand, until it is in the store", "edit_s", "s"),
+    ("write the whole lost folder again", "again_s", "s"),
+    ("beside: the disk alone, writing so many files", "write_s", "s"),
+    ("read the whole folder again, `files.db` lost", "anew_s", "s"),
+)
+
+
+def measured(size: int, seed: int, folder: Path, *, count: int = SAVES) -> Figures:
+    """Everything about a folder with so many files."""
+    texts = Texts(seed)
+    place = folder / f"files-{size}"
+    _say(f"{size:,} files: writing them")
+    filled(place, texts, size, files=True)
+    bare = folder / f"bare-{size}"
+    filled(bare, texts, size, files=False)
+    _say(f"{size:,} files: saving")
+    figures = saves(place, bare, texts, size, count)
+    _say(f"{size:,} files: opening")
+    figures |= openings(place)
+    figures["stat_s"] = timed(lambda: sum(1 for _ in every_file(place)))
+    figures["edit_s"] = _child("edited", place)["s"]
+    _say(f"{size:,} files: losing them")
+    figures["write_s"] = written_bare(place, folder / "copy")
+    for top in ("memory", "sessions"):
+        shutil.rmtree(place / top, ignore_errors=True)
+    figures["again_s"] = _child("settled", place)["s"]
+    for name in ("files.db", "files.db-wal", "files.db-shm"):
+        (place / name).unlink(missing_ok=True)
+    figures["anew_s"] = _child("settled", place)["s"]
+    with Memory.open(place) as memory:
+        assert memory.folder is not None
+        memory.folder.flush(_LONGEST_S)
+        assert not memory.folder.problems()
+    shutil.rmtree(place)
+    shutil.rmtree(bare)
+    return figures
+
+
+def filled(place: Path, texts: Texts, size: int, *, files: bool) -> None:
+    """A memory with so many records, in categories; with their files, or without."""
+    with Memory.open(place, settings=Settings(files=files)) as memory:
+        for start in range(0, size, _BATCH):
+            some = (texts.text(number) for number in range(start, min(start + _BATCH, size)))
+            memory.save_many({"content": text.content, "category": text.category} for text in some)
+        if memory.folder is not None:
+            memory.folder.sync()
+
+
+def saves(place: Path, bare: Path, texts: Texts, size: int, count: int) -> Figures:
+    """Milliseconds of a durable save with files and without, ten of the one and ten of the other by turns."""
+    times: dict[str, list[float]] = {"on": [], "off": []}
+    order = random.Random(size)
+    with (
+        Memory.open(place) as on,
+        Memory.open(bare, settings=Settings(files=False)) as off,
+    ):
+        assert on.folder is not None
+        on.folder.flush(_LONGEST_S)
+        memories = {"on": on, "off": off}
+        for memory in memories.values():
+            memory.search("warm")
+        for start in range(0, count, _IN_A_ROW):
+            for name in order.sample(list(memories), 2):
+                for number in range(size + start, size + start + _IN_A_ROW):
+                    text = texts.text(number)
+                    took = timed(lambda m=memories[name], t=text: m.save(t.content, category=t.category))  # type: ignore[misc]
+                    times[name].append(took * 1000)
+    figures = {
+        f"{name}_{what}": value for name in times for what, value in _quantiles("save", times[name]).items()
+    }
+    figures["save_ratio"] = figures["on_save_p50_ms"] / figures["off_save_p50_ms"]
+    return figures
+
+
+def openings(place: Path) -> Figures:
+    """The best of a few processes that open the folder."""
+    found = [_child("opened", place) for _ in range(_OPENINGS)]
+    return {name: min(one[name] for one in found) for name in found[0]}
+
+
+def every_file(place: Path) -> Iterator[os.stat_result]:
+    """A stat of every file of a memory."""
+    for top in ("memory", "sessions"):
+        for folder, _, names in os.walk(place / top):
+            for name in names:
+                yield os.lstat(f"{folder}/{name}")
+
+
+def written_bare(place: Path, copy: Path) -> float:
+    """Seconds for writing the same files with nothing but the disk in the way."""
+    files = [
+        (file.relative_to(place), file.read_bytes())
+        for top in ("memory", "sessions")
+        for file in (place / top).rglob("*")
+        if file.is_file()
+    ]
+    for folder in {copy / name.parent for name, _ in files}:
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def write() -> None:
+        for name, content in files:
+            handle = os.open(copy / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(handle, content)
+            os.close(handle)
+
+    took = timed(write)
+    shutil.rmtree(copy)
+    return took
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Seconds that it takes."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+# -- in a process of its own -------------------------------------------------------------------------------
+
+
+def opened(place: Path) -> Figures:
+    """Open a folder, use it at once, and wait until all its files have been looked at."""
+    began = time.perf_counter()
+    with Memory.open(place) as memory:
+        ready = time.perf_counter()
+        memory.search("what did the harbour do")
+        searched = time.perf_counter()
+        assert memory.folder is not None
+        memory.folder.flush(_LONGEST_S)
+        swept = time.perf_counter()
+        again = timed(memory.folder.sync)
+        turns = [timed(memory.folder.refresh) for _ in range(20)]
+    return {
+        "open_s": ready - began,
+        "first_search_ms": (searched - ready) * 1000,
+        "open_swept_s": swept - began,
+        "sweep_s": again,
+        "refresh_ms": sorted(turns)[len(turns) // 2] * 1000,
+    }
+
+
+def settled(place: Path) -> Figures:
+    """Open a folder, and wait until its files are as they should be."""
+    began = time.perf_counter()
+    with Memory.open(place) as memory:
+        assert memory.folder is not None
+        memory.folder.sync()
+    return {"s": time.perf_counter() - began}
+
+
+def edited(place: Path) -> Figures:
+    """Edit one file of an open folder, and wait until the edit is in the store."""
+    with Memory.open(place) as memory:
+        assert memory.folder is not None
+        memory.folder.sync()
+        record = memory.records(limit=1)[0]
+        file = next((place / "memory").rglob(f"{record.id}.json"))
+        fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        draft = file.with_name(".draft~")
+        draft.write_text(json.dumps(fields | {"source": "by hand"}), encoding="utf-8")
+        began = time.perf_counter()
+        draft.replace(file)
+        memory.folder.sync()
+        took = time.perf_counter() - began
+        now = memory.get(record.id)
+        assert now is not None
+        assert now.source == "by hand"
+    return {"s": took}
+
+
+_CHILDREN = {act.__name__: act for act in (opened, settled, edited)}
+
+
+def _child(action: str, place: Path) -> Figures:
+    command = [sys.executable, "-m", "benchmarks.folder", "--child", action, str(place)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: Figures = json.loads(done.stdout)
+    return found
+
+
+# -- what it came to ---------------------------------------------------------------------------------------
+
+
+def table(figures: dict[int, Figures]) -> Iterator[str]:
+    """Lines of Markdown."""
+    sizes = list(figures)
+    yield "| | " + " | ".join(f"{size:,} files" for size in sizes) + " |"
+    yield "|---|" + "---:|" * len(sizes)
+    for title, name, unit in ROWS:
+        cells = (f"{figures[size][name]:,.{1 if unit == 'times' else 2}f} {unit}" for size in sizes)
+        yield f"| {title} | " + " | ".join(cells) + " |"
+
+
+def _say(what: str) -> None:
+    click.echo(what, err=True)
+
+
+@click.command()
+@click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True, help="How many files.")
+@click.option("--saves", "count", type=click.IntRange(10), default=SAVES, show_default=True, help="How many.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the texts.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there as JSON."
+)
+@click.option(
+    "--disk",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the folders are; a durable save is as quick as this disk.",
+)
+@click.option("--child", nargs=2, hidden=True)
+def main(
+    sizes: str, count: int, seed: int, out: Path | None, disk: Path | None, child: tuple[str, str] | None
+) -> None:
+    """Measure what readable files cost, and print a table."""
+    if child is not None:
+        click.echo(json.dumps(_CHILDREN[child[0]](Path(child[1]))))
+        return
+    with tempfile.TemporaryDirectory(prefix="reverie-folder-", dir=disk) as folder:
+        figures = {
+            size: measured(size, seed, Path(folder), count=count) for size in map(int, sizes.split(","))
+        }
+    if out is not None:
+        out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    click.echo("\n".join(table(figures)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""How long does one look at all files take when nothing has changed? `python -m benchmarks.sweep [FILES]`.
+
+Prints the best of five: reading what is known of the files, and looking at all of them; and the same once
+with the kernel's cache of files dropped, where that is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from reverie.files.state import FileState, Written
+from reverie.files.sweep import sweep
+
+_FOLDERS = 200
+
+
+def main(count: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        state = FileState(root)
+        with state.locked() as ledger:
+            ledger.put(_written(root, count))
+        print(f"{count:,} files in {min(count, _FOLDERS)} folders")
+        if _dropped_caches():
+            print("cold:  known {:.3f} s, sweep {:.3f} s".format(*_timed(root, state)))
+        best = [min(times) for times in zip(*(_timed(root, state) for _ in range(5)), strict=True)]
+        print("warm:  known {:.3f} s, sweep {:.3f} s".format(*best))
+        state.close()
+
+
+def _written(root: Path, count: int) -> list[Written]:
+    found = []
+    for number in range(count):
+        path = f"memory/c{number % 10}/d{number % _FOLDERS}/{number:012x}.json"
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"x" * 600)
+        seen = (root / path).stat()
+        found.append(Written(path, seen.st_size, seen.st_mtime_ns, 0))
+    return found
+
+
+def _timed(root: Path, state: FileState) -> tuple[float, float]:
+    began = time.perf_counter()
+    known = state.known()
+    read = time.perf_counter()
+    assert not sweep(root, known)
+    return read - began, time.perf_counter() - read
+
+
+def _dropped_caches() -> bool:
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
