@@ -187,3 +187,16 @@ def test_words_that_are_no_text_cost_only_their_own_passage(
     assert [one.key for one in store.passages("turn", [4, 5, 6], around=around)] == [4, 6]
     assert "record 1" in caplog.text
     assert "turn 5" in caplog.text
+
+
+def test_the_log_of_a_store_that_is_gone_is_not_taken_for_that_of_a_new_one(
+    path: Path, store: SQLiteStore
+) -> None:
+    store.commit(added(*(record(number) for number in range(50))), actor="test", at=NOW)
+    log = Path(f"{path}-wal").read_bytes()
+    store.close()
+    path.unlink()
+    Path(f"{path}-wal").write_bytes(log)
+    with pytest.raises(StoreCorrupt, match="bring back the database"):
+        SQLiteStore(path, analyse=analyse)
+    assert Path(f"{path}-wal").read_bytes() == log

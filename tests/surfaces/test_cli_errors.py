@@ -89,7 +89,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
     "a very long question": (["recall", "port " * 20_000], "characters"),
-    "a command there is not": (["teleport"], "No such command 'teleport'; see"),
+    "a command there is not": (["xyzzy"], "No such command 'xyzzy'; see"),
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
     "an option there is not": (["recall", "port", "--fast"], "--fast"),
     "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),

@@ -40,13 +40,14 @@ def _modes(path: Path) -> Iterator[Ill]:
     if open_to_others:
         names = tuple(name_in(file, path) for file in open_to_others)
         reach = any(_can_be_reached(file, path) for file in open_to_others)
-        shut = "" if reach else ", if they could come there: a folder above is closed to them"
+        shut = "" if reach else ", were no folder above them closed"
+        what = f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
         yield Ill(
             Finding(
                 code="modes",
                 part="folder",
                 severity="warning" if reach else "note",
-                what=f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}",
+                what=what,
                 fix="chmod 600 the files and 700 the folders",
                 repairable=True,
                 about=names,

@@ -175,8 +175,8 @@ class Watcher:
             events = importlib.import_module("watchdog.events")
         except ImportError:
             return
-        # watchdog 7 warns, on a thread of its own, when a folder comes and goes quickly, and then does right. Where
-        # warnings are errors that thread would end, and with it all events.
+        # watchdog 7 warns, on a thread of its own, when a folder comes and goes quickly, and then does right.
+        # Where warnings are errors that thread would end, and with it all events.
         warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
         self._kinds = [getattr(events, name) for name in _KINDS]
         observer = observers.Observer()

@@ -267,6 +267,7 @@ def prepare(
         if not path.exists():
             if not create:
                 raise NotFound(f"no store at {str(path)!r}: check the path, or open it with create=True")
+            _refuse_log_alone(path)
             _create(path, steps)
             return None
         version = _version_of(path, newest=len(steps))
@@ -321,6 +322,16 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
         )
     if version < 1:
         raise StoreCorrupt(f"{str(path)!r} says it is of format {version}: restore it from a backup")
+
+
+def _refuse_log_alone(path: Path) -> None:
+    """Raise if there is the log of a store that is not there: SQLite would take it for that of a new one."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreCorrupt(
+            f"{str(path)!r} is missing, and its log {log.name!r} is there with the latest changes: bring back "
+            "the database that it belongs to, or move the log away"
+        )
 
 
 def _create(path: Path, steps: Sequence[Migration]) -> None:

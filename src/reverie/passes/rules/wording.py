@@ -1,0 +1,62 @@
+"""Which sentences state nothing, whoever says them? And the words that several rules share. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+Rule = Literal["decision", "constraint", "preference", "failure", "fix", "correction"]
+Speaker = Literal["user", "assistant"]
+
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+CODE_LINE = re.compile(
+    r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
+    r"insert|"
+    r"const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
+)
+NO_STATEMENT = re.compile(
+    r"""\?["'”)\]]*$ | \?\s
+      | ^(?:and |but |so |ok,? )?(?:what|which|who|whose|why|how|where|did|does|do\ (?:you|we|i|they)|
+        should|shall|
+        could|would|can|may|is|are|was|were|has|have\ (?:you|we|i|they)|had|am|must\ (?:i|we)|will|
+          when\ (?:will|did|does|
+        is|are|do))\b
+      | \b(?:(?<!love\ it\ )(?<!like\ it\ )if|unless|whether|suppose|supposing|imagine|assuming|
+        hypothetically|maybe|perhaps|possibly|probably|
+        might|in\ case|once\ you|once\ we|as\ if|let\ me\ know|pretend|wonder|wondering|undecided|
+          or\ else)\b
+      | \b(?:used\ to|years\ ago|back\ in\ (?:\d|the)|in\ the\ past|formerly|previously|no\ longer|
+        not\ any\ ?more|
+        when\ i\ was|as\ a\ (?:student|teenager|child|kid))\b
+      | \b(?:i\ read\ somewhere|apparently|supposedly|allegedly|they\ say|rumou?r|the\ article|
+        the\ author|it\ is\ said)\b
+      | \bin\ (?:the|this|that|my|a)\ (?:novel|film|movie|book|story|article|poem|game|song|series|
+        dream|play|example)\b
+      | ^(?:please\ )?(?:write|translate|draft|compose|summari[sz]e|explain|describe|show|give|list|
+        compare|add|create|
+        implement|fix|correct|help|find|search|grep|open|rename|generate|make\ sure|check|review|
+          rewrite|tell)\b
+      | [,.”]\ (?:said|says|wrote|writes|sang|replied|shouted|goes)\ (?:the|my|his|her|a|an|[a-z]+)\b
+      | \b(?:(?<!i\ )(?<!we\ )usually|often|typically|in\ general|generally\ speaking|most\ common|
+        (?:he|she|they)\ (?:says?|said|claims?|thinks?))\b
+      | \b(?:i|let's|let\ us)\ hope\b|\bi\ (?:guess|doubt|bet)\b
+      | ^(?:thanks|thank\ you|sorry\ for|great\ question|good\ question)[!.]*$
+      | [:,]\s*“”\s*$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+OPENING = re.compile(
+    r"^(?:(?:(?:ok(?:ay)?|yes|yeah|yep|alright|all right|so|then|well|hmm|oh|hey|hi|also|and|but|"
+    r"actually|anyway|note that|"
+    r"fyi|remember that|just so you know|in the end)(?:,|:|!|\.| -| –| —)?|"
+    r"(?:no|nope|sorry|right|fine|great|good|sure|perfect|note|remember)(?:,|:|!|\.| -| –| —))\s+)+",
+    re.IGNORECASE,
+)
+WE = r"(?:i|we|my (?:wife|husband|partner|team|family) and i|(?:the|our|my) (?:whole )?team)"
+AUX = r"(?:'ve|'d|'m|'re| have| had| am| are| both| all| now| just| also| finally| then| together| unanimously)*"
+
+
+def compiled(*parts: str) -> re.Pattern[str]:
+    """One pattern that any of the parts matches, whatever the case."""
+    return re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)
