@@ -151,12 +151,26 @@ def test_a_wrong_call_gets_a_sentence_that_helps(
     assert said in model.asked[1].messages[-1].content
 
 
-@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"'])
+@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "[" * 100_000])
 def test_arguments_that_are_no_object_get_one_too(memory: Memory, arguments: str) -> None:
     reply = Reply(text="", tool_calls=(ToolCall(id="c", name="save_memory", arguments=arguments),))
     one, model = agent(memory, reply, says("Well."))
     assert one.turn("Do it").text == "Well."
     assert "Call it again with a JSON object" in model.asked[1].messages[-1].content
+
+
+def test_a_search_says_what_does_not_hold_any_more(memory: Memory) -> None:
+    memory.save(
+        "Ada prefers dark mode", category="user-preferences", valid_to=datetime(2026, 2, 1, tzinfo=UTC)
+    )
+    memory.save(
+        "Ada prefers light mode", category="user-preferences", valid_to=datetime(2026, 4, 1, tzinfo=UTC)
+    )
+    one, model = agent(memory, says("", ("search_memory", {"query": "which mode?"})), says("Light."))
+    one.turn("Which mode does Ada prefer?")
+    told = model.asked[1].messages[-1].content
+    assert "Ada prefers dark mode (today, held until 2026-02-01, not any more)" in told
+    assert "Ada prefers light mode (today)" in told
 
 
 def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory) -> None:

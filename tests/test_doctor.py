@@ -482,20 +482,29 @@ def test_unfinished_databases_are_removed_when_nobody_works_on_them(folder: Path
     old, new = folder / ".reverie.db.0123456789ab.new", folder / ".reverie.db.ba9876543210.new"
     for draft in (old, new):
         draft.write_bytes(b"")
-    os.utime(old, (time.time() - 3_600,) * 2)
-    assert [finding.about for finding in doctor(folder).findings] == [(old.name,)]
+    rebuilding = folder / ".rebuilding-0123456789ab"
+    rebuilding.mkdir()
+    shutil.copy(folder / "reverie.db", rebuilding / "reverie.db")
+    for left in (old, rebuilding):
+        os.utime(left, (time.time() - 3_600,) * 2)
+    assert [finding.about for finding in doctor(folder).findings] == [(rebuilding.name, old.name)]
     assert doctor(folder, fix=True).sound
-    assert (old.exists(), new.exists()) == (False, True)
+    assert (old.exists(), rebuilding.exists(), new.exists()) == (False, False, True)
 
 
 def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path) -> None:
     backup, index = folder / "reverie.db.v1.backup", folder / "index" / "0"
+    broken, before = folder / "reverie.db.broken-1", folder / "before-recovery-20260301T120000Z"
     shutil.copy(folder / "reverie.db", backup)
+    shutil.copy(folder / "reverie.db", broken)
+    before.mkdir()
     index.mkdir(parents=True)
     found = doctor(folder, fix=True)
-    assert {finding.code for finding in found.findings} == {"old-backups", "other-index"}
+    assert {finding.code for finding in found.findings} == {"old-backups", "other-index", "moved-aside"}
     assert found.sound
     assert backup.exists()
+    assert broken.exists()
+    assert before.exists()
 
 
 def test_a_disk_with_little_room_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Unpack
 
 from reverie.asks import ToolSpec
 from reverie.errors import InvalidInput, NotFound
-from reverie.filters import Restrictions
+from reverie.filters import Restrictions, holds
 from reverie.recall.hits import Hit
 from reverie.records import Origin, Record
 from reverie.saving import Saved
@@ -82,7 +82,7 @@ def called(tools: Sequence[Tool], call: ToolCall) -> str:
         return f"There is no tool {call.name!r}. There are: {', '.join(tool.spec.name for tool in tools)}."
     try:
         given = json.loads(call.arguments or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"The arguments of {call.name} are no JSON ({error}). Call it again with a JSON object."
     if not isinstance(given, dict):
         return f"The arguments of {call.name} are {type(given).__name__}. Call it again with a JSON object."
@@ -175,7 +175,10 @@ def _line(hit: Hit, now: datetime) -> str:
     record = hit.record
     assert record is not None
     category = f" ({record.category})" if record.category else ""
-    return f"- [{record.id}]{category}: {' '.join(record.content.split())} ({ago(record.updated_at, now)})"
+    age = ago(record.updated_at, now)
+    if record.valid_to is not None and not holds(record, now):
+        age += f", held until {record.valid_to:%Y-%m-%d}, not any more"
+    return f"- [{record.id}]{category}: {' '.join(record.content.split())} ({age})"
 
 
 def _text(given: Mapping[str, Any], name: str) -> str:

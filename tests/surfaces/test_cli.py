@@ -547,6 +547,16 @@ def test_a_terminal_gets_a_drawing_that_fits(folder: Path, columns: int) -> None
         assert widest(seen) <= columns
 
 
+def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
+    process("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--folder", folder)
+    process("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--folder", folder)
+    process("remember", "Ines keeps bees", "--folder", folder)
+    code, seen = on_terminal("list", "--folder", folder, columns=120, NO_COLOR="1")
+    assert code == 0
+    assert [word for word in ("held until 2025-01-31", "holds until 2999-01-31") if word not in seen] == []
+    assert seen.count("until") == 2
+
+
 def test_colour_is_used_on_a_terminal_unless_it_is_not_wanted(folder: Path) -> None:
     process("remember", "The causeway is dry", "--folder", folder)
     _, coloured = on_terminal("recall", "causeway", "--folder", folder)

@@ -7,6 +7,7 @@ files is looked at elsewhere.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -19,8 +20,9 @@ from reverie.index.committed import FORMAT
 
 _DATABASE = "reverie.db"
 _OF_DATABASE = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm")
-_DRAFTS = f".{_DATABASE}.*.new*"
+_DRAFTS = (f".{_DATABASE}.*.new*", ".rebuilding-*")
 _BACKUPS = f"{_DATABASE}.v*.backup*"
+_MOVED_ASIDE = (f"{_DATABASE}.broken-*", "before-recovery-*")
 _OTHERS = 0o077
 _LITTLE_ROOM = 20_000_000
 _FEW_FILES = 1_000
@@ -115,8 +117,8 @@ def _leftovers(path: Path) -> Iterator[Ill]:
                 code="drafts",
                 part="folder",
                 severity="warning",
-                what=f"{some(names, 'unfinished file', 'unfinished files')} were left by a process that "
-                "was killed; what they should have become was made by another",
+                what=f"{some(names, 'unfinished database', 'unfinished databases')} were left by a process "
+                "that was killed; they hold nothing that is not here",
                 fix="remove them",
                 repairable=True,
                 about=names,
@@ -143,7 +145,7 @@ def _leftovers(path: Path) -> Iterator[Ill]:
 def _abandoned(path: Path) -> list[Path]:
     """Unfinished files that nobody is working on any more."""
     limit = time.time() - _ABANDONED_S
-    return sorted(file for file in path.glob(_DRAFTS) if _touched(file) < limit)
+    return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _touched(file) < limit)
 
 
 def _touched(file: Path) -> float:
@@ -156,11 +158,28 @@ def _touched(file: Path) -> float:
 def remove_leftovers(path: Path) -> None:
     """Remove unfinished files that nobody is working on any more."""
     for file in _abandoned(path):
-        file.unlink(missing_ok=True)
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
 
 
 def _keepsakes(path: Path) -> Iterator[Ill]:
     """Copies of the database that a person has to decide about."""
+    if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
+        names = tuple(name_in(file, path) for file in aside)
+        yield Ill(
+            Finding(
+                code="moved-aside",
+                part="folder",
+                severity="note",
+                what=f"{some(names, 'copy', 'copies')} of what a rebuild or a recovery replaced are kept; "
+                "they hold what was forgotten or removed since",
+                fix="remove them once you miss nothing",
+                about=names,
+            ),
+            None,
+        )
     if backups := sorted(path.glob(_BACKUPS)):
         names = tuple(name_in(file, path) for file in backups)
         yield Ill(
@@ -229,11 +248,11 @@ def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     )
     log = path / f"{_DATABASE}-wal"
     backups = tuple(name_in(file, path) for file in sorted(path.glob(_BACKUPS)))
-    ways = [f"bring back the one that {path} held, from your own backup"]
+    ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
         ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `reverie rebuild`")
     if backups:
-        ways.append(f"`reverie restore {backups[-1]}`")
+        ways.append(f"put {backups[-1]} in its place, which is from before an update of Reverie")
     fix = "; or ".join(ways)
     if isinstance(error, NotFound):
         if not files and not log.exists() and not backups:

@@ -1,5 +1,5 @@
 """`reverie eval`: measure how well recall finds what it should on a test collection, and what else there is
-to measure: `reverie eval merge`.
+to measure: `reverie eval merge` and `reverie eval sentences`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,34 @@ def merge_command(pairs: str | None, group: str | None, show_errors: bool, out: 
     sys.exit(code)
 
 
+@click.command("sentences", context_settings=_HELP)
+@click.argument("sentences", required=False)
+@click.option("--show-errors", is_flag=True, help="Also list what was found wrongly, and what was missed.")
+@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
+def sentences_command(sentences: str | None, show_errors: bool, out: str | None) -> None:
+    """Measure how often the rules that learn from conversations are right.
+
+    The labelled sentences that come with Reverie, or those of the file SENTENCES: one JSON object a line with
+    id, said (user, assistant), states (a list of decision, constraint, preference, failure, fix, correction)
+    and text. Precision is the share of what a rule found that is so, recall the share of what is so that it
+    found; each with Wilson's 95 % interval.
+    """
+    from reverie.evals.sentences import main_sentences
+
+    try:
+        code = main_sentences(sentences, show_errors=show_errors, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
 class _Measured(click.Command):
     """A command on PATH where some words for PATH name another command, with options of its own."""
 
-    others: ClassVar[Mapping[str, click.Command]] = {"merge": merge_command}
+    others: ClassVar[Mapping[str, click.Command]] = {
+        "merge": merge_command,
+        "sentences": sentences_command,
+    }
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -100,8 +124,8 @@ def eval_command(
     PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, or in TREC's or BEIR's form. Its
     conversations or documents are put into new memories in a temporary folder, its questions asked of them.
 
-    `reverie eval merge` measures instead how well saving tells a repetition from another fact: see
-    `reverie eval merge --help`.
+    `reverie eval merge` measures instead how well saving tells a repetition from another fact, `reverie eval
+    sentences` how often the rules that learn from conversations are right: see their own `--help`.
     """
     try:
         code = main_eval(

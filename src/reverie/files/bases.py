@@ -3,7 +3,7 @@
 A merge needs it: what differs from it is what the person changed. The state knows the checksum of what was
 last written, and here the versions that the journal holds are rendered until one has it. But an editor may
 have had the file open before that: what is saved then does not have what the program wrote since, and that
-must not count as taken out. So what the program did within the last hour is told too (`unseen`), for
+must not count as taken out. So what the program did just before is told too (`unseen`), for
 `deciding` to look whether the person can have seen it.
 
 Where nothing has the checksum (the state was lost, or what the journal said was forgotten), the version most
@@ -36,8 +36,10 @@ from reverie.turns import SessionState, Turn
 ACTOR = "owner, by hand"
 """Who the journal names for what a person did in a file."""
 
-OPEN_FOR = timedelta(hours=1)
-"""How long an editor may have had a file open before it was saved."""
+OPEN_FOR = timedelta(minutes=2)
+"""What the program did so shortly before a file was saved a person may not have seen in it. Longer, and a line
+that the program got wrong could not simply be deleted; shorter, and more edits that were begun before it was
+written would undo it."""
 
 _MOST_VERSIONS = 1_000
 _MOST_COMPARED = 50
@@ -79,7 +81,7 @@ def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
 def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[Change[_V]]:
     """What the program did to a thing that a person who saved a file at that moment may not have seen in it.
 
-    That is what was done within the hour before: an editor may have had the file open so long.
+    That is what was done within `OPEN_FOR` before: an editor may have had the file open so long.
     """
     found: list[Change[_V]] = []
     for row in store.journal(id=name, newest_first=True, limit=_MOST_VERSIONS):

@@ -136,9 +136,10 @@ class Claims:
         base = ours if back else self._base(claim, known, exact) or ours
         said = record_said(claim.fields, id=name, base=base, path=stranger.path, now=self._intake.now)
         decision = decide_record(base, ours, said, now=self._intake.now)
-        if not self._is_made_already(stranger, decision):
-            self._refuse_twins(decision.edits)
-            self._intake.commit(stranger, decision)
+        if (twin := self._made_already(stranger, decision)) is not None:
+            decision = self._said_since(claim, twin)
+        self._refuse_twins(decision.edits)
+        self._intake.commit(stranger, decision)
         if ours is not None and path_of(ours) in self._missing:
             self.moved.add(path_of(ours))
             self._intake.owe([path_of(ours)])
@@ -225,7 +226,7 @@ class Claims:
         clashes: list[Clash] = []
         for fields in day.lines:
             decision = self._decide_line(stranger, fields, began)
-            if not self._is_made_already(stranger, decision):
+            if self._made_already(stranger, decision) is None:
                 edits += decision.edits
                 clashes += decision.clashes
         self._refuse_twins(edits)
@@ -264,8 +265,13 @@ class Claims:
         """The edits that archive the records whose lines were taken out."""
         if began is None:
             return []
+        names = list(began)
+        # Whoever has a line before them has seen those that stood before it.
+        seen = max((place for place, name in enumerate(names) if name in self._claimed), default=-1)
         gone = [
-            name for name in began if name not in self._claimed and not self._intake.is_recent(stranger, name)
+            name
+            for place, name in enumerate(names)
+            if name not in self._claimed and (place < seen or not self._intake.is_recent(stranger, name))
         ]
         if most_of_it(len(gone), len(began)):
             raise Kept(
@@ -322,13 +328,19 @@ class Claims:
                 raise Kept("two of its lines say the same: take one out")
             said.add((after.scope, after.fingerprint))
 
-    def _is_made_already(self, stranger: Stranger, decision: Decision) -> bool:
-        """Whether the new record was made of this very file before, by a process that was killed then."""
+    def _said_since(self, claim: _Claim, made: Record) -> Decision:
+        """What a file changes of the record that was made of it before: an editor still had its name open."""
+        base = bases.versions(self._store, made.id, Record)[-1]
+        said = record_said(
+            claim.fields, id=made.id, base=base, path=claim.stranger.path, now=self._intake.now
+        )
+        return decide_record(base, made, said, now=self._intake.now)
+
+    def _made_already(self, stranger: Stranger, decision: Decision) -> Record | None:
+        """The record that was made of this very file before, such as by a process that was killed then."""
         fresh = decision.edits[0].after if decision.edits and decision.edits[0].before is None else None
         twin = self._twin(fresh) if isinstance(fresh, Record) else None
-        if twin is None:
-            return False
-        rows = self._store.journal(id=twin.id, limit=1)
-        return (
-            bool(rows) and rows[0].actor in (ACTOR, REBUILDER) and rows[0].reason.endswith(f": {stranger.at}")
-        )
+        rows = self._store.journal(id=twin.id, limit=1) if twin is not None else []
+        begun = rows[0] if rows else None
+        by_hand = begun is not None and begun.actor in (ACTOR, REBUILDER)
+        return twin if begun is not None and by_hand and begun.reason.endswith(f": {stranger.at}") else None

@@ -116,11 +116,10 @@ def begun_with(written: _V, fields: Fields, unseen: Sequence[Change[_V]]) -> _V:
     Args:
         written: The value as it was last written to the file.
         fields: What the file says.
-        unseen: What the program did to it within the last hour.
+        unseen: What the program did to it shortly before.
     """
     told = fields.get("updated_at")
-    older = {getattr(change.before, "updated_at", None) for change in unseen}
-    if told is not None and told == getattr(written, "updated_at", None) and told not in older:
+    if told is not None and told == getattr(written, "updated_at", None):
         return written
     values: dict[str, Any] = {}
     for name, value in fields.items():
@@ -212,17 +211,18 @@ def _in_a_day(record: Record) -> bool:
 def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) -> Page:
     """The page that a person began with who saved this text: as written, without what they had not seen.
 
-    A line that the program wrote within the last hour and that is missing was not taken out, unless another
-    stands in its place that resembles it. A line that the program took out and that is there was not added.
+    A line that the program wrote shortly before and that is missing was not taken out, unless another
+    stands in its place that resembles it, or the text has something that the program wrote at that time or
+    later: then the person has seen it. A line that the program took out and that is there was not added.
 
     Args:
         written: The page as it was last written to its file.
         text: What the file says.
-        unseen: What the program did to the page within the last hour.
+        unseen: What the program did to the page shortly before.
     """
     added: Counter[str] = Counter()
     removed: Counter[str] = Counter()
-    for change in unseen:
+    for change in _not_seen(unseen, text):
         if change.before is None:
             continue  # who edits a page has seen how it began
         before, after = (Counter(_lines(page)) for page in (change.before, change.after))
@@ -240,6 +240,16 @@ def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) ->
         began += old[i : i + 1]
         low, start = i + 1, j + 1
     return replace(written, content="\n".join(began))
+
+
+def _not_seen(unseen: Sequence[Change[Page]], text: str) -> Sequence[Change[Page]]:
+    """Those changes, the newest first, that are newer than anything of the program's that the text has."""
+    told = set(text.split("\n"))
+    for number, change in enumerate(unseen):
+        fresh = set(_lines(change.after)) - set(_lines(change.before))
+        if change.before is not None and any(line.strip() and line in told for line in fresh):
+            return unseen[:number]
+    return unseen
 
 
 def _lines(page: Page | None) -> list[str]:
@@ -300,12 +310,15 @@ def decide_log(
         InvalidInput: a paragraph is not of its form, or most of the log has vanished.
     """
     began = ours if base is None else base
-    pairs, missing = _aligned(
-        [_plain(paragraph.content) for paragraph in began],
-        texts,
-        is_sure=lambda place: base is not None and not is_recent(began[place].id),
-    )
-    removed = [place for place in missing if base is not None and not is_recent(began[place].id)]
+    told = set(texts)
+    # Whoever has a paragraph before them has seen those that stood before it.
+    seen = max((n for n, paragraph in enumerate(began) if _plain(paragraph.content) in told), default=-1)
+
+    def is_sure(place: int) -> bool:
+        return base is not None and (place < seen or not is_recent(began[place].id))
+
+    pairs, missing = _aligned([_plain(paragraph.content) for paragraph in began], texts, is_sure=is_sure)
+    removed = [place for place in missing if is_sure(place)]
     if most_of_it(len(removed), len(began)):
         raise InvalidInput(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "

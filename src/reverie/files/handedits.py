@@ -202,7 +202,9 @@ class HandEdits:
         """Take in deletions, unless there are so many that it looks like an accident."""
         ledger = intake.ledger
         ledger.drop(claims.moved)
-        gone = [path for path in paths if path not in claims.moved]
+        owed = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
+        ledger.drop([path for path in paths if path in owed])
+        gone = [path for path in paths if path not in claims.moved and path not in owed]
         memories = [path for path in gone if path.startswith(f"{MEMORY}/")]
         if len(memories) > FEW and most_of_it(len(memories), len(ledger.known(f"{MEMORY}/"))):
             intake.lose(memories, f"{len(memories)} files are missing in {MEMORY!r}")

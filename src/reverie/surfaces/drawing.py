@@ -124,6 +124,9 @@ def _of_record(record: Record, now: datetime) -> str:
         marks.append(f"seen {record.seen_count} times")
     if record.pinned:
         marks.append("pinned")
+    if record.valid_to is not None:
+        word = "held" if record.valid_to <= now else "holds"
+        marks.append(f"{word} until {record.valid_to:%Y-%m-%d}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
     return " · ".join([record.id, *filter(None, marks)])

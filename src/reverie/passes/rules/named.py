@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from reverie.passes.rules.sentences import LONGEST_TEXT
 
@@ -19,7 +20,7 @@ def looks_secret(sentence: str) -> bool:
 
 
 def references(text: str) -> tuple[str, ...]:
-    """The files, addresses, tests, issues and commits that a text names, each once, in their order; at most 20.
+    """The files, addresses, tests, issues and commits that a text names, each once, in order; at most 20.
 
     >>> references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
     ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
@@ -50,14 +51,17 @@ def tags(text: str) -> tuple[str, ...]:
 
 _MOST_REFERENCES = 20
 _MOST_TAGS = 8
-_SUFFIXES = ["py", "pyi", "js", "ts", "tsx", "jsx", "mjs", "go", "rs", "java", "kt", "c", "h", "cc", "cpp", "hpp", "cs", "rb", "php", "swift", "scala", "sh", "bash", "ps1", "sql", "html", "css", "scss", "vue", "json", "yaml", "yml", "toml", "xml", "ini", "cfg", "conf", "env", "md", "rst", "txt", "csv", "tsv", "log", "lock", "ipynb", "proto", "tf", "gradle", "dart", "lua", "ex", "exs", "hs", "ml", "r"]
+_SUFFIXES = (
+    "py|pyi|js|ts|tsx|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|sh|bash|ps1|sql|html|css|"
+    "scss|vue|json|yaml|yml|toml|xml|ini|cfg|conf|env|md|rst|txt|csv|tsv|log|lock|ipynb|proto|tf|gradle|dart|"
+    "lua|ex|exs|hs|ml|r"
+)
 _REFERENCE = re.compile(
     rf"""(?P<url>https?://[^\s<>"'`|]+)
       | (?P<test>[\w./-]+\.py(?:::[\w\[\]-]+)+)
-      | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\w/? (?<!\d/\d) (?:(?<=\.\w)|
-        (?<=\.\w\w)|(?<=\.\w\w\w)|(?<=\.\w\w\w\w)|(?<=/)))
+      | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_SUFFIXES})\b(?!\.\w))
       | (?P<rooted>(?<![\w/.:<])(?:~|\.{{1,2}})?/(?:[\w@.+-]+/)+[\w@.+-]*\w)
-      | (?P<file>(?<![\w@/.])[\w-]+(?:\.[\w-]+)*\.(?:{"|".join(_SUFFIXES)})\b(?!\.\w))
+      | (?P<file>(?<![\w@/.])[\w-]+(?:\.[\w-]+)*\.(?:{_SUFFIXES})\b(?!\.\w))
       | (?P<named>\btest_\w+\b)
       | (?P<issue>(?<![\w&/])(?:[\w-]+/[\w.-]+)?\#\d{{1,6}}\b | \b[A-Z][A-Z0-9]{{1,9}}-\d{{1,6}}\b)
       | (?P<commit>\b[0-9a-f]{{7,12}}\b | \b[0-9a-f]{{40}}\b)
@@ -98,8 +102,9 @@ _ENDINGS = {
     "hpp": "c++", "sh": "bash", "ps1": "powershell", "sql": "sql", "tf": "terraform", "ex": "elixir",
     "hs": "haskell",
 }  # fmt: skip
+_TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
 _NAMED = re.compile(
-    rf"(?<![\w.-])(?i:{'|'.join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))})(?![\w+#]|\.\w|-\w)"
+    rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
     r"server))(?!\w)"
     rf"|(?<![\w])[\w/-]+\.(?:{'|'.join(_ENDINGS)})\b"
@@ -120,7 +125,7 @@ _SECRET = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_LONG_RUN = re.compile(r"(?<![\w/.])[A-Za-z0-9+_=-]{20,}(?![\w/])")
+_LONG_RUN = re.compile(r"(?<![\w/.])[A-Za-z0-9+_=]{20,}(?![\w/])")
 _HEX = re.compile(r"[0-9a-f]{40}")
 
 
@@ -128,6 +133,8 @@ def _is_random(run: str) -> bool:
     """Whether a long run of letters and digits is no word, path or commit."""
     if _HEX.fullmatch(run):
         return False
-    changes = sum(a.isdigit() != b.isdigit() for a, b in zip(run, run[1:], strict=False))
-    mixed = any(c.islower() for c in run) and any(c.isupper() for c in run)
-    return changes >= (3 if mixed else 5) and "--" not in run
+    digits = sum(a.isdigit() != b.isdigit() for a, b in pairwise(run))
+    cases = sum(a.islower() != b.islower() for a, b in pairwise(run) if a.isalpha() and b.isalpha())
+    if cases >= 4:
+        return digits >= 2 and digits + cases >= 8 and "_" not in run
+    return digits >= 5 and "--" not in run

@@ -73,10 +73,11 @@ def plain(sentence: str) -> str:
 _WORD = re.compile(r"[\w'’]+")
 _EMPTY_WORDS = word_set(
     """
-    a an the this that these those it its it's that's is are was were be been am i'm i you you're we we're they he she me
-    my your our us them and or but so not no nope yes ok okay of to in on at for with from by as do does did don't didn't
-    doesn't have has had will would can could should just still again now then there here all one what which who how very
-    much thanks thank please fixed fix fixes solved resolved works work failed fails fail wrong prefer like decided agreed
+    a an the this that these those it its it's that's is are was were be been am i'm i you you're we
+    we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at
+    for with from by as do does did don't didn't doesn't have has had will would can could should
+    just still again now then there here all one what which who how very much thanks thank please
+    fixed fix fixes solved resolved works work failed fails fail wrong prefer like decided agreed
     sorry helped again did trick stop doing
     """
 )

@@ -27,7 +27,7 @@ _FAILING = compiled(
     r"compile|boot|charge)\b"
     r"(?! (?:on weekends|at|there|for|as a|in (?:an|the) office))",
 )
-"""What tells of a failure where it is something of ours, or now, that fails; elsewhere it tells of the world."""
+"""What tells of a failure where it is something of ours, or now; else it tells of the world."""
 _OURS = compiled(
     r"\b(?:i|i'm|i've|my|we|we're|our|us|again|still|now|today|tonight|yesterday|once|twice|times|"
     r"this morning|last night|since|on ci|on startup|"

@@ -86,7 +86,10 @@ _ORDERED = (
     r"merge|overwrite|run|publish|upload|expose|hard-?code|disable|add|book|order|buy|contact|email|"
     r"include|print)"
 )
-_ALWAYS = rf"(?:{_ORDERED}|call|mention|start|answer|reply|write|put|save|skip|format|sign|pay|round|return|show|speak|ask|test)"
+_ALWAYS = (
+    rf"(?:{_ORDERED}|call|mention|start|answer|reply|write|put|save|skip|format|sign|pay|round|return|show|"
+    r"speak|ask|test)"
+)
 _MUST_DO = (
     r"(?:be|run|work|stay|fit|comply|keep|last|dry|have|use|pass|support|contain|include|remain|match|"
     r"follow|"
@@ -216,7 +219,10 @@ _PREFERENCE = compiled(
     r"\b(?:i'm|i am) more comfortable with\b",
     r"\bworks? best for me\b",
 )
-_ANSWERED = r"(?:answer|reply|respond|speak|talk|write|use|call|address|start|begin|end|add|put|give|show|keep|send|format|skip)"
+_ANSWERED = (
+    r"(?:answer|reply|respond|speak|talk|write|use|call|address|start|begin|end|add|put|give|show|keep|send|"
+    r"format|skip)"
+)
 _STANDING = compiled(
     rf"\bfrom now on,? (?:please |always |never |only |you |don't |do not )*{_ANSWERED}\b",
     rf"^(?:please )?{_ANSWERED} .*\bfrom now on\b",

@@ -54,7 +54,10 @@ OPENING = re.compile(
     re.IGNORECASE,
 )
 WE = r"(?:i|we|my (?:wife|husband|partner|team|family) and i|(?:the|our|my) (?:whole )?team)"
-AUX = r"(?:'ve|'d|'m|'re| have| had| am| are| both| all| now| just| also| finally| then| together| unanimously)*"
+AUX = (
+    r"(?:'ve|'d|'m|'re| have| had| am| are| both| all| now| just| also| finally| then| together|"
+    r" unanimously)*"
+)
 
 
 def compiled(*parts: str) -> re.Pattern[str]:
