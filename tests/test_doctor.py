@@ -661,7 +661,7 @@ def test_strange_files_are_told_of_and_left_alone(folder: Path) -> None:
 
 def test_a_copy_left_by_a_killed_process_is_seen_to(whole: Path, folder: Path) -> None:
     file = a_record(folder)
-    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-stock%2F{file.name}")
+    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-stock,_{file.name}")
     assert doctor(folder, fix=True).sound
     assert doctor(folder).findings == ()
     assert files(folder) == files(whole)

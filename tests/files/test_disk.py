@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reverie import Memory
 from reverie.files import disk as disk_module
 from reverie.files import renaming
 from reverie.files.disk import DRAFTS, Disk, Refused
@@ -409,3 +410,12 @@ def test_the_last_line_is_read_from_the_end(root: Path, data: bytes, line: bytes
     assert disk.last_line(FILE, seen) == line
     save_in_place(root / FILE, b"other\n")
     assert disk.last_line(FILE, seen) is None
+
+
+def test_the_file_of_a_session_with_a_long_odd_name_is_written(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        for name in ("emoji\N{GRINNING FACE}" * 30, "a, b/c" * 30, "%" * 200):
+            memory.session(name).add("user", "hello")
+        assert memory.folder is not None
+        assert memory.folder.problems() == []
+        assert len(list((tmp_path / "memory" / "sessions").glob("*.jsonl"))) == 3

@@ -287,6 +287,8 @@ def test_an_index_that_was_deleted_is_scrubbed_by_building_it(store: SQLiteStore
     assert index.fold()
     for file in (tmp_path / "index").iterdir():
         file.unlink()
-    assert any(index.scrub() for _ in range(5)), "being built in the background, it may have to be asked again"
+    assert any(index.scrub() for _ in range(5)), (
+        "being built in the background, it may have to be asked again"
+    )
     assert len(found(index, "tea")) == 1
     index.close()

@@ -37,9 +37,9 @@ ACTOR = "owner, by hand"
 """Who the journal names for what a person did in a file."""
 
 OPEN_FOR = timedelta(minutes=2)
-"""What the program did so shortly before a file was saved a person may not have seen in it. Longer, and a line
-that the program got wrong could not simply be deleted; shorter, and more edits that were begun before it was
-written would undo it."""
+"""What the program did so shortly before a file was saved a person may not have seen in it. Longer, and a
+line that the program got wrong could not simply be deleted; shorter, and more edits that were begun before it
+was written would undo it."""
 
 _MOST_VERSIONS = 1_000
 _MOST_COMPARED = 50

@@ -34,6 +34,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -446,8 +447,9 @@ def _write(handle: int, data: bytes, start: int) -> None:
 
 
 def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("/", "%2F")
+    """The path as a name. Not percent-encoded: the names of sessions are, and would grow too long."""
+    return path.replace(",", ",,").replace("/", ",_")
 
 
 def _unquoted(name: str) -> str:
-    return name.replace("%2F", "/").replace("%25", "%")
+    return re.sub(",([,_])", lambda found: "," if found[1] == "," else "/", name)

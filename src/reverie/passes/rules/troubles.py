@@ -23,7 +23,7 @@ _FAILING = compiled(
     r"(?<!the )(?<!of )(?<!these )(?<!many )\b(?:crashes|crashed|crashing)\b",
     r"\bcrash (?:on|at|when|after|during)\b",
     r"\b(?:times|timed) out\b|\baborted\b|\bgot stuck\b",
-    r"\b(?:doesn't|does not|don't|do not|didn't|did not) (?:work|help|run|start|open|load|respond|pass|"
+    r"\b(?:don't|do not) (?:work|start|open|load)\b|\b(?:doesn't|does not|didn't|did not) (?:work|help|run|start|open|load|respond|pass|"
     r"compile|boot|charge)\b"
     r"(?! (?:on weekends|at|there|for|as a|in (?:an|the) office))",
 )
@@ -41,7 +41,7 @@ _OURS = compiled(
 )
 _FAILURE = compiled(
     r"\bsegmentation fault\b|\bstack overflow\b|\bout of memory\b|\bchokes on\b|\bcrashloopbackoff\b",
-    r"\bstopped (?:working|responding|heating|charging)\b|\b(?:broke|breaks|broken) down\b",
+    r"\bstopped (?:working|responding|heating|charging)\b|\bbroke down (?!into|the|in to)",
     rf"\b{_THING} (?:is|are|was|were|looks|has been) (?:completely |still |now )?(?:broken|down|red|"
     rf"stuck|corrupted|unreachable)\b",
     r"\b(?:is|are|was|were) (?:completely |still |now )?(?:broken|corrupt|corrupted) (?:in|on|since|"
@@ -88,7 +88,7 @@ _NO_FAILURE = compiled(
     r"time out|not work)\b",
     r"\b(?:he|she|they) (?:has |have |had )?(?:\w+ )?failed\b",
     r"\b(?:when|whenever|where|after|before|until|as soon as|every time) (?:the |a |an |your |my |"
-    r"any )?(?:\w+ ){0,2}(?:fails|crashes)\b",
+    r"any )?(?:[\w-]+ ){0,5}(?:fails|crashes)\b",
     r"\b(?:afraid|scared|fear|risk|chance) of failing\b|\bfailing (?:gracefully|fast)\b|"
     r"\bcrash (?:test|course)\b|\bstock market\b",
     r"\b(?:common|typical|known) (?:failure|error)s?\b",
@@ -101,6 +101,7 @@ _NO_FAILURE = compiled(
     r"\b(?:last year|in (?:19|20)\d\d)\b",
     r"\b(?:game|market|economy|bank|novel|film)s?\b",
     r"\b(?:solves|fixes|prevents|avoids|got rid of)\b",
+    r"\b(?:verif|check|ensur|assert|test|guarante)\w* that\b|\bbroken down\b|\bmanageable\b",
     r"\bfailed to mention\b|\bbreak(?:s)? down (?:the|this|into)\b",
 )
 
@@ -178,6 +179,7 @@ _NO_FIX = compiled(
     r"^(?:interesting|amazing|exciting|charming|missing)\b",
     r"\bhelped (?:me|us|a lot)\b|\b(?:price|rate|date|cost|time|day)s? (?:is|are) fixed\b",
     r"\b(?:has|have) been fixed in (?:version|release|v?\d)",
+    r"\bcorrectly (?:solved|fixed|resolved)\b|\b(?:get|getting) (?:it |them |the \w+ )?(?:fixed|solved)\b",
     r"\btried\b.*\b(?:but|without)\b",
 )
 

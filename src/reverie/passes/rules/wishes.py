@@ -18,9 +18,9 @@ _DECIDED = (
     r"made up (?:my|our) minds?|picked (?!up\b|out\b|the wrong|apples|berries|flowers|a fight))"
 )
 _LET_US = (
-    r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b)|use (?!this|it\b|that\b|the (?:time|chance|"
+    r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b|this\b|that\b)|use (?!this|it\b|that\b|the (?:time|chance|"
     r"opportunity|moment))|"
-    r"stick (?:with|to) (?!it\b)|stay with|keep (?!going|in mind|it\b|at it|this up|moving|trying|"
+    r"stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|in mind|it\b|at it|this up|moving|trying|"
     r"talking|looking|in touch)|"
     r"do (?:option|version|chapter|the [\w-]+ (?:version|option|migration|plan|one))|adopt|(?:choose|"
     r"pick|name) (?!up|a |an |one\b|some)|"
@@ -54,9 +54,11 @@ _USER_DECISION = compiled(
     r"^the plan is to (?!ask|see|wait)\w+",
 )
 _AGENT_DECISION = compiled(
-    rf"(?<!once )(?<!if )(?<!when )(?<!that )(?<!after )\byou{AUX} {_DECIDED}",
+    rf"^you{AUX} {_DECIDED}",
+    r"^decision(?: recorded)?: ?\S",
+    r"^as (?:agreed|decided)[,:] (?:we|you)\b",
+    rf"^we{AUX} {_DECIDED}",
 )
-_OWN = re.compile(r"i\b", re.IGNORECASE)
 _UNDECIDED = compiled(
     r"(?:\bnot|n't|\bnever|\bnothing|\byet to|\bhave to|\bneed to|\bto) (?:\w+ )?(?:decide[d]?|"
     r"agree[d]?|choose|"
@@ -71,11 +73,9 @@ def is_decision(said: str, speaker: Speaker) -> bool:
     """Whether a sentence says that something has been settled."""
     if len(said.split()) < 3 or _UNDECIDED.search(said):
         return False
-    own = _USER_DECISION if speaker == "user" else _AGENT_DECISION
-    found = _DECISION.search(said)
-    if found is not None and speaker == "assistant" and _OWN.match(found.group()):
-        found = None
-    return found is not None or own.search(said) is not None
+    if speaker == "assistant":
+        return _AGENT_DECISION.search(said) is not None
+    return _DECISION.search(said) is not None or _USER_DECISION.search(said) is not None
 
 
 # -- constraints -----------------------------------------------------------------------------------------
@@ -96,11 +96,13 @@ _MUST_DO = (
     r"handle|accept|return|start|end|finish|arrive|happen|weigh|exceed|cost)"
 )
 _NOT_EPISTEMIC = (
-    r"(?!have (?:been|\w+ed|gone|done|made|had|taken|lost|left|seen|put|got|gotten|forgotten|come|said|"
+    r"(?!have (?:been|a lot|unreal|so |such |\w+ed|gone|done|made|had|taken|lost|left|seen|put|got|gotten|forgotten|come|said|"
     r"told|thought|known|felt|"
     r"kept|meant|met|paid|read|run|sent|slept|spent|spoken|stolen|written|broken|eaten|fallen|given|"
     r"grown)\b)"
-    r"(?!be (?:\w+ing|tired|excited|proud|nice|fun|hard|tough|difficult|great|lovely|an? |the |so |"
+    r"(?!be (?:\w+ing|really|quite|such|pretty|awesome|incredible|amazing|fantastic|wonderful|special|"
+    r"beautiful|cool|stressful|scary|fulfilled|thrilled|inspired|frustrated|overwhelmed|pleased|terrible|awful|"
+    r"heartbreaking|tired|excited|proud|nice|fun|hard|tough|difficult|great|lovely|an? |the |so |"
     r"very |wrong|right|joking|asleep|away|"
     r"on holiday|happy|glad|sad)\b)(?!say\b|admit\b|confess\b|see\b|try\b|watch\b|visit\b|feel\b|"
     r"know\b|love\b|think\b|wonder\b)"
@@ -118,7 +120,8 @@ _CONSTRAINT = compiled(
     r"\b(?:is|are) (?:strictly )?(?:forbidden|prohibited|mandatory|compulsory|off[- ]limits|"
     r"non-negotiable)\b",
     r"\b(?:is|are) required (?:for|by|in|on|to|before|at)\b",
-    rf"(?<!\bi )(?<!\byou )(?<!n't )(?<!not )(?<!never )(?<!there )\b(?:has|have|needs) to {_MUST_DO}\b"
+    rf"(?<!\bi )(?<!\byou )(?<!n't )(?<!not )(?<!never )(?<!there )(?<!also )(?<!just )"
+    rf"(?<!still )(?<!would )(?<!will )(?<!'ll )(?<!we )(?<!they )(?<!what )(?<!that )\b(?:has|have|needs) to {_MUST_DO}\b"
     r"(?! (?:said|honest|fair|a |an |the |something|someone|fun|nice|lunch|dinner|another|more))",
     r"\bwe (?:need|have) to (?:keep|comply|stay|remain|support|retain|preserve)\b",
     r"\b(?:we|i|you) (?:can't|cannot|can not|may not|mustn't) (?:(?:use|eat|drink|drive|spend|store|"
@@ -161,9 +164,8 @@ _USER_CONSTRAINT = compiled(
     rf"\btold you (?:never|always) to {_ORDERED}\b",
 )
 _OF_OURS = re.compile(
-    r"^(?:the|your|our|this|these|those) |^you (?:are not|may not|cannot|can't|may only)|\b(?:your|"
-    r"our)\b|"
-    r"\bin this (?:project|repository|repo|codebase|folder|house|team)\b|^commits\b",
+    r"^your |^you (?:are not allowed|may not|cannot|can't|may only)|"
+    r"\bin this (?:project|repository|repo|codebase|folder|house|team)\b",
     re.IGNORECASE,
 )
 """What an assistant says of other things is how things are in general, and nothing of the owner's."""
@@ -194,7 +196,7 @@ _HOW = (
     r" just| simply| tend to| mostly)*"
 )
 _NOT_LIKED = (
-    r"(?!(?:these|those|this|that) \w|(?:it|this|that|you|him|her|them)\s*(?:[!.,;]|$|so much|"
+    r"(?!(?:was|were|is|are) |(?:these|those|this|that) \w|(?:it|this|that|you|him|her|them)\s*(?:[!.,;]|$|so much|"
     r"very much|too)|(?:that|this|your|the) (?:idea|suggestion|new|updated|"
     r"latest|second|first|third|last|title|version|draft|layout|tone|plan|answer|result|sound|look|way|"
     r"analysis|approach|work|job)\b|how |where |what |to (?:ask|say|admit|bother|interrupt|"
@@ -239,10 +241,9 @@ _STANDING = compiled(
     r"german|english|french|spanish|italian|dutch|units|bullet|tone|markdown)\b",
 )
 _AGENT_PREFERENCE = compiled(
-    rf"(?<!as )(?<!ever )(?<!what )(?<!thing )(?<!than )(?<!how )(?<!would )(?<!do )(?<!did )"
-    rf"\byou{_HOW} (?:prefer|like|love|hate|dislike|enjoy|don't like|"
-    rf"do not like) {_NOT_LIKED}(?!to see|me to|another)\w",
-    r"\byour (?:favou?rite|preferred) (?:[\w-]+ ){1,3}(?:is|are)\b",
+    rf"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|told me)(?: that)? )?you{_HOW} "
+    rf"(?:prefer|like|love|hate|dislike|enjoy|don't like|do not like) {_NOT_LIKED}(?!to see|me to|another)\w",
+    r"^your (?:favou?rite|preferred) (?:[\w-]+ ){1,3}(?:is|are)\b",
 )
 
 
