@@ -250,10 +250,13 @@ def test_nothing_that_happens_to_memory_breaks_a_reply(
     assert model.asked[0].messages[-1].content == "Hello?"
 
 
-def test_a_reply_that_cannot_be_stored_goes_out_all_the_same(memory: Memory) -> None:
-    one, _ = agent(memory, says("a\0b"))
+def test_a_reply_that_cannot_be_stored_as_it_is_goes_out_so_and_is_stored_without_what_hinders(
+    memory: Memory,
+) -> None:
+    one, _ = agent(memory, says("a\0b\ud800c"))
     answer = one.turn("Hello?")
-    assert (answer.text, answer.unsaved) == ("a\0b", True)
+    assert (answer.text, answer.unsaved) == ("a\0b\ud800c", False)
+    assert memory.turns("chat:1")[-1].content == "a b c"
 
 
 def test_stop_ends_the_turn(memory: Memory) -> None:

@@ -355,7 +355,7 @@ def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: Now) -> N
         one.start(every_s=0)
 
 
-def test_a_bug_in_a_model_does_not_end_the_thread(store: SQLiteStore, now: Now) -> None:
+def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLiteStore, now: Now) -> None:
     talk(store, 60)
 
     def buggy(ask: Ask) -> str:
@@ -364,11 +364,24 @@ def test_a_bug_in_a_model_does_not_end_the_thread(store: SQLiteStore, now: Now) 
     one = worker(store, now, buggy)
     one.start(every_s=0.01)
     deadline = time.monotonic() + 20
+    while store.count("digest.failed") < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert store.count("digest.failed") >= 2
+    assert one.stop()
+    assert window(store) == 60
+
+
+def test_a_bug_in_ours_does_not_end_the_thread(
+    store: SQLiteStore, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = worker(store, now)
+    monkeypatch.setattr(one, "work", lambda: 1 / 0)
+    one.start(every_s=0.01)
+    deadline = time.monotonic() + 20
     while store.count("worker.failed") < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert store.count("worker.failed") >= 2
     assert one.stop()
-    assert window(store) == 60
 
 
 CHILD = """

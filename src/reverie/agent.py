@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reverie import tokens
 from reverie.asks import Ask, Message, Reply, Usage
 from reverie.context import Pack
-from reverie.errors import ModelError, ReverieError, StoreError
+from reverie.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.providers.base import Model, OnText
 from reverie.session import Session
 from reverie.toolbox import Tool, called
-from reverie.turns import ToolCall
+from reverie.turns import LONGEST_TURN, ToolCall
 
 _log = logging.getLogger("reverie")
 
@@ -205,8 +206,13 @@ class _Stored:
             self._warn(error)
 
     def assistant(self, text: str) -> None:
-        """The reply."""
-        self._add([{"role": "assistant", "content": text}])
+        """The reply; one that cannot be stored as it is, is stored without what keeps it from that."""
+        try:
+            self._session.add("assistant", text)
+        except InvalidInput:
+            self._add([{"role": "assistant", "content": tokens.cleaned(text)[:LONGEST_TURN].strip()}])
+        except ReverieError as error:
+            self._warn(error)
 
     def called(self, reply: Reply, results: Sequence[Message]) -> None:
         """A call of tools with its results, all of them or none."""

@@ -120,7 +120,8 @@ class Learning:
         """The turns that are about to be added, with the signals that they give in their metadata.
 
         A turn of the user's that puts the assistant right gets `signal: correction`, a tool's turn that tells
-        of a failure `signal: tool_failure`. A signal that the caller set stays.
+        of a failure `signal: tool_failure`. A signal that the caller set stays, and what was said more than a
+        day ago gets none.
 
         Args:
             turns: The turns, in their order.
@@ -128,10 +129,11 @@ class Learning:
         """
         if not self._settings.learn:
             return list(turns)
-        last = _last_answer(window)
+        last, now = _last_answer(window), self._clock()
         marked = []
         for turn in turns:
-            signal = "" if SIGNAL in turn.metadata else self._signal(turn, last)
+            is_heard = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
+            signal = self._signal(turn, last) if is_heard else ""
             if turn.role == "assistant" and turn.content.strip():
                 last = turn
             marked.append(with_signal(turn, signal) if signal else turn)

@@ -499,9 +499,9 @@ class Memory(Tending):
 
         Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
         that", "will use", "should use" or "agreed" become insights, and the last answer of over 100
-        characters one that stands for the session, in the place of the one before. Each turn is looked at once,
-        however often this runs; what is remembered already as a decision or the like, and what seems to hold a
-        secret, is left out.
+        characters one that stands for the session, in the place of the one before. Each turn is looked at
+        once, however often this runs; what is remembered already as a decision or the like, and what seems to
+        hold a secret, is left out.
 
         Args:
             id: Which session; an unknown one has nothing to keep.

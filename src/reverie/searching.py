@@ -17,7 +17,7 @@ from typing import assert_never, get_args
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.errors import InvalidInput
-from reverie.filters import Filter, checked_filter, matches_paragraph, matches_record, matches_turn
+from reverie.filters import Filter, checked_filter, holds, matches_paragraph, matches_record, matches_turn
 from reverie.index.follower import SearchIndex
 from reverie.pages import HISTORY, Paragraph
 from reverie.passages import Measure, Passage, Searchable, Wanted
@@ -46,6 +46,7 @@ NEIGHBOURS = 4
 
 _LARGEST_POOL = 4_096
 _DATE_WEIGHT = 0.6
+_NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or will hold later
 _MOST_MEASURES = 1_000
 
 _TYPES = ("record", "turn", "paragraph")
@@ -274,6 +275,7 @@ class Searching:
         hits: list[Hit] = []
         said: set[str] = set()
         step = question.limit + _SPARE
+        now = None if question.allowed.valid_at is not None else self._clock()
         for start in range(0, len(scored), step):
             batch = [
                 entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
@@ -284,9 +286,11 @@ class Searching:
                 text = _said(value)
                 if text not in said:
                     said.add(text)
-                    hits.append(_hit(entry, value))
+                    hit = _hit(entry, value, now)
+                    hits += [hit] if hit.score >= question.min_score else []
             if len(hits) >= question.limit or len(batch) < step:
                 break
+        hits.sort(key=lambda hit: -hit.score)  # stays as it is but for what does not hold now
         return hits[: question.limit]
 
     def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
@@ -374,9 +378,12 @@ def _score(entry: Ranked, passage: Passage, now: float, weights: scoring.Scoring
     )
 
 
-def _hit(entry: _Scored, value: _Value) -> Hit:
+def _hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
     why = Why(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
+    if now is not None and isinstance(value, Record) and not holds(value, now):
+        why = replace(why, note="does not hold now: it did before, or will later")
+        return _found(value, why, entry.score.total * _NOT_HOLDING)
     return _found(value, why, entry.score.total)
 
 

@@ -26,7 +26,7 @@ _log = logging.getLogger("reverie")
 LEASE = "lease:dream"
 """The namespace of the one entry that says who is thinking."""
 
-LEASE_TIME = timedelta(minutes=10)
+LEASE_TIME = timedelta(minutes=4)
 """How long a lease holds if its owner does not renew it; longer than any single question may take."""
 
 LAST_CYCLE = "dream.last"

@@ -20,6 +20,10 @@ from reverie.passes.slots import replaces, says_change
         ("From now on, the build runs on Actions", "The build runs on Jenkins"),
         ("Prefers dark mode now", "Prefers light mode"),
         ("Prefers tea instead of coffee", "Prefers coffee"),
+        ("Lives in Berlin now", "Lives in Rome"),
+        ("Now works at Initech", "Works at Acme"),
+        ("Email is b@x.com now", "Email is a@x.com"),
+        ("Uses Python 3.12 now", "Uses Python 3.11"),
         ("Uses uv, no longer pip", "Uses pip"),
         ("Bob works for Globex these days", "Bob works for Initech"),
         ("The launch is scheduled for 10 April now", "The launch is scheduled for 3 April"),
@@ -76,6 +80,8 @@ def test_what_is_superseded_no_longer_stands_beside_the_new_value_and_is_not_los
         assert memory.get(other.id) == other
         assert memory.search("staging port", valid_at=now())[0].id == new.id
         assert old.id not in {hit.id for hit in memory.search("staging port", valid_at=now())}
+        assert [hit.id for hit in memory.search("staging port")][:2] == [new.id, old.id]
+        assert "does not hold now" in memory.search("staging port")[1].why.note
         then = now() - timedelta(days=5)
         assert {hit.id for hit in memory.search("staging port", valid_at=then)} >= {old.id}
         chat = memory.session("cli:1")

@@ -1,8 +1,8 @@
 """How often are the rules over sentences right? Measured on sentences labelled by meaning.
 
-Each sentence goes the way of a turn: it is split, and `reverie.passes.rules` says what it states. A correction
-is one that follows an answer of the assistant's. Two sets come with the package: the sentences, with which the
-rules were written, and a smaller set held out, which was written afterwards and has changed no rule.
+Each sentence goes the way of a turn: it is split, and `reverie.passes.rules` says what it states. A
+correction is one that follows an answer of the assistant's. Two sets come with the package: the sentences,
+with which the rules were written, and a smaller set held out, written afterwards, which has changed no rule.
 """
 
 from __future__ import annotations

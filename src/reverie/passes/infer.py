@@ -184,7 +184,7 @@ def _take(view: View, draft: Draft, scope: str, reply: Reply, part: Sequence[tup
         draft.fail(str(error))
         return
     proposals = answer.get("preferences") if isinstance(answer, Mapping) else answer
-    if not isinstance(proposals, list):
+    if not isinstance(proposals, list) or not all(isinstance(each, Mapping) for each in proposals):
         draft.fail("the answer has no list of preferences, or was cut off")
         return
     turns = {turn.id: turn for turn, _ in part}

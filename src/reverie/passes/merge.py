@@ -39,6 +39,7 @@ ALIKE = 3
 
 _LEAST_ALIKE = 0.3
 _ANSWER_KEYS = ("merge", "archive", "refile", "anti_patterns")
+_KNOWN = {*_ANSWER_KEYS, "toDelete", "antiPatterns"}
 _LIST = {"type": "array", "items": {"type": "object"}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -141,8 +142,8 @@ def _ask(view: View, draft: Draft, scope: str, corrections: Sequence[Correction]
 def _take(view: View, draft: Draft, reply: Reply, corrections: Sequence[Correction]) -> None:
     try:
         answer = parsed(reply.text, keys=_ANSWER_KEYS)
-        if reply.finish == "length" or not isinstance(answer, Mapping):
-            raise Unusable("the answer was cut off, or is no JSON object")
+        if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
+            raise Unusable("the answer was cut off, or is no JSON object of the form asked for")
     except Unusable as error:
         draft.fail(str(error))
         return

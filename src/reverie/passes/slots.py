@@ -33,6 +33,7 @@ _SINGLE = (
 """What somebody or something does in one place, at one time, or for one price."""
 
 _COPULAS = word_set("is are equals")
+_POINTING = word_set("it this that there here he she they what who which everything nothing all one")
 _CHOICES = word_set("prefers prefer likes like uses use wants want drinks drink")
 _LONGEST_VALUE = 6
 
@@ -73,7 +74,10 @@ def replaces(new: str, old: str) -> bool:
         return False
     if named is not None and _words(named.group("old")) == earlier:
         return True
-    return slot[-1] not in _CHOICES or value[-1] == earlier[-1] != ""
+    if slot[-1] not in _CHOICES:
+        return True
+    # Of choices there may be many: only one of the same sort takes the place ("dark mode", "Python 3.12").
+    return value[-1] == earlier[-1] or (len(value) > 1 and len(earlier) > 1 and value[0] == earlier[0])
 
 
 def _words(text: str) -> list[str]:
@@ -84,12 +88,12 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is told of, up to its verb, and the value; no slot where there is none of a known form."""
     for phrase in _SINGLE:
         verb = phrase.split()
-        for at in range(1, len(words) - len(verb)):
+        for at in range(len(words) - len(verb)):
             if words[at : at + len(verb)] == verb:
                 return words[: at + len(verb)], words[at + len(verb) :]
     for at, word in enumerate(words):
         if word in _CHOICES:
             return words[: at + 1], words[at + 1 :]
-        if word in _COPULAS and at >= 2:
+        if word in _COPULAS and at and words[at - 1] not in _POINTING:
             return words[: at + 1], words[at + 1 :]
     return [], []

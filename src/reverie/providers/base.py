@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from reverie.asks import Ask, Reply
-from reverie.errors import InvalidInput, MissingExtra, ModelRefused
+from reverie.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
 
 OnText = Callable[[str], None]
 """Told of each piece of an answer as it arrives."""
@@ -72,7 +72,12 @@ class _Called:
         return self._name
 
     def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
-        given = self._function(ask)
+        try:
+            given = self._function(ask)
+        except ModelError:
+            raise
+        except Exception as error:  # whatever a stranger's function raises, to us it is a model that failed
+            raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
         reply = Reply(text=given, model=self._name) if isinstance(given, str) else given
         if not isinstance(reply, Reply):
             raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a Reply")

@@ -23,7 +23,8 @@ _FAILING = compiled(
     r"(?<!the )(?<!of )(?<!these )(?<!many )\b(?:crashes|crashed|crashing)\b",
     r"\bcrash (?:on|at|when|after|during)\b",
     r"\b(?:times|timed) out\b|\baborted\b|\bgot stuck\b",
-    r"\b(?:don't|do not) (?:work|start|open|load)\b|\b(?:doesn't|does not|didn't|did not) (?:work|help|run|start|open|load|respond|pass|"
+    r"\b(?:don't|do not) (?:work|start|open|load)\b|\b(?:doesn't|does not|didn't|did not) (?:work|help|"
+    r"run|start|open|load|respond|pass|"
     r"compile|boot|charge)\b"
     r"(?! (?:on weekends|at|there|for|as a|in (?:an|the) office))",
 )

@@ -18,7 +18,8 @@ _DECIDED = (
     r"made up (?:my|our) minds?|picked (?!up\b|out\b|the wrong|apples|berries|flowers|a fight))"
 )
 _LET_US = (
-    r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b|this\b|that\b)|use (?!this|it\b|that\b|the (?:time|chance|"
+    r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b|this\b|that\b)|use (?!this|it\b|that\b|the (?:time|"
+    r"chance|"
     r"opportunity|moment))|"
     r"stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|in mind|it\b|at it|this up|moving|trying|"
     r"talking|looking|in touch)|"
@@ -96,12 +97,14 @@ _MUST_DO = (
     r"handle|accept|return|start|end|finish|arrive|happen|weigh|exceed|cost)"
 )
 _NOT_EPISTEMIC = (
-    r"(?!have (?:been|a lot|unreal|so |such |\w+ed|gone|done|made|had|taken|lost|left|seen|put|got|gotten|forgotten|come|said|"
+    r"(?!have (?:been|a lot|unreal|so |such |\w+ed|gone|done|made|had|taken|lost|left|seen|put|got|"
+    r"gotten|forgotten|come|said|"
     r"told|thought|known|felt|"
     r"kept|meant|met|paid|read|run|sent|slept|spent|spoken|stolen|written|broken|eaten|fallen|given|"
     r"grown)\b)"
     r"(?!be (?:\w+ing|really|quite|such|pretty|awesome|incredible|amazing|fantastic|wonderful|special|"
-    r"beautiful|cool|stressful|scary|fulfilled|thrilled|inspired|frustrated|overwhelmed|pleased|terrible|awful|"
+    r"beautiful|cool|stressful|scary|fulfilled|thrilled|inspired|frustrated|overwhelmed|pleased|"
+    r"terrible|awful|"
     r"heartbreaking|tired|excited|proud|nice|fun|hard|tough|difficult|great|lovely|an? |the |so |"
     r"very |wrong|right|joking|asleep|away|"
     r"on holiday|happy|glad|sad)\b)(?!say\b|admit\b|confess\b|see\b|try\b|watch\b|visit\b|feel\b|"
@@ -121,7 +124,8 @@ _CONSTRAINT = compiled(
     r"non-negotiable)\b",
     r"\b(?:is|are) required (?:for|by|in|on|to|before|at)\b",
     rf"(?<!\bi )(?<!\byou )(?<!n't )(?<!not )(?<!never )(?<!there )(?<!also )(?<!just )"
-    rf"(?<!still )(?<!would )(?<!will )(?<!'ll )(?<!we )(?<!they )(?<!what )(?<!that )\b(?:has|have|needs) to {_MUST_DO}\b"
+    rf"(?<!still )(?<!would )(?<!will )(?<!'ll )(?<!we )(?<!they )(?<!what )(?<!that )\b(?:has|have|"
+    rf"needs) to {_MUST_DO}\b"
     r"(?! (?:said|honest|fair|a |an |the |something|someone|fun|nice|lunch|dinner|another|more))",
     r"\bwe (?:need|have) to (?:keep|comply|stay|remain|support|retain|preserve)\b",
     r"\b(?:we|i|you) (?:can't|cannot|can not|may not|mustn't) (?:(?:use|eat|drink|drive|spend|store|"
@@ -196,7 +200,8 @@ _HOW = (
     r" just| simply| tend to| mostly)*"
 )
 _NOT_LIKED = (
-    r"(?!(?:was|were|is|are) |(?:these|those|this|that) \w|(?:it|this|that|you|him|her|them)\s*(?:[!.,;]|$|so much|"
+    r"(?!(?:was|were|is|are) |(?:these|those|this|that) \w|(?:it|this|that|you|him|her|"
+    r"them)\s*(?:[!.,;]|$|so much|"
     r"very much|too)|(?:that|this|your|the) (?:idea|suggestion|new|updated|"
     r"latest|second|first|third|last|title|version|draft|layout|tone|plan|answer|result|sound|look|way|"
     r"analysis|approach|work|job)\b|how |where |what |to (?:ask|say|admit|bother|interrupt|"
@@ -222,7 +227,8 @@ _PREFERENCE = compiled(
     r"\bworks? best for me\b",
 )
 _ANSWERED = (
-    r"(?:answer|reply|respond|speak|talk|write|use|call|address|start|begin|end|add|put|give|show|keep|send|"
+    r"(?:answer|reply|respond|speak|talk|write|use|call|address|start|begin|end|add|put|give|show|keep|"
+    r"send|"
     r"format|skip)"
 )
 _STANDING = compiled(
@@ -241,8 +247,10 @@ _STANDING = compiled(
     r"german|english|french|spanish|italian|dutch|units|bullet|tone|markdown)\b",
 )
 _AGENT_PREFERENCE = compiled(
-    rf"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|told me)(?: that)? )?you{_HOW} "
-    rf"(?:prefer|like|love|hate|dislike|enjoy|don't like|do not like) {_NOT_LIKED}(?!to see|me to|another)\w",
+    rf"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|"
+    rf"told me)(?: that)? )?you{_HOW} "
+    rf"(?:prefer|like|love|hate|dislike|enjoy|don't like|do not like) {_NOT_LIKED}(?!to see|me to|"
+    rf"another)\w",
     r"^your (?:favou?rite|preferred) (?:[\w-]+ ){1,3}(?:is|are)\b",
 )
 

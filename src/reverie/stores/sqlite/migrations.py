@@ -329,8 +329,8 @@ def _refuse_log_alone(path: Path) -> None:
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:
         raise StoreCorrupt(
-            f"{str(path)!r} is missing, and its log {log.name!r} is there with the latest changes: bring back "
-            "the database that it belongs to, or move the log away"
+            f"{str(path)!r} is missing, and its log {log.name!r} is there with the latest changes: bring "
+            "back the database that it belongs to, or move the log away"
         )
 
 

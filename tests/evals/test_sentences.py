@@ -1,0 +1,106 @@
+"""`reverie eval sentences`: the sets that ship, what is measured on them, and files of one's own."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from reverie.errors import InvalidInput
+from reverie.evals import sentences
+from reverie.evals.command import eval_command
+from reverie.passes.rules import RULES
+
+
+def results(name: str) -> list[sentences.Judged]:
+    return [sentences.judged(each) for each in sentences.shipped(name)]
+
+
+def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
+    written, held = sentences.shipped("sentences"), sentences.shipped("held out")
+    assert len(written) >= 560
+    assert len(held) >= 150
+    assert not {each.text for each in written} & {each.text for each in held}
+    for rule in RULES:
+        assert sum(rule in each.states for each in written) >= 40
+    assert sum(not each.states for each in written) >= 200
+    assert {"No problem.", "The error handling works nicely."} <= {each.text for each in written}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentences.Rule) -> None:
+    how = sentences.figures(results("sentences"), rule)
+    assert how.precision is not None
+    assert how.precision >= 0.95
+    assert how.recall is not None
+    assert how.recall >= 0.8
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentences.Rule) -> None:
+    how = sentences.figures(results("held out"), rule)
+    assert how.precision is not None
+    assert how.precision >= 0.9
+
+
+def test_figures_count_what_is_right_wrong_and_missed() -> None:
+    made = [
+        sentences.Judged(
+            sentence=sentences.Sentence(id=str(n), said="user", states=frozenset(states), text="x"),
+            found=frozenset(found),
+        )
+        for n, (states, found) in enumerate(
+            [(["fix"], ["fix"]), (["fix"], []), ([], ["fix"]), ([], []), (["failure"], ["fix", "failure"])]
+        )
+    ]
+    how = sentences.figures(made, "fix")
+    assert (how.sentences, how.stating, how.found, how.right) == (5, 2, 3, 1)
+    assert how.precision == pytest.approx(1 / 3)
+    assert how.recall == pytest.approx(1 / 2)
+
+
+def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    ran = CliRunner().invoke(eval_command, ["sentences", "--json", str(out)], catch_exceptions=False)
+    assert ran.exit_code == 0
+    assert all(f" {rule}\t" in ran.output for rule in RULES)
+    told = json.loads(out.read_text(encoding="utf-8"))
+    shipped = sum(len(sentences.shipped(name)) for name in sentences.SETS)
+    assert len(told["sentences"]) == shipped
+    assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
+
+
+def test_errors_are_listed_when_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    lines = [
+        {"id": "a", "said": "user", "states": [], "text": "I prefer tabs."},
+        {"id": "b", "said": "user", "states": ["fix"], "text": "Hello there."},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    printed = io.StringIO()
+    sentences.main_sentences(file, show_errors=True, console=Console(file=printed))
+    assert "found wrongly: preference (a, user): I prefer tabs." in printed.getvalue()
+    assert "missed: fix (b, user): Hello there." in printed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no sentences"),
+        ("{", "not JSON"),
+        ('{"id": "a"}', "needs id, said, states, text"),
+        ('{"id": "a", "said": "tool", "states": [], "text": "x"}', "user or assistant"),
+        ('{"id": "a", "said": "user", "states": ["joy"], "text": "x"}', "joy"),
+        ('{"id": "a", "said": "user", "states": [], "text": " "}', "not empty"),
+        ('{"id": "a", "said": "user", "states": [], "text": "x"}\n' * 2, "2 sentences 'a'"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match=says):
+        sentences.read_sentences(file)

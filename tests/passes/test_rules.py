@@ -1,0 +1,179 @@
+"""Rules over sentences: what states something, what states nothing, what is named and what is never kept."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.passes import rules
+
+
+def said(text: str, speaker: rules.Speaker = "user", **more: bool) -> set[str]:
+    parts = rules.sentences(text)
+    return {rule for part in parts for rule in rules.stated(part, speaker=speaker, **more)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We decided to use PostgreSQL for the event store.", "decision"),
+        ("The API must answer within 200 ms.", "constraint"),
+        ("I prefer tabs over spaces.", "preference"),
+        ("The build failed again.", "failure"),
+        ("Restarting the daemon solved it.", "fix"),
+        ("No, that's wrong.", "correction"),
+    ],
+)
+def test_each_rule_finds_the_sentence_that_says_so(text: str, expected: str) -> None:
+    assert said(text) == {expected}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No problem.",
+        "Actually, thanks, that helps a lot.",
+        "The error handling works nicely.",
+        "No worries.",
+        "That's not wrong.",
+        "Did we decide on Postgres?",
+        "If we decided to move, what would it cost?",
+        'She wrote "we decided to cancel the order" in her mail.',
+        "The commit message reads `decided to use sqlite`.",
+        "We did not decide anything in the meeting.",
+        "They prefer tabs.",
+        "I used to prefer Vim.",
+        "The tests used to fail on Mondays.",
+    ],
+)
+def test_politeness_questions_conditions_quotations_and_others_state_nothing(text: str) -> None:
+    assert said(text) == set()
+
+
+def test_an_assistants_advice_and_plans_state_nothing() -> None:
+    for text in ("I would recommend PostgreSQL.", "I'll use Redis.", "I prefer short answers.", "No, wrong."):
+        assert said(text, "assistant") == set()
+
+
+def test_only_a_user_corrects() -> None:
+    assert said("You forgot the second argument.") == {"correction"}
+    assert said("You forgot the second argument.", "assistant") == set()
+
+
+def test_a_no_that_answers_a_question_corrects_nobody() -> None:
+    assert said("No, the red one.") == {"correction"}
+    assert said("No, the red one.", answering=True) == set()
+
+
+def test_a_sentence_states_what_it_says_and_not_what_stands_beside_it() -> None:
+    text = "Hello! The weather is nice. We decided to use Redis. Is that fine?"
+    stating = [each for each in rules.sentences(text) if rules.stated(each, speaker="user")]
+    assert stating == ["We decided to use Redis."]
+
+
+def test_sentences_do_not_end_at_abbreviations_and_leave_code_out() -> None:
+    code = "```\nraise ValueError('failed')\n```"
+    text = f"I saw Dr. Weiss at 3 p.m. yesterday.\n{code}\n> We decided.\n- One\n- Two"
+    assert rules.sentences(text) == ["I saw Dr. Weiss at 3 p.m. yesterday.", "One", "Two"]
+
+
+def test_a_hard_wrapped_sentence_is_one() -> None:
+    assert rules.sentences("We decided to use\npostgres for it.") == ["We decided to use postgres for it."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is hunter2!",
+        "api_key=abc123",
+        "Our password for staging is Winter2024",
+        "use sk-abcdefghijklmnop1234 from now on",
+        "AKIAIOSFODNN7EXAMPLE",
+        "postgres://admin:pw@db/main",
+        "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
+        "My card is 4111 1111 1111 1111",
+        "-----BEGIN OPENSSH PRIVATE KEY-----",
+    ],
+)
+def test_what_looks_like_a_secret_is_seen(text: str) -> None:
+    assert rules.looks_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Passwords must be hashed with argon2.",
+        "The token is expired.",
+        "The secret ingredient is love.",
+        "See src/reverie/evals/merge_report.py",
+        "Fixed in 4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e",
+        "550e8400-e29b-41d4-a716-446655440000",
+    ],
+)
+def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
+    assert not rules.looks_secret(text)
+
+
+def test_references_are_files_tests_issues_commits_and_addresses() -> None:
+    text = (
+        "Fixed tests/test_api.py::test_login in 4f2a9c1 (#42, JIRA-12), see https://x.org/a, "
+        "/etc/nginx/conf.d and README.md; and/or 3/4 of them."
+    )
+    assert rules.references(text) == (
+        "tests/test_api.py::test_login",
+        "4f2a9c1",
+        "#42",
+        "JIRA-12",
+        "https://x.org/a",
+        "/etc/nginx/conf.d",
+        "README.md",
+    )
+
+
+def test_a_reference_that_holds_a_secret_is_left_out() -> None:
+    assert rules.references("clone https://me:hunter2@git.org/x") == ()
+
+
+def test_tags_are_languages_and_tools_and_not_words_that_only_look_so() -> None:
+    assert rules.tags("The Docker build of the Go service fails in app.py") == ("docker", "go", "python")
+    assert rules.tags("Let us go to the bakery and react calmly to the rust on the door") == ("react", "rust")
+    assert rules.tags("I went home") == ()
+
+
+def test_a_sentence_that_only_points_back_does_not_speak_for_itself() -> None:
+    assert not rules.speaks_for_itself("That fixed it, thanks!")
+    assert rules.speaks_for_itself("Restarting the daemon solved it.")
+
+
+@given(st.text(max_size=400), st.sampled_from(["user", "assistant"]))
+def test_any_text_is_read_without_an_error(text: str, speaker: rules.Speaker) -> None:
+    for part in rules.sentences(text):
+        assert set(rules.stated(part, speaker=speaker)) <= set(rules.RULES)
+        rules.looks_secret(part)
+        rules.speaks_for_itself(part)
+    assert len(rules.references(text)) <= 20
+    assert len(rules.tags(text)) <= 8
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["we decided and ", "no ", "must ", "you ", "fixing it ", "a/", "'a", '"a', "i ", "error ", "0 ", "aA1"],
+)
+def test_a_long_text_costs_time_in_proportion_to_its_length(piece: str) -> None:
+    def cost(text: str) -> float:
+        best = 9.0
+        for _ in range(3):
+            began = time.perf_counter()
+            for part in rules.sentences(text):
+                rules.stated(part, speaker="user")
+                rules.looks_secret(part)
+            rules.references(text)
+            rules.tags(text)
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    short, long = (cost((piece * 20_000)[:size]) for size in (5_000, 20_000))
+    assert long < 16 * short + 0.02  # four times as long; a quadratic cost would be sixteen times
