@@ -196,6 +196,8 @@ def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_
         ("", "ours\n", "theirs\n", "theirs\nours\n"),
         ("", "both\n", "both\n", "both\n"),
         ("a\n", "a\nx\ny\n", "a\nx\ny\nz\n", "a\nx\ny\nz\n"),  # what both added stands once
+        ("a\n", "a\nx\ny\no\n", "a\nx\nt\ny\n", "a\nx\nt\ny\no\n"),
+        ("a\n", "a\n\nx\n\no\n", "a\n\nx\n\nt\n", "a\n\nx\n\nt\n\no\n"),
         ("# A\n\nB\n", "# A\n\nO\n\nB\n", "# A\n\nT\n\nB\n", "# A\n\nT\n\nO\n\nB\n"),  # paragraphs stay apart
         ("# A\n", "# A\n\nO\n", "# A\n\nT\n", "# A\n\nT\n\nO\n"),
         ("# A\n", "# A\n\nO\n", "# A\n\nT", "# A\n\nT\n\nO"),

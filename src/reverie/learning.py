@@ -77,7 +77,7 @@ _TOOL_FAILED = re.compile(
       | (?:\w+\.)*\w+(?:Error|Exception):
       | traceback\ \(most\ recent
       | (?:command\ )?failed\b
-      | [({]\s*"(?:error|is_error|isError)"\s*:\s*(?!null|false|""|\{\}|\[\])
+      | [({]\s*"(?:error|is_error|isError)"\s*:(?!\s*(?:null|false|""|\{\}|\[\]))
       | (?:exit\ (?:code|status)|exited\ with(?:\ (?:code|status))?)\s*:?\s*[1-9]
       | (?:bash|sh|zsh):\ .*(?:not\ found|no\ such\ file|permission\ denied)
     )
@@ -346,21 +346,28 @@ class _Echo:
     """Which sentences only repeat what was put before the speaker?
 
     A sentence in the words of something injected, or of a turn of somebody else's, is nobody's evidence. The
-    assistant repeats in words of its own too: a sentence that has nearly all its words from one injected text
-    or from one thing the user said is taken for a repetition as well.
+    assistant repeats in words of its own too: a sentence that has nearly all its words from one injected
+    text, or from one sentence of the user's or of a tool's, is taken for a repetition as well.
     """
 
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
         from reverie.passes import rules
 
         others = [turn for turn in turns if turn.role != "user" and turn.position < exchange.answer.position]
-        own = [turn for turn in turns if turn.role == "user" and turn.position < exchange.answer.position]
+        told = [
+            turn
+            for turn in turns
+            if turn.role in {"user", "tool"} and turn.position < exchange.answer.position
+        ]
         said = [sentence for turn in others for sentence in rules.sentences(turn.content)]
         self._keys = {_key(text) for text in (*injected, *said)}
         self._keys |= {_key(part) for text in injected for part in rules.sentences(text)}
         self._before = [
             words
-            for text in (*injected, *(sentence for turn in own for sentence in rules.sentences(turn.content)))
+            for text in (
+                *injected,
+                *(sentence for turn in told for sentence in rules.sentences(turn.content)),
+            )
             if (words := _content_words(text))
         ]
 
@@ -414,14 +421,12 @@ def _origin(exchange: _Exchange) -> Origin:
 
 
 def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:
-    """The ids of the assistant's turns that were made of the results of tools."""
+    """The ids of the assistant's turns that may rest on results of tools: all after the first of these."""
     found, used = set(), False
     for turn in turns:
-        if turn.role == "user":
-            used = False
-        elif turn.role == "tool":
+        if turn.role == "tool":
             used = True
-        elif used:
+        elif used and turn.role == "assistant":
             found.add(turn.id)
     return frozenset(found)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -176,8 +176,8 @@ def merged_text(base: str, ours: str, theirs: str) -> str:
     """One text with the changes that both sides made to `base`, line by line.
 
     Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless
-    the other side changed it. Where both wrote at the same place both stand, `theirs` first (once, when one
-    side wrote all that the other did). There are no conflict markers. A stretch with over a million pairs of
+    the other side changed it. Where both wrote at the same place both stand, `theirs` first; what both wrote
+    stands once. There are no conflict markers. A stretch with over a million pairs of
     repeated lines to compare counts as rewritten: lines may be doubled there, never lost.
 
     Args:
@@ -204,7 +204,7 @@ def merged_text(base: str, ours: str, theirs: str) -> str:
     return "\n".join(result) + _end(base, ours, theirs) if result else ""
 
 
-def matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Which items of two sequences are the same, as pairs of positions that both ascend.
 
     What stands at the beginning and end of both is paired first, then what is there once in both, as many as
@@ -294,9 +294,32 @@ def _clusters(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
 
 
 def _both(theirs: list[str], ours: list[str]) -> list[str]:
+    """What both wrote at one place: what both have once, between it what one side has, `theirs` first."""
     if _within(ours, theirs):
         return theirs
-    return ours if _within(theirs, ours) else theirs + ours
+    if _within(theirs, ours):
+        return ours
+    yours, mine = _with_blanks(theirs), _with_blanks(ours)
+    result: list[str] = []
+    left = right = 0
+    for i, j in [*matches(yours, mine), (len(yours), len(mine))]:
+        for some in (yours[left:i], mine[right:j], yours[i : i + 1]):
+            result += [line for lines in some for line in lines]
+        left, right = i + 1, j + 1
+    return result
+
+
+def _with_blanks(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each line with the blank ones that keep it apart: those before it, if it begins so, else after it."""
+    before = bool(lines) and not lines[0]
+    found: list[tuple[str, ...]] = []
+    for line in lines:
+        alone = bool(found) and not any(found[-1])
+        if found and (alone if before else not line):
+            found[-1] += (line,)
+        else:
+            found.append((line,))
+    return found
 
 
 def _within(short: list[str], long: list[str]) -> bool:
@@ -305,7 +328,7 @@ def _within(short: list[str], long: list[str]) -> bool:
     return "\n".join(["", *short, ""]) in "\n".join(["", *long, ""])
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Items that are there once in both, as many as stand in the same order."""
     old_counts, new_counts = Counter(old), Counter(new)
     places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
@@ -326,7 +349,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return run[::-1]
 
 
-def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _longest_common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     if len(old) * len(new) > _MOST_CELLS:
         return []
     below = [0] * (len(new) + 1)

@@ -349,12 +349,13 @@ class Site:
     account: Account = field(default_factory=Account)
     person: Person = field(init=False)
     failed: int = 0
+    told: set[Wrong] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.person = Person(self.folder)
 
     def examine(self) -> list[Wrong]:
-        """Everything that is wrong with the folder after a round, and leave it as a tidy person would."""
+        """Everything new that is wrong with the folder after a round; it is left as by a tidy person."""
         with Memory.open(self.folder) as memory:
             assert memory.folder is not None
             memory.folder.sync()
@@ -378,7 +379,9 @@ class Site:
                 for each in left.findings
                 if each.severity != "note"
             ]
-        return found
+        new = [each for each in dict.fromkeys(found) if each not in self.told]
+        self.told.update(new)
+        return new
 
 
 def as_nobody() -> list[str]:

@@ -7,6 +7,7 @@ a quotation, code, hearsay and what other people want state nothing here. Nothin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from reverie.passes.rules.corrections import is_correction
@@ -14,7 +15,7 @@ from reverie.passes.rules.named import looks_secret, references, tags
 from reverie.passes.rules.sentences import plain, sentences, speaks_for_itself
 from reverie.passes.rules.troubles import is_failure, is_fix
 from reverie.passes.rules.wishes import is_constraint, is_decision, is_preference
-from reverie.passes.rules.wording import CODE_LINE, NO_STATEMENT, OPENING, RULES, Rule, Speaker
+from reverie.passes.rules.wording import CODE_LINE, NO_STATEMENT, OPENING, RULES, Rule, Speaker, compiled
 
 __all__ = [
     "RULES",
@@ -38,6 +39,50 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
     "failure": is_failure,
     "fix": is_fix,
 }
+_CUES: Mapping[Rule, re.Pattern[str]] = {
+    "decision": compiled(
+        r"\b(?:decided|decision|agreed|opted|chose|chosen|settled|resolved|concluded|went with|"
+        r"ended up|made up|picked|"
+        r"final|let|going|sticking|switching|moving|migrating|dropping|will|approved|plan)\b|'ll\b"
+    ),
+    "constraint": compiled(
+        r"\b(?:must|allow|allowed|permitted|authori[sz]ed|forbidden|prohibited|mandatory|compulsory|"
+        r"off.limits|"
+        r"negotiable|required?|requires|has to|have to|needs? to|can|can't|cannot|may|only|no|"
+        r"circumstances|deadline|"
+        r"budget|limit|limited|maximum|minimum|max|min|allergic|forbids?|demands?|insists?|prohibits?|"
+        r"requirement|always|"
+        r"never|don't|do not|told you|asked you|nobody)\b|mustn't"
+    ),
+    "preference": compiled(
+        r"\b(?:prefer|favou?r|hate|dislike|detest|loathe|love|enjoy|adore|like|rather|want|stand|fan|"
+        r"favou?rite|preferred|"
+        r"wish|comfortable|best|from now on|future|call me|stop|when|whenever|always|never|ever)\b"
+    ),
+    "failure": compiled(
+        r"fail|crash|time[sd] out|abort|stuck|work|help|\brun|start|open|load|respond|pass|compil|boot|"
+        r"charg|\brise|arrive|"
+        r"segment|overflow|out of|chok|stopped|broke|break|down|\bred\b|corrupt|reach|connect|won't|"
+        r"can't|cannot|could|"
+        r"keep|\bran\b|outage|return|status|[45]\d\d|exit|error|exception|fatal|denied|refus|reject|"
+        r"declin|cancel|"
+        r"hangs|leak|nothing happens"
+    ),
+    "fix": compiled(
+        r"fix|solv|cured|trick|rid of|stopped|brought|away|helped|worked|workaround|remedy|cure|"
+        r"solution|again|works|"
+        r"working|pass|rolled back|corrected|to work"
+    ),
+    "correction": compiled(
+        r"wrong|incorrect|false|mistak|right|correct|true|accurate|the one|\bold\b|mixing|mixed|confus|"
+        r"misread|ignor|"
+        r"misunder|misquot|overlook|halluc|forg|skip|missed|invented|made|backwards|different|"
+        r"leaves out|missing|"
+        r"misses|you said|\bnot\b|n't|suppos|should|\bi said|meant|wanted|asked|told|answer my|undo|revert|"
+        r"stop doing|never said|\bno\b|\bnope\b|actually|why did you"
+    ),
+}
+"""Words without which a rule cannot hold: most sentences have none, and cost little."""
 
 
 def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
@@ -56,10 +101,11 @@ def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple
     said = plain(sentence)
     if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
         return ()
+    cued = {rule for rule, cue in _CUES.items() if cue.search(said)}
     found: set[Rule] = set()
-    if speaker == "user" and is_correction(said, answering=answering):
+    if speaker == "user" and "correction" in cued and is_correction(said, answering=answering):
         found.add("correction")
-    if not NO_STATEMENT.search(said):
+    if cued - {"correction"} and not NO_STATEMENT.search(said):
         body = OPENING.sub("", said)
-        found |= {rule for rule, holds in _HOLDS.items() if holds(body, speaker)}
+        found |= {rule for rule, holds in _HOLDS.items() if rule in cued and holds(body, speaker)}
     return tuple(rule for rule in RULES if rule in found)

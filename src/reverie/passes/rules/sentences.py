@@ -9,8 +9,8 @@ from reverie import tokens
 from reverie.passes.rules.wording import compiled
 from reverie.passes.specifics import word_set
 
-LONGEST_TEXT = 20_000
-"""Characters of one turn that are looked at, from its beginning; what follows is mostly a paste."""
+LONGEST_TEXT = 8_000
+"""Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
 
 
 def sentences(text: str) -> list[str]:

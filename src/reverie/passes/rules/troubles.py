@@ -103,6 +103,7 @@ _NO_FAILURE = compiled(
     r"\b(?:game|market|economy|bank|novel|film)s?\b",
     r"\b(?:solves|fixes|prevents|avoids|got rid of)\b",
     r"\b(?:verif|check|ensur|assert|test|guarante)\w* that\b|\bbroken down\b|\bmanageable\b",
+    r"\b(?:never|no longer|not|won't|doesn't|cannot|can't) (?:run|runs|running|go|goes) (?:out|down)\b",
     r"\bfailed to mention\b|\bbreak(?:s)? down (?:the|this|into)\b",
 )
 

@@ -21,7 +21,8 @@ _LET_US = (
     r"^let(?:'s| us) (?:go (?:with|for) (?!a |it\b|this\b|that\b)|use (?!this|it\b|that\b|the (?:time|"
     r"chance|"
     r"opportunity|moment))|"
-    r"stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|in mind|it\b|at it|this up|moving|trying|"
+    r"stick (?:with|to) (?!it\b)|stay with|keep (?!\w+in[g']|each other|in mind|it\b|at it|this up|"
+    r"moving|trying|"
     r"talking|looking|in touch)|"
     r"do (?:option|version|chapter|the [\w-]+ (?:version|option|migration|plan|one))|adopt|(?:choose|"
     r"pick|name) (?!up|a |an |one\b|some)|"
@@ -148,7 +149,7 @@ _CONSTRAINT = compiled(
     r"^no (?!problem|issue|error|failure|crash|complaint|idea|change|news|luck|worr|doubt|need|rush|"
     r"one|trouble|sign)"
     r"(?:[\w-]+ ){1,4}(?:before|after|during|on|without|over|under|are (?:allowed|permitted))\b",
-    r"\bthat no [\w-]+ (?:[\w-]+ )?(?:happen|take place|are|is)\b",
+    r"\bthat no [\w-]+ (?:[\w-]+ )?(?:happen|take place|may|are (?:allowed|made))\b",
     r"\ballergic to\b",
     r"\b(?:policy|contract|lease|law|licen[cs]e|sla|landlord|client|customer|auditor|spec|"
     r"specification|regulation|insurance)s? "
