@@ -158,7 +158,7 @@ def main() -> int:
             told = f"{account.kills:5} killed {account.acknowledged:8,} acknowledged"
             print(f"{rounds:3} {condition.name:28} {told}", flush=True)
             for each in found:
-                print(f"    {each.kind}: {each.what[-400:]}")
+                print(f"    {each.kind}: {each.what[-900:]}")
             wrong += found
         sites = list({id(each.site): each.site for each in kinds}.values())
         print("\n| | |\n|---|---:|")

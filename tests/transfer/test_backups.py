@@ -413,7 +413,7 @@ def test_what_was_there_is_moved_aside_and_what_is_derived_is_made_anew(backup: 
         assert memory.stats().records == 3
         assert memory.search("lantern") == []
         assert len(memory.search("bridge", limit=9)) == 3
-        assert memory.doctor().findings == ()
+        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
     with Memory.open(done.moved_to) as old:
         assert dump(old._store) == later
         assert old.check() == []
@@ -475,7 +475,7 @@ def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp
         }
         assert memory.search("later") == []
         assert memory.check() == []
-        assert memory.doctor().findings == ()
+        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
 
 
 def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(

@@ -265,6 +265,9 @@ def _resemble(one: str, other: str) -> bool:
 def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
     """What becomes of a page that a person edited: the changes of both sides are in it.
 
+    Where that is not what the person saved, it becomes what they saved first: so the journal has every text
+    that a file ever said, and knows with what they began when they edit that file again.
+
     Args:
         base: The version that the person began with; None for a new page.
         ours: What the store has; None when it has none.
@@ -277,7 +280,9 @@ def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
         return Decision()
     clashes = (Clash(ours=ours, fields=found.conflicts),) if found.conflicts else ()
     after = replace(found.value, updated_at=theirs.updated_at)
-    return Decision(edits=(Edit(before=ours, after=after),), clashes=clashes)
+    steps = (ours, after) if after.content == theirs.content else (ours, theirs, after)
+    edits = tuple(Edit(before=before, after=then) for before, then in pairwise(steps))
+    return Decision(edits=edits, clashes=clashes)
 
 
 def decide_log(
