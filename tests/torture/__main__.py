@@ -8,6 +8,7 @@ when anything was wrong.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import resource
 import sys
@@ -104,7 +105,8 @@ def table(sites: Sequence[Site], wrong: Sequence[Wrong], rounds: int) -> Iterato
     yield "threads in each", THREADS
     yield "processes killed", sum(account.kills for account in accounts)
     yield "acknowledged writes", sum(account.acknowledged for account in accounts)
-    yield "refused, told to try again", sum(sum(account.refused.values()) for account in accounts)
+    yield "writes refused, told to try again", sum(account.refused["writes"] for account in accounts)
+    yield "reads refused, on a disk without room", sum(account.refused["reads"] for account in accounts)
     yield "of files: writes that failed and were made good", sum(site.failed for site in sites)
     yield "hand edits made", sum(site.person.found for site in sites) + _count(wrong, "lost by hand")
     yield "hand edits kept", sum(site.person.found for site in sites)
@@ -140,6 +142,7 @@ def main() -> int:
     parser.add_argument("--only", help="only conditions with this in their name")
     parser.add_argument("--folder", type=Path, help="a new folder to work in, which is kept")
     asked = parser.parse_args()
+    logging.getLogger("reverie").setLevel(logging.ERROR)  # broken files are told of in thousands
     wrong: list[Wrong] = []
     rounds = 0
     with (

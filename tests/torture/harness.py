@@ -110,8 +110,8 @@ class Account:
                 self.full.add(key)
             case ["reads", what, times]:
                 self.reads.setdefault(what, []).extend(times)
-            case ["refused", *_, kind, _why]:
-                self.refused[kind] += 1
+            case ["refused", what, _kind, _why]:
+                self.refused["reads" if what in ("read", "look") else "writes"] += 1
             case ["wrong", text]:
                 self.wrong.append(text)
 

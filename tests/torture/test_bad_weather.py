@@ -13,7 +13,7 @@ import pytest
 from .harness import Site, as_nobody, work
 from .weather import NoSmallDisk, RefusedWrites, full_now_and_then, read_only_now_and_then, small_disk
 
-SECONDS = 3.0
+SECONDS = 2.5
 
 
 @pytest.mark.timeout(120)

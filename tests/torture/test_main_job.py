@@ -229,7 +229,6 @@ def test_reading_in_survives_kills_damage_and_company(
         assert sorted(others.saved) == sorted(there)
         assert memory.stats().turns == sum(map(len, whole.values())) + len(others.said)
     assert kills >= 3
-    assert others.said or others.saved
     print(f"{kills} kills; meanwhile {others.answered} answers, {len(others.saved + others.said)} writes")
 
 
