@@ -16,7 +16,7 @@ from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
 from reverie.asks import Ask, Reply, ToolSpec, Usage
 from reverie.providers.base import OnText
-from reverie.toolbox import Tool, memory_tools
+from reverie.tools import Told, Tool, Toolset, memory_tools
 from reverie.turns import ToolCall
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -262,12 +262,12 @@ def test_a_reply_that_cannot_be_stored_as_it_is_goes_out_so_and_is_stored_withou
 def test_stop_ends_the_turn(memory: Memory) -> None:
     one, model = agent(memory, says(""))
 
-    def slow_tool(given: Any) -> str:
+    def slow_tool(given: Any) -> Told:
         one.stop()
-        return "done"
+        return Told("done")
 
     spec = ToolSpec(name="slow", description="", parameters={"type": "object", "properties": {}})
-    one.tools = (Tool(spec=spec, run=slow_tool),)
+    one.tools = Toolset([Tool(spec=spec, run=slow_tool)])
     model.replies = [says("", ("slow", {}), ("slow", {})), says("", ("slow", {}))]
     answer = one.turn("Work")
     assert (answer.text, answer.rounds) == (STOPPED, 2)

@@ -19,7 +19,7 @@ from reverie.context import Pack
 from reverie.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.providers.base import Model, OnText
 from reverie.session import Session
-from reverie.toolbox import Tool, called
+from reverie.tools import Tool, Toolset
 from reverie.turns import LONGEST_TURN, ToolCall
 
 _log = logging.getLogger("reverie")
@@ -83,7 +83,7 @@ class Agent:
         """
         self.session = session
         self.model = model
-        self.tools = tuple(tools)
+        self.tools = Toolset(tools)
         self._instructions = instructions
         self._done = done
         self._most_tokens = most_tokens
@@ -157,7 +157,7 @@ class Agent:
         calls: list[ToolCall] = []
         usage = Usage()
         for number in range(1, MOST_ROUNDS + 1):
-            tools = tuple(tool.spec for tool in self.tools) if number < MOST_ROUNDS else ()
+            tools = self.tools.specs if number < MOST_ROUNDS else ()
             ask = Ask(
                 messages=tuple(messages),
                 purpose="turn",
@@ -185,7 +185,7 @@ class Agent:
         """Call the tools that a reply asks for; the call and its results are stored together."""
         results = []
         for call in reply.tool_calls:
-            said = STOPPED if self._stopping.is_set() else called(self.tools, call)
+            said = STOPPED if self._stopping.is_set() else self.tools.called(call)
             results.append(Message(role="tool", content=said[:_LONGEST_RESULT], tool_call_id=call.id))
         stored.called(reply, results)
         return [Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]

@@ -53,7 +53,7 @@ def chat(
     """
     from reverie.agent import Agent
     from reverie.thinking import model_of
-    from reverie.toolbox import memory_tools
+    from reverie.tools import memory_tools
 
     with asked.memory(create=True, model=model) as memory:
         conversation = memory.session(session)

@@ -1,40 +1,20 @@
-"""What may a model do with a memory during a turn? Tools: a schema for the model, and a function behind it.
-
-Answers are sentences that a model can act on, with ids. What is wrong in a call comes back as a sentence too,
-so that the model can correct itself; only a broken store raises.
-"""
+"""What may a model do with long-term memory during a turn? Save, search, delete, list the categories."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Protocol, Unpack
 
 from reverie.asks import ToolSpec
-from reverie.errors import InvalidInput, NotFound
+from reverie.errors import InvalidInput
 from reverie.filters import Restrictions, holds
 from reverie.recall.hits import Hit
 from reverie.records import Origin, Record
 from reverie.saving import Saved
-from reverie.turns import ToolCall
+from reverie.tools.base import Told, Tool, Toolset, schema
 
 _MOST_HITS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """Something that a model may call.
-
-    Attributes:
-        spec: Its name, description and the schema of its arguments.
-        run: What it does with the arguments; raises `InvalidInput` or `NotFound` for the model to read.
-    """
-
-    spec: ToolSpec
-    run: Callable[[Mapping[str, Any]], str]
 
 
 class Remembering(Protocol):
@@ -70,37 +50,9 @@ class Remembering(Protocol):
         ...
 
 
-def called(tools: Sequence[Tool], call: ToolCall) -> str:
-    """What a model is told of its call.
-
-    Args:
-        tools: What there is.
-        call: What it called.
-    """
-    tool = next((tool for tool in tools if tool.spec.name == call.name), None)
-    if tool is None:
-        return f"There is no tool {call.name!r}. There are: {', '.join(tool.spec.name for tool in tools)}."
-    try:
-        given = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError) as error:
-        return f"The arguments of {call.name} are no JSON ({error}). Call it again with a JSON object."
-    if not isinstance(given, dict):
-        return f"The arguments of {call.name} are {type(given).__name__}. Call it again with a JSON object."
-    wanted = tool.spec.parameters
-    if unknown := sorted(set(given) - set(wanted.get("properties", {}))):
-        known = ", ".join(wanted.get("properties", {})) or "none"
-        return f"{call.name} has no argument {', '.join(unknown)}. It takes: {known}."
-    if missing := [name for name in wanted.get("required", ()) if given.get(name) in (None, "")]:
-        return f"{call.name} needs {', '.join(missing)}."
-    try:
-        return tool.run(given)
-    except (InvalidInput, NotFound) as error:
-        return f"Nothing was done: {error}."
-
-
 def memory_tools(
     memory: Remembering, *, clock: Callable[[], datetime], source: str = "", scope: str = ""
-) -> list[Tool]:
+) -> Toolset:
     """RockBot's four tools of long-term memory.
 
     Args:
@@ -110,7 +62,7 @@ def memory_tools(
         scope: Whose memory it is; nothing else is seen or written.
     """
 
-    def save(given: Mapping[str, Any]) -> str:
+    def save(given: Mapping[str, Any]) -> Told:
         saved = memory.save(
             _text(given, "content"),
             category=_optional(given, "category"),
@@ -121,11 +73,11 @@ def memory_tools(
         )
         where = f" in {saved.record.category}" if saved.record.category else ""
         if saved.outcome == "created":
-            return f"Saved as {saved.record.id}{where}."
+            return Told(f"Saved as {saved.record.id}{where}.")
         verb = "Known already" if saved.outcome == "reinforced" else "Added to what was known"
-        return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times."
+        return Told(f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times.")
 
-    def search(given: Mapping[str, Any]) -> str:
+    def search(given: Mapping[str, Any]) -> Told:
         hits = memory.search(
             _optional(given, "query"),
             limit=_MOST_HITS,
@@ -134,30 +86,34 @@ def memory_tools(
             scope=[scope, ""] if scope else "",
         )
         if not hits:
-            return "Found nothing. Try other words, or list_memory_categories to see what there is."
+            return Told("Found nothing. Try other words, or list_memory_categories to see what there is.")
         lines = [_line(hit, clock()) for hit in hits]
-        return "\n".join([f"Found {len(hits)} {'memory' if len(hits) == 1 else 'memories'}:", *lines])
+        return Told("\n".join([f"Found {len(hits)} {'memory' if len(hits) == 1 else 'memories'}:", *lines]))
 
-    def delete(given: Mapping[str, Any]) -> str:
+    def delete(given: Mapping[str, Any]) -> Told:
         found = memory.get(_text(given, "id"))
         if found is None or found.archived or found.scope not in {"", scope}:
-            return f"There is no memory {given['id']}. search_memory finds the right id."
+            return Told(f"There is no memory {given['id']}. search_memory finds the right id.")
         memory.archive(found.id, reason="deleted by the agent")
-        return f'Deleted {found.id}: "{found.content}". It is in the archive and can be restored.'
+        return Told(f'Deleted {found.id}: "{found.content}". It is in the archive and can be restored.')
 
-    def categories(given: Mapping[str, Any]) -> str:
+    def categories(given: Mapping[str, Any]) -> Told:
         del given
         found = memory.categories(scope=[scope, ""] if scope else "")
         if not found:
-            return "There are no memories yet."
-        return "\n".join(f"- {name or '(no category)'}: {count}" for name, count in sorted(found.items()))
+            return Told("There are no memories yet.")
+        return Told(
+            "\n".join(f"- {name or '(no category)'}: {count}" for name, count in sorted(found.items()))
+        )
 
-    return [
-        Tool(spec=_SAVE, run=save),
-        Tool(spec=_SEARCH, run=search),
-        Tool(spec=_DELETE, run=delete),
-        Tool(spec=_CATEGORIES, run=categories),
-    ]
+    return Toolset(
+        [
+            Tool(spec=_SAVE, run=save, idempotent=True),
+            Tool(spec=_SEARCH, run=search, reads_only=True),
+            Tool(spec=_DELETE, run=delete, destructive=True, idempotent=True),
+            Tool(spec=_CATEGORIES, run=categories, reads_only=True),
+        ]
+    )
 
 
 def ago(then: datetime, now: datetime) -> str:
@@ -201,17 +157,6 @@ def _texts(given: Mapping[str, Any], name: str) -> list[str]:
     return value
 
 
-def _schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(
-        {
-            "type": "object",
-            "properties": dict(properties),
-            "required": list(required),
-            "additionalProperties": False,
-        }
-    )
-
-
 _STRING: Mapping[str, Any] = {"type": "string"}
 _CATEGORY = {"type": "string", "description": "A slash path such as user-preferences/style."}
 _TAGS = {"type": "array", "items": {"type": "string"}, "description": "Labels."}
@@ -220,20 +165,20 @@ _SAVE = ToolSpec(
     name="save_memory",
     description="Remember something for the long term: a fact, preference, decision or lesson, in one "
     "sentence that can be understood by itself. Saying it again does no harm.",
-    parameters=_schema(["content"], content=_STRING, category=_CATEGORY, tags=_TAGS),
+    parameters=schema(["content"], content=_STRING, category=_CATEGORY, tags=_TAGS),
 )
 _SEARCH = ToolSpec(
     name="search_memory",
     description="Search long-term memory. Without a query it lists what changed last.",
-    parameters=_schema(query=_STRING, category=_CATEGORY, tags=_TAGS),
+    parameters=schema(query=_STRING, category=_CATEGORY, tags=_TAGS),
 )
 _DELETE = ToolSpec(
     name="delete_memory",
     description="Delete a memory by the id that search_memory shows. It can be restored.",
-    parameters=_schema(["id"], id=_STRING),
+    parameters=schema(["id"], id=_STRING),
 )
 _CATEGORIES = ToolSpec(
     name="list_memory_categories",
     description="List the categories of long-term memory with how many memories each has.",
-    parameters=_schema(),
+    parameters=schema(),
 )

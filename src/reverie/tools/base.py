@@ -1,0 +1,265 @@
+"""What is a tool that a model may call, and how are several put together? Neutral towards every provider.
+
+A tool is a schema for the model and a function behind it. Its answer is a sentence that a model can act on,
+and the same as data for a program. What is wrong in a call comes back as a sentence too, so that the model
+can correct itself; only a broken store raises. Knows nothing of memories: those are in the modules beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, overload
+
+from reverie.asks import ToolSpec
+from reverie.errors import Conflict, InvalidInput, NotFound
+from reverie.turns import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a call came to.
+
+    Attributes:
+        text: Sentences for the model.
+        data: The same for a program, a JSON object; None where there is no more than the sentence.
+        failed: Whether nothing was done because the call was wrong or refused; the text says what to do.
+    """
+
+    text: str
+    data: Mapping[str, Any] | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """Something that a model may call.
+
+    Attributes:
+        spec: Its name, description and the schema of its arguments.
+        run: What it does with the arguments, which have been checked against the schema; raises
+            `InvalidInput`, `NotFound` or `Conflict` for the model to read.
+        reads_only: Whether it changes nothing.
+        destructive: Whether it may take something away.
+        idempotent: Whether calling it again with the same arguments changes nothing more.
+        result: The JSON schema of `Told.data`, an object; None where there is no data.
+    """
+
+    spec: ToolSpec
+    run: Callable[[Mapping[str, Any]], Told]
+    reads_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    result: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        return self.spec.name
+
+
+Approve = Callable[[Tool, Mapping[str, Any]], bool]
+"""Asked before a tool is run, with the tool and its arguments; False refuses the call."""
+
+
+class Toolset(Sequence[Tool]):
+    """Some tools, no two of one name. Never changes: each method that narrows or renames returns another."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        """Put tools together.
+
+        Args:
+            tools: The tools, in the order in which a model is shown them.
+
+        Raises:
+            InvalidInput: two have one name.
+        """
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise InvalidInput(f"there are two tools of the name {tool.name!r}: rename or leave out one")
+            self._tools[tool.name] = tool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the tools are called, in order."""
+        return tuple(self._tools)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is shown, as an `Ask` carries it."""
+        return tuple(tool.spec for tool in self)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    @overload
+    def __getitem__(self, index: int) -> Tool: ...
+    @overload
+    def __getitem__(self, index: slice) -> Toolset: ...
+    def __getitem__(self, index: int | slice) -> Tool | Toolset:
+        found = list(self._tools.values())[index]
+        return Toolset(found) if isinstance(found, list) else found
+
+    def __add__(self, other: Iterable[Tool]) -> Toolset:
+        return Toolset([*self, *other])
+
+    def __repr__(self) -> str:
+        return f"Toolset({', '.join(self.names)})"
+
+    def tool(self, name: str) -> Tool:
+        """The tool of that name.
+
+        Raises:
+            NotFound: there is none; the message names those that there are.
+        """
+        if name not in self._tools:
+            raise NotFound(f"there is no tool {name!r}. There are: {', '.join(self.names) or 'none'}")
+        return self._tools[name]
+
+    # -- putting together --------------------------------------------------------------------------------
+
+    def only(self, *names: str) -> Toolset:
+        """These and no others, in this order.
+
+        Raises:
+            NotFound: one is not there.
+        """
+        return Toolset(self.tool(name) for name in names)
+
+    def without(self, *names: str) -> Toolset:
+        """All but these.
+
+        Raises:
+            NotFound: one is not there.
+        """
+        left_out = {self.tool(name).name for name in names}
+        return Toolset(tool for tool in self if tool.name not in left_out)
+
+    def reading(self) -> Toolset:
+        """Those that change nothing."""
+        return Toolset(tool for tool in self if tool.reads_only)
+
+    def renamed(self, names: Mapping[str, str]) -> Toolset:
+        """The same tools under other names.
+
+        Args:
+            names: From the name a tool has to the one it gets.
+
+        Raises:
+            NotFound: one is not there.
+            InvalidInput: two would have one name.
+        """
+        for name in names:
+            self.tool(name)
+        return Toolset(
+            replace(tool, spec=replace(tool.spec, name=names.get(tool.name, tool.name))) for tool in self
+        )
+
+    def prefixed(self, prefix: str) -> Toolset:
+        """The same tools with a prefix before each name, such as `reverie_`."""
+        return self.renamed({name: prefix + name for name in self.names})
+
+    def approved(self, approve: Approve, *names: str) -> Toolset:
+        """The same tools, of which some are run only when somebody agrees.
+
+        Args:
+            approve: Asked before each run; the model is told when it refuses.
+            *names: Which tools; none means all that change something.
+
+        Raises:
+            NotFound: one is not there.
+        """
+        asked = {self.tool(name).name for name in names} if names else None
+
+        def guarded(tool: Tool) -> Tool:
+            if tool.reads_only if asked is None else tool.name not in asked:
+                return tool
+
+            def run(given: Mapping[str, Any]) -> Told:
+                if not approve(tool, given):
+                    return Told(f"{tool.name} was not approved, and nothing was done.", failed=True)
+                return tool.run(given)
+
+            return replace(tool, run=run)
+
+        return Toolset(guarded(tool) for tool in self)
+
+    # -- calling -----------------------------------------------------------------------------------------
+
+    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Told:
+        """Run a tool for a model; a wrong call is answered, not raised.
+
+        Args:
+            name: The tool's name.
+            arguments: Its arguments, or the JSON text of them.
+
+        Raises:
+            StoreError: the memory cannot be read or written.
+        """
+        if name not in self._tools:
+            return Told(
+                f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.", failed=True
+            )
+        tool = self._tools[name]
+        given = arguments
+        if given is None or isinstance(given, str):
+            try:
+                given = json.loads(given or "{}")
+            except (ValueError, RecursionError) as error:
+                return Told(
+                    f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object.",
+                    failed=True,
+                )
+        if not isinstance(given, Mapping):
+            return Told(
+                f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object.",
+                failed=True,
+            )
+        if wrong := mistakes(tool.spec, given):
+            return Told(wrong, failed=True)
+        try:
+            return tool.run(given)
+        except (InvalidInput, NotFound, Conflict) as error:
+            return Told(f"Nothing was done: {error}.", failed=True)
+
+    def called(self, call: ToolCall) -> str:
+        """What a model is told of the call that it made."""
+        return self.call(call.name, call.arguments).text
+
+
+def mistakes(spec: ToolSpec, given: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a call, as a sentence for the model; empty if nothing is.
+
+    Args:
+        spec: The tool's.
+        given: The arguments.
+    """
+    wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
+    if unknown := sorted(str(name) for name in set(given) - set(wanted)):
+        return f"{spec.name} has no argument {', '.join(unknown)}. It takes: {', '.join(wanted) or 'none'}."
+    if missing := [name for name in spec.parameters.get("required", ()) if given.get(name) in (None, "")]:
+        return f"{spec.name} needs {', '.join(missing)}."
+    return ""
+
+
+def schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The JSON schema of an object with these properties and no others.
+
+    Args:
+        required: The names of those that must be given.
+        **properties: The schema of each.
+    """
+    return MappingProxyType(
+        {
+            "type": "object",
+            "properties": dict(properties),
+            "required": list(required),
+            "additionalProperties": False,
+        }
+    )
