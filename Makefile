@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
 
-.PHONY: demo test lint torture bench clean setup
+.PHONY: demo test lint torture nights bench versions clean setup
 
 setup: $(STAMP)
 
@@ -34,6 +34,13 @@ torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what
 
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)
+
+nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
+	$(BIN)/python -m tests.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))
+	$(BIN)/python -m benchmarks.cache
+
+versions: $(STAMP)  ## Integrations at the lowest and highest releases allowed. NAMES="openai-agents" for some.
+	@scripts/check_versions.sh $(NAMES)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -77,7 +77,8 @@ class Reverie:
         self.memory.save(text.content, scope=text.scope, category=text.category)
 
     def search(self, question: str, *, scope: str | None = None, area: str | None = None) -> list[str]:
-        return [hit.content for hit in self.memory.search(question, limit=TOP, scope=scope, category=area)]
+        wanted = "*" if scope is None else scope  # reverie.EVERY_SCOPE
+        return [hit.content for hit in self.memory.search(question, limit=TOP, scope=wanted, category=area)]
 
     def close(self) -> None:
         self.memory.close()

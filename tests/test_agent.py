@@ -133,12 +133,12 @@ def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(m
             "has no argument colour. It takes: content, category, tags",
         ),
         ("save_memory", {"content": "x", "category": "../up"}, "Nothing was done: category is"),
-        ("save_memory", {"content": 3}, "Nothing was done: content is int"),
+        ("save_memory", {"content": 3}, "content is 3: pass a string"),
         ("search_memory", {"query": "unheard of"}, "Found nothing. Try other words"),
         (
             "delete_memory",
             {"id": "ffffffffffff"},
-            "There is no memory ffffffffffff. search_memory finds the right id.",
+            "Nothing was done: there is no memory ffffffffffff; search_memory finds the right id.",
         ),
         ("list_memory_categories", {}, "There are no memories yet."),
     ],
@@ -287,7 +287,7 @@ def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
     memory.save("Alice keeps bees", scope="user:alice")
     secret = memory.save("Bob keeps wasps", scope="user:bob").record
     memory.save("Everybody keeps time")
-    tools = memory_tools(memory, clock=lambda: NOW, scope="user:alice")
+    tools = memory_tools(memory.scoped("user:alice"), clock=lambda: NOW)
     model = Scripted(
         [
             says(
@@ -304,5 +304,6 @@ def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
     found, deleted, counted = (message.content for message in model.asked[1].messages[-3:])
     assert "bees" in found
     assert "wasps" not in found + counted
-    assert deleted.startswith("There is no memory")
-    assert {record.scope for record in memory.records() if "ants" in record.content} == {"user:alice"}
+    assert deleted.startswith("Nothing was done: there is no memory")
+    everything = memory.records(scope="*")
+    assert {record.scope for record in everything if "ants" in record.content} == {"user:alice"}

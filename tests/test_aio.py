@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reverie import AsyncMemory, AsyncSession, Journal, Memory, Past, Session
-from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncWorker, AsyncWorkingMemory
+from reverie import AsyncMemory, AsyncScoped, AsyncSession, Journal, Memory, Past, Scoped, Session
+from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncShelf, AsyncWorker, AsyncWorkingMemory
+from reverie.shelf import Shelf
 from reverie.worker import Worker
 from reverie.working import WorkingMemory
 from reverie.writing import Pages
@@ -22,9 +23,11 @@ PAIRS = [
     (Pages, AsyncPages),
     (Journal, AsyncJournal),
     (Past, AsyncPast),
+    (Scoped, AsyncScoped),
     (Worker, AsyncWorker),
+    (Shelf, AsyncShelf),
 ]
-ATTRIBUTES = {"path", "settings", "id"}
+ATTRIBUTES = {"path", "settings", "id", "scope", "chain"}
 """Plain attributes on the synchronous side."""
 
 INTERNAL = {"forget", "last_used", "flush", "close", "namespace", "journal"}

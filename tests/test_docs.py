@@ -7,6 +7,7 @@ folder that is the home directory and the current one:
 * ```` ```console ````: lines after `$ ` are commands (`reverie …`, `echo $?`, `export NAME=VALUE`,
   `name=$(reverie …)`), the others what they show on a terminal of 80 columns. A command ends with 0 unless
   `echo $?` follows and shows otherwise.
+* Modules of `examples/` can be imported, such as the scripted model.
 * `<!-- file: NAME -->` before a block writes the block to that file.
 * `<!-- not run: REASON -->` before a block leaves it out.
 
@@ -29,9 +30,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +49,14 @@ from reverie import (
     Memory,
     Pages,
     Past,
+    Scoped,
     Session,
     Settings,
     WorkingMemory,
     errors,
 )
-from reverie.config import _FORMS
+from reverie.config import _FORMS, NOT_SETTINGS
+from reverie.secrets import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.surfaces.cli import COMMANDS, cli
 from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
 
@@ -298,6 +303,7 @@ def test_every_example_runs_and_shows_what_it_says(
     monkeypatch.setenv(FOLDER, "")  # noted here, so that what a page exports is taken back
     monkeypatch.delenv(FOLDER)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
     monkeypatch.syspath_prepend(tmp_path)
     Page(file, tmp_path).play()
 
@@ -322,6 +328,7 @@ OWNERS = {
     "Pages": Pages,
     "Journal": Journal,
     "Past": Past,
+    "Scoped": Scoped,
     "AsyncMemory": AsyncMemory,
     "AsyncSession": AsyncSession,
 }
@@ -335,7 +342,9 @@ def sections(text: str, level: str) -> dict[str, str]:
 
 
 def public_methods(owner: type) -> list[str]:
-    return [name for name in vars(owner) if not name.startswith("_")]
+    """Its own and those it inherits."""
+    ours = [each for each in owner.__mro__ if each.__module__.startswith("reverie.")]
+    return list(dict.fromkeys(name for each in ours for name in vars(each) if not name.startswith("_")))
 
 
 def public_attributes(owner: type) -> list[str]:
@@ -360,7 +369,7 @@ def test_every_public_method_and_attribute_is_in_the_reference(owner: type) -> N
 def test_signatures_and_arguments_in_the_reference_are_those_of_the_code(owner: type) -> None:
     entries = sections(REFERENCE["api"], "###")
     for name in public_methods(owner):
-        if isinstance(inspect.getattr_static(owner, name), property):
+        if isinstance(inspect.getattr_static(owner, name), property | cached_property):
             continue
         entry = entries[f"{owner.__name__}.{name}"]
         wanted = signature(owner, name)
@@ -428,7 +437,9 @@ def command(name: str) -> click.Command:
 
 
 def options(name: str) -> set[str]:
-    parameters = command(name).params
+    found = command(name)
+    below = found.commands.values() if isinstance(found, click.Group) else ()
+    parameters = [parameter for each in (found, *below) for parameter in each.params]
     return {option for each in parameters if isinstance(each, click.Option) for option in each.opts}
 
 
@@ -468,10 +479,13 @@ def test_options_named_anywhere_in_the_docs_exist() -> None:
 
 # -- settings ----------------------------------------------------------------------------------------
 
-_PROPERTIES = {"default_ttl_minutes": "default_ttl", "idle_minutes": "idle_minutes", "time_zone": "zone"} | {
-    f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")
-}
-_UNITS = {"int": "whole number", "flag": "flag", "text": "text"}
+_PROPERTIES = {
+    "default_ttl_minutes": "default_ttl",
+    "time_zone": "zone",
+    "profile_path": "names_paths",
+    "base_path": "names_paths",
+} | {f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")}
+_UNITS = {"int": "whole number", "flag": "flag", "text": "text", "patterns": "list of texts"}
 
 
 def settings_rows() -> dict[str, list[str]]:
@@ -493,33 +507,35 @@ def test_every_setting_is_in_the_reference_as_it_is() -> None:
 
 
 def _span(form: Any) -> str:
+    if form.kind == "patterns":
+        return f"up to {MOST_PATTERNS} of up to {LONGEST_PATTERN} characters"
     if form.kind in ("flag", "text"):
         return {"flag": "yes, no", "text": "a text" if form.optional else "a path"}[form.kind]
-    low = "over 0" if form.kind == "minutes" else f"{form.low:g}"
+    low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
     return f"{low} to {form.high:,.0f}" + (", or none" if form.optional else "")
 
 
 def _written_default(value: Any) -> str:
+    if value == ():
+        return "none"
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return f"`{value}`" if isinstance(value, str) else f"{value:g}"
 
 
-def test_the_reference_says_which_settings_have_no_effect_yet() -> None:
+def test_every_setting_has_an_effect() -> None:
     code = "\n".join(
         file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "config.py"
     )
-    used, not_used = REFERENCE["settings"].split("## Accepted, without effect yet")
     for name in settings_rows():
-        has_effect = bool(re.search(rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b", code))
-        assert f"`{name}`" in (used if has_effect else not_used), f"{name}: has effect: {has_effect}"
+        assert re.search(rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b", code), f"{name} is never read"
 
 
 def test_variables_named_in_the_docs_exist() -> None:
     known = {f"REVERIE_{field.name.upper()}" for field in dataclasses.fields(Settings)}
     for file in DOCS:
         for variable in re.findall(r"REVERIE_[A-Z_]+\b", file.read_text(encoding="utf-8")):
-            assert variable in known | {FOLDER}, f"{name_of(file)} names {variable}"
+            assert variable in known | NOT_SETTINGS, f"{name_of(file)} names {variable}"
 
 
 # -- links -------------------------------------------------------------------------------------------
@@ -561,6 +577,29 @@ def test_tests_and_make_targets_named_in_the_docs_exist() -> None:
             assert f"def {name}(" in tests, f"{name_of(file)} names {name}"
         for target in re.findall(r"\bmake ([a-z]+)`", text):
             assert target in targets, f"{name_of(file)} names make {target}"
+
+
+# -- the map of the code -----------------------------------------------------------------------------
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_the_layers_in_the_architecture_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    last = ARCHITECTURE.split("## Which part may import which?")[1]
+    shown = re.findall(r"^    (\S.*)$", last, re.MULTILINE)
+    assert shown == contracts["contracts"][0]["layers"]
+
+
+def test_files_and_links_named_in_the_architecture_exist() -> None:
+    for named in re.findall(r"`([a-z_]\w*(?:/[\w.]*)+|[a-z]\w+\.py)`", ARCHITECTURE):
+        if named not in {"memory/", "sessions/"}:  # of a memory's folder
+            there = (ROOT / named).exists() or (SOURCE / named).exists()
+            there = there or any(ROOT.glob(f"{named}-*.md"))
+            there = there or ("/" not in named and any(SOURCE.rglob(named)))
+            assert there, f"ARCHITECTURE.md names {named}"
+    for target, _ in _LINK.findall(ARCHITECTURE):
+        assert (ROOT / target).exists(), f"ARCHITECTURE.md links to {target}"
 
 
 # -- docstrings --------------------------------------------------------------------------------------

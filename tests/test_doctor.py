@@ -703,3 +703,36 @@ def test_the_command_says_what_is_wrong_and_repairs_it(folder: Path, surface: st
     overwritten(folder)
     assert CliRunner().invoke(cli, asked).exit_code == 5
     assert CliRunner().invoke(cli, ["doctor", "--folder", str(folder / "nothing")]).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("memory", False), ("sessions", False), ("index", False), ("files.db", True)]
+)
+def test_what_stands_in_the_way_is_named_and_the_rest_works(tmp_path: Path, name: str, folder: bool) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Staging listens on port 5433")
+        memory.session("cli:1").add("user", "Hello")
+    place = tmp_path / name
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    place.mkdir() if folder else place.touch()
+    with Memory.open(tmp_path) as memory:
+        found = memory.doctor(fix=True)
+        assert [each.about for each in found.findings if each.code == "in-the-way"] == [(name,)]
+        assert not found.sound
+        assert [hit.content for hit in memory.search("staging port")] == ["Staging listens on port 5433"]
+    place.rmdir() if folder else place.unlink()
+    with Memory.open(tmp_path) as memory:
+        assert memory.doctor(fix=True).sound
+        assert memory.doctor().sound
+
+
+def test_a_database_that_is_cut_off_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Staging listens on port 5433")
+    with (tmp_path / "reverie.db").open("r+b") as file:
+        file.truncate(20_000)
+    told = CliRunner().invoke(cli, ["--folder", str(tmp_path), "doctor", "--json"])
+    assert told.exit_code == 5
+    [finding] = json.loads(told.stdout)["findings"]
+    assert finding["code"] == "database-damaged"
+    assert "reverie rebuild" in finding["fix"]

@@ -136,7 +136,7 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     dream.cycle()
     assert len(asked) == 1
     for _ in range(3):
-        assert [outcome.state for outcome in dream.cycle()] == ["skipped"] * 3
+        assert [outcome.state for outcome in dream.cycle()] == ["skipped"] * 4
     assert len(asked) == 1
     added(store, record("Another thing"))
     dream.cycle()
@@ -173,8 +173,8 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
         return 3  # type: ignore[return-value]
 
     outcomes = dreaming(store, unusable).cycle()
-    assert [outcome.name for outcome in outcomes] == ["merge", "infer", "promote"]
-    assert outcomes[2].state == "applied"
+    assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "promote"]
+    assert outcomes[3].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
 
 
@@ -227,9 +227,9 @@ def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     before = store.sequence()
     outcomes = dreaming(store).cycle(dry_run=True)
-    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "planned"]
+    assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "planned"]
     assert store.sequence() == before
-    assert dreaming(store).cycle()[2].state == "applied"
+    assert dreaming(store).cycle()[3].state == "applied"
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -273,9 +273,9 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     said(store, "I prefer tabs", "I prefer tabs.")
     settings = Settings(promotion_enabled=False, preference_inference=False)
     outcomes = dreaming(store, settings=settings).cycle()
-    assert [outcome.why for outcome in outcomes[1:]] == [
+    assert [outcome.why for outcome in outcomes[2:]] == [
         "preference_inference is off",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, or one of merge, infer, promote"):
+    with pytest.raises(InvalidInput, match="dream, or one of enrich, merge, infer, promote"):
         dreaming(store).plan("nap")

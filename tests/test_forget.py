@@ -15,11 +15,11 @@ from tests.conftest import MovableClock
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.analyser import analyse
+from reverie.context.delta import shown_cursor
 from reverie.edits import Edit, JournalRow
 from reverie.entries import Entry
 from reverie.errors import Conflict
 from reverie.forgetting import PENDING, Forgetting
-from reverie.session import shown_cursor
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.tombstones import is_forgotten

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conftest import MovableClock
 
-from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
+from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.analyser import analyse
 from reverie.asks import Ask
 from reverie.errors import StoreUnavailable
@@ -28,7 +28,7 @@ def exchange(session: Session, question: str, answer: str = "All right.") -> tup
 
 
 def learned(memory: Memory) -> list[Record]:
-    return sorted(memory.records(limit=1_000), key=lambda record: record.content)
+    return sorted(memory.records(limit=1_000, scope=EVERY_SCOPE), key=lambda record: record.content)
 
 
 # -- sentences -----------------------------------------------------------------------------------------------

@@ -538,3 +538,20 @@ def test_the_floor_of_relevance_is_a_setting() -> None:
     with Memory.open(":memory:", settings=Settings(min_relevance=0.99)) as strict:
         strict.save("Tea is kept on the upper shelf of the kitchen, beside the coffee and the sugar")
         assert strict.search("where did the sugar go when we moved the furniture last summer") == []
+
+
+def test_without_a_path_the_settings_name_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda name: str(tmp_path / name))
+    with Memory.open() as memory:
+        assert memory.path == tmp_path / "reverie"
+    (tmp_path / "reverie" / "rook").mkdir()
+    (tmp_path / "reverie" / "rook" / "soul.md").write_text("You are Rook.", encoding="utf-8")
+    with Memory.open(settings=Settings(profile_path="rook")) as memory:
+        assert memory.path == tmp_path / "reverie" / "rook" / "memory"
+        memory.session("cli:1").add("user", "Who are you?")
+        assert "You are Rook." in memory.session("cli:1").context().text
+    with Memory.open(settings=Settings(base_path=str(tmp_path / "elsewhere"))) as memory:
+        assert memory.path == tmp_path / "elsewhere"

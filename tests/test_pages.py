@@ -16,6 +16,7 @@ from conftest import MovableClock
 from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
 from reverie.edits import undo_of
 from reverie.pages import HISTORY, LONGEST_PAGE
+from reverie.quoting import NOTICE
 from reverie.writing import Pages
 
 
@@ -406,7 +407,10 @@ def test_how_many_days_and_tokens_are_settings(clock: MovableClock) -> None:
         assert "day 2" not in text
         assert len(text) <= 4 * (40 + 30)
         talk(memory, "cli:1", "Hello")
-        assert len(memory.session("cli:1").context().text) <= 4 * (40 + 30) + len("# Memory\n\n") + 2
+        assert (
+            len(memory.session("cli:1").context().text)
+            <= 4 * (40 + 30) + len(f"{NOTICE}\n\n# Memory\n\n") + 2
+        )
 
 
 def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memory) -> None:
@@ -414,7 +418,7 @@ def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memo
     talk(memory, "cli:1", "Which port?", "5433.")
     talk(memory, "cli:2", "Hello there")
     pack = memory.session("cli:2").context()
-    assert pack.stable_text == "# Memory\n\n## Long-term Memory\nUser prefers concise responses."
+    assert pack.stable_text == f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser prefers concise responses."
     assert "\n\n## Today's Notes\n[09:00] User: Which port? | Assistant: 5433." in pack.text
     own = memory.session("cli:1").context("Well well").text
     assert "Today's Notes" not in own

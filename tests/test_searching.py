@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import MovableClock
-from reverie import Edit, InvalidInput, Memory, Settings
+from reverie import EVERY_SCOPE, Edit, InvalidInput, Memory, Settings
 
 
 def contents(hits: list[object]) -> list[str]:
@@ -124,17 +124,21 @@ def test_filters_by_everything(memory: Memory, clock: MovableClock) -> None:
     memory.save("Tea one", kind="decision", tags=["x", "y"], origin="web", scope="user:ann")
     clock.move(days=10)
     memory.save("Tea two", kind="lesson", tags=["x"], valid_from=start, valid_to=start + timedelta(days=1))
-    assert contents(memory.search("tea", kinds=["lesson"])) == ["Tea two"]
-    assert contents(memory.search("tea", layers=["semantic"])) == ["Tea one"]
-    assert contents(memory.search("tea", tags=["x", "y"])) == ["Tea one"]
-    assert contents(memory.search("tea", origins=["web"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, kinds=["lesson"])) == ["Tea two"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, layers=["semantic"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, tags=["x", "y"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, origins=["web"])) == ["Tea one"]
     assert contents(memory.search("tea", scope=["user:ann"])) == ["Tea one"]
-    assert contents(memory.search("tea", created_after=start + timedelta(days=5))) == ["Tea two"]
-    assert contents(memory.search("tea", created_before=start + timedelta(days=5))) == ["Tea one"]
-    assert contents(memory.search("tea", valid_at=clock.now)) == ["Tea one"]
-    assert len(memory.search("tea", valid_at=start)) == 2
-    best = memory.search("tea")[0].score
-    assert memory.search("tea", min_score=min(1.0, best + 0.01)) == []
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_after=start + timedelta(days=5))) == [
+        "Tea two"
+    ]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_before=start + timedelta(days=5))) == [
+        "Tea one"
+    ]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, valid_at=clock.now)) == ["Tea one"]
+    assert len(memory.search("tea", scope=EVERY_SCOPE, valid_at=start)) == 2
+    best = memory.search("tea", scope=EVERY_SCOPE)[0].score
+    assert memory.search("tea", scope=EVERY_SCOPE, min_score=min(1.0, best + 0.01)) == []
 
 
 def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock: MovableClock) -> None:

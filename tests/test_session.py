@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 from reverie.analyser import analyse
 from reverie.config import Settings
 from reverie.context import Standing, render
+from reverie.context.delta import shown_cursor
 from reverie.edits import Edit
 from reverie.errors import InvalidInput, StoreUnavailable
 from reverie.filters import matches_record, matches_turn
 from reverie.ids import new_id
+from reverie.quoting import NOTICE
 from reverie.recall.analysis import tokens
 from reverie.recall.hits import Hit, Why
+from reverie.recalling import LONGEST_QUERY, searched_for
 from reverie.records import Record
-from reverie.session import LONGEST_QUERY, Session, searched_for, shown_cursor
+from reverie.session import Session
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.turns import ToolCall
@@ -473,7 +476,7 @@ def test_the_last_user_turn_is_what_is_recalled_for(chat, store):
     chat.add("user", "Which database do we use?")
     pack = chat.context()
     assert [hit.record for hit in pack.hits] == [fact]
-    assert pack.text == f"{render.RECORDS_HEADER}\n{render.record_line(fact)}"
+    assert pack.text == f"{NOTICE}\n\n{render.RECORDS_HEADER}\n{render.record_line(fact)}"
     assert pack.messages == [{"role": "user", "content": "Which database do we use?"}]
 
 
@@ -530,7 +533,7 @@ def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_recor
     chat.add("user", "hello there")
     pack = chat.context()
     assert [hit.content for hit in pack.hits] == [f"fact {number}" for number in (6, 5, 4, 3, 2)]
-    assert pack.text.startswith(render.RECENT_HEADER)
+    assert pack.text.startswith(f"{NOTICE}\n\n{render.RECENT_HEADER}")
     chat.add("assistant", "hello")
     remember(store, "newer than that")
     chat.add("user", "well well")
@@ -690,7 +693,8 @@ def test_profile_pages_and_summary_come_first_and_stay_the_same(start, store):
     chat.add("assistant", "Oslo.")
     chat.add("user", "Thanks!")
     two = chat.context()
-    assert one.stable_text == "# Soul\n\n## Long-term Memory\nfact\n\n[Conversation summary]\nThey greeted."
+    memory = "## Long-term Memory\nfact\n\n[Conversation summary]\nThey greeted."
+    assert one.stable_text == f"# Soul\n\n{NOTICE}\n\n{memory}"
     assert two.stable_text == one.stable_text
     assert [section.name for section in one.sections] == [
         "profile",

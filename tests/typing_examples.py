@@ -12,6 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_type
 
+from agents import FunctionTool
+from agents.memory import Session as AgentsSession
+from anthropic.lib.tools import BetaAbstractMemoryTool
+
 from reverie import (
     FIL,
     AsyncMemory,
@@ -65,10 +69,13 @@ from reverie import (
     recover,
 )
 from reverie.analyser import analyse
+from reverie.integrations.anthropic_memory import ReverieMemoryTool
+from reverie.integrations.openai_agents import ReverieSession, tools_for
 from reverie.records import Kind, Layer, Origin
 from reverie.stores.base import Problem, Store
 from reverie.stores.inmemory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
+from reverie.tools import Told, Tool, Toolset, chunking
 from reverie.working import EntryHit
 
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
@@ -401,6 +408,27 @@ def errors() -> None:
     missing: type[LookupError] = NotFound
     extra: type[ImportError] = MissingExtra
     del leaves, of_stores, wrong, missing, extra
+
+
+def tools(memory: Memory) -> None:
+    some: Toolset = memory.tools(session="cli:1", groups=["long_term", "working"])
+    assert_type(some.only("save_memory").prefixed("my_"), Toolset)
+    assert_type(some.approved(lambda tool, given: "ask first"), Toolset)
+    assert_type(some.call("save_memory", {"content": "x"}), Told)
+    assert_type(chunking(some, memory.scratchpad), Toolset)
+    assert_type(chunking(some[0], memory.scratchpad), Tool)
+    shown: list[dict[str, Any]] = some.openai() + some.anthropic(cached=True) + some.mcp()
+    memory.tools("cli:1")  # type: ignore[call-arg]
+    del shown
+
+
+def frameworks(memory: Memory) -> None:
+    conversation: AgentsSession = ReverieSession("cli:1", memory.scoped("user:alice"))
+    tool: BetaAbstractMemoryTool = ReverieMemoryTool(memory, cache_control={"type": "ephemeral"})
+    functions: list[FunctionTool] = tools_for(memory.tools())
+    assert_type(memory.scoped("").documents().read(("a.md",)), str | None)
+    ReverieSession("cli:1", "a folder")  # type: ignore[arg-type]
+    del conversation, tool, functions
 
 
 async def asynchronous(folder: Path) -> None:

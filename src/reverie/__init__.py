@@ -26,6 +26,7 @@ from reverie.errors import (
     ModelUnavailable,
     NotFound,
     ReverieError,
+    ScopeNeeded,
     StoreCorrupt,
     StoreError,
     StoreForeign,
@@ -39,18 +40,20 @@ from reverie.plans import Plan
 from reverie.recall.hits import FIL, Hit, Why
 from reverie.records import Record
 from reverie.saving import Note, Saved
+from reverie.scopes import EVERY_SCOPE
 from reverie.session import Session
-from reverie.stats import Stats
+from reverie.stats import ScopeStats, Stats
 from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
 from reverie.working import WorkingMemory
 from reverie.writing import PageOverview, Pages, Written
 
 if TYPE_CHECKING:
-    from reverie.aio import AsyncMemory, AsyncSession
+    from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
     from reverie.forgetting import Forgetting
     from reverie.journal import Blame, Difference, FieldChange, Journal
     from reverie.journal.undo import Undone
     from reverie.past import Past
+    from reverie.scoped import Scoped
     from reverie.traces import Trace
     from reverie.transfer.backups import Backup, Recovered, recover
     from reverie.transfer.exports import Exported
@@ -60,8 +63,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "EVERY_SCOPE",
     "FIL",
     "AsyncMemory",
+    "AsyncScoped",
     "AsyncSession",
     "Backup",
     "Blame",
@@ -96,6 +101,9 @@ __all__ = [
     "Recovered",
     "ReverieError",
     "Saved",
+    "ScopeNeeded",
+    "ScopeStats",
+    "Scoped",
     "Session",
     "SessionOverview",
     "SessionState",
@@ -121,7 +129,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load what few programs need when it is asked for: asyncio alone would double the start-up time."""
-    if name in ("AsyncMemory", "AsyncSession"):
+    if name in ("AsyncMemory", "AsyncScoped", "AsyncSession"):
         from reverie import aio
 
         return getattr(aio, name)
@@ -129,6 +137,10 @@ def __getattr__(name: str) -> object:
         from reverie.forgetting import Forgetting
 
         return Forgetting
+    if name == "Scoped":
+        from reverie.scoped import Scoped
+
+        return Scoped
     if name == "Trace":
         from reverie.traces import Trace
 

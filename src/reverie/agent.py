@@ -11,15 +11,16 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from reverie import tokens
+from reverie import quoting, tokens
 from reverie.asks import Ask, Message, Reply, Usage
 from reverie.context import Pack
 from reverie.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.providers.base import Model, OnText
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
+from reverie.tools.large import Aside, with_working
 from reverie.turns import LONGEST_TURN, ToolCall
 
 _log = logging.getLogger("reverie")
@@ -30,7 +31,6 @@ MOST_ROUNDS = 8
 STOPPED = "[stopped]"
 
 _MOST_TOKENS = 4_000
-_LONGEST_RESULT = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,14 @@ class Answer:
     unsaved: bool = False
 
 
+class Tooled(Protocol):
+    """What has tools for a model: a `Memory`, or a `Scoped`."""
+
+    def tools(self, *, session: str | None = None) -> Toolset:
+        """What a model may do with it."""
+        ...
+
+
 class Agent:
     """One conversation with a model that remembers. One turn at a time; `stop` may come from any thread."""
 
@@ -64,9 +72,11 @@ class Agent:
         session: Session,
         *,
         model: Model | None,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Tool] | None = None,
+        memory: Tooled | None = None,
         instructions: str = "",
         done: Callable[[], None] = lambda: None,
+        related: Callable[[str], str] | None = None,
         most_tokens: int = _MOST_TOKENS,
         timeout_s: float = 120.0,
     ) -> None:
@@ -75,17 +85,27 @@ class Agent:
         Args:
             session: The conversation.
             model: What answers; None for nobody, and `turn` says what it would have been asked.
-            tools: What the model may call.
+            tools: What the model may call; None takes those that `memory` has for this session. An answer of
+                over 5,000 estimated tokens is set aside in the session's working memory, and the tools that
+                read it there are added if they are missing.
+            memory: The memory, or a scope of one, that the session belongs to; only for its tools.
             instructions: What stands before everything else in the prompt.
             done: Called after a turn, such as to wake background work.
+            related: Asked for each message, redacted, what another memory says to it, such as
+                `reverie.integrations.lightrag.LightRAG.recall`; what it gives stands last in the prompt, as
+                quoted data. It must be quick and not raise.
             most_tokens: Tokens of one answer at most.
             timeout_s: Seconds that one answer may take.
         """
         self.session = session
         self.model = model
-        self.tools = Toolset(tools)
+        if tools is None:
+            tools = memory.tools(session=session.id) if memory is not None else ()
+        self.tools, prefix = with_working(Toolset(tools), session.working)
+        self._aside = Aside(session.working, prefix=prefix)
         self._instructions = instructions
         self._done = done
+        self._related = related
         self._most_tokens = most_tokens
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
@@ -135,7 +155,8 @@ class Agent:
 
     def _pack(self, message: str, *, mark: bool = True) -> Pack | None:
         try:
-            return self.session.context(message, mark=mark)
+            related = "" if self._related is None else self._related(self.session.redacted(message))
+            return self.session.context(message, mark=mark, related=related)
         except ReverieError as error:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
             return None
@@ -147,8 +168,11 @@ class Agent:
         messages = [Message(role="system", content=system)] if system else []
         replayed = [_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
-        if last is None or (last.role, last.content) != ("user", message):
-            replayed.append(Message(role="user", content=message))
+        stored = quoting.for_replay(self.session.redacted(message))
+        if last is not None and (last.role, last.content) == ("user", stored):
+            replayed.pop()
+        # As it was said, not as it is stored: what the user says to the model is theirs to say.
+        replayed.append(Message(role="user", content=quoting.for_replay(message)))
         return [*messages, *replayed]
 
     def _answered(self, messages: list[Message], on_text: OnText | None, stored: _Stored) -> Answer:
@@ -185,10 +209,20 @@ class Agent:
         """Call the tools that a reply asks for; the call and its results are stored together."""
         results = []
         for call in reply.tool_calls:
-            said = STOPPED if self._stopping.is_set() else self.tools.called(call)
-            results.append(Message(role="tool", content=said[:_LONGEST_RESULT], tool_call_id=call.id))
+            said = STOPPED if self._stopping.is_set() else self._run(call)
+            shown = quoting.for_replay(self.session.redacted(said))
+            results.append(Message(role="tool", content=shown, tool_call_id=call.id))
         stored.called(reply, results)
         return [Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
+
+    def _run(self, call: ToolCall) -> str:
+        """What a tool answers; an answer that is too long is set aside, and its index given instead."""
+        try:
+            told = self.tools.call(call.name, call.arguments)
+        except StoreError as error:
+            _log.warning("the tool %s could not be run, the reply goes on: %s", call.name, error)
+            return f"{call.name} could not be run: what it needs cannot be read or written now."
+        return self._aside.told(told, name=call.name).text
 
 
 class _Stored:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,14 +18,21 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from reverie import clock as clocks
 from reverie import ids
+from reverie.asks import ToolSpec
 from reverie.clock import Clock
 from reverie.config import Settings
+from reverie.documents import Documents
 from reverie.ids import NewId
 from reverie.journal import Journal
 from reverie.memory import Memory
 from reverie.past import Past
 from reverie.providers.base import Answering, Model
+from reverie.records import Origin
+from reverie.scoped import Scoped
 from reverie.session import Session
+from reverie.shelf import Shelf
+from reverie.tools import Toolset
+from reverie.tools.knowledge_graph import KnowledgeGraph
 from reverie.turns import SessionState
 from reverie.worker import Worker
 from reverie.working import WorkingMemory
@@ -58,6 +65,71 @@ def _on_thread(
     return run
 
 
+def _composed(
+    method: Callable[Concatenate[Toolset, _P], Toolset],
+) -> Callable[Concatenate[AsyncToolset, _P], AsyncToolset]:
+    """`method` as one that gives asynchronous tools, and takes asynchronous objects; it waits for nothing."""
+
+    @functools.wraps(method)
+    def run(self: AsyncToolset, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncToolset:
+        plain = [_unwrapped(each) for each in args]
+        named = {name: _unwrapped(each) for name, each in kwargs.items()}
+        return AsyncToolset(method(self.sync, *plain, **named))  # type: ignore[arg-type]
+
+    return run
+
+
+def _unwrapped(value: object) -> object:
+    return value.sync if isinstance(value, AsyncWorkingMemory) else value
+
+
+def _plainly(
+    method: Callable[Concatenate[_Sync, _P], _R],
+) -> Callable[Concatenate[_Wraps[_Sync], _P], _R]:
+    """`method` as it is, since it waits for nothing."""
+
+    @functools.wraps(method)
+    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return method(self.sync, *args, **kwargs)
+
+    return run
+
+
+class AsyncToolset:
+    """`Toolset`, asynchronous: calls are awaited, and run on a worker thread."""
+
+    def __init__(self, sync: Toolset) -> None:
+        self.sync = sync
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the tools are called, in order."""
+        return self.sync.names
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is shown, as an `Ask` carries it."""
+        return self.sync.specs
+
+    def __len__(self) -> int:
+        return len(self.sync)
+
+    tool = _plainly(Toolset.tool)
+    openai = _plainly(Toolset.openai)
+    openai_responses = _plainly(Toolset.openai_responses)
+    anthropic = _plainly(Toolset.anthropic)
+    mcp = _plainly(Toolset.mcp)
+    only = _composed(Toolset.only)
+    without = _composed(Toolset.without)
+    reading = _composed(Toolset.reading)
+    renamed = _composed(Toolset.renamed)
+    prefixed = _composed(Toolset.prefixed)
+    approved = _composed(Toolset.approved)
+    chunked = _composed(Toolset.chunked)
+    call = _on_thread(Toolset.call)
+    called = _on_thread(Toolset.called)
+
+
 class AsyncWorkingMemory:
     """`WorkingMemory`, asynchronous."""
 
@@ -72,6 +144,56 @@ class AsyncWorkingMemory:
     delete = _on_thread(WorkingMemory.delete)
     clear = _on_thread(WorkingMemory.clear)
     inventory = _on_thread(WorkingMemory.inventory)
+
+
+class AsyncShelf:
+    """`Shelf`, asynchronous."""
+
+    def __init__(self, sync: Shelf) -> None:
+        self.sync = sync
+
+    get = _on_thread(Shelf.get)
+    get_many = _on_thread(Shelf.get_many)
+    put = _on_thread(Shelf.put)
+    put_many = _on_thread(Shelf.put_many)
+    touch = _on_thread(Shelf.touch)
+    delete = _on_thread(Shelf.delete)
+    search = _on_thread(Shelf.search)
+    namespaces = _on_thread(Shelf.namespaces)
+    sweep = _on_thread(Shelf.sweep)
+
+
+class AsyncKnowledgeGraph:
+    """`KnowledgeGraph`, asynchronous."""
+
+    def __init__(self, sync: KnowledgeGraph) -> None:
+        self.sync = sync
+
+    create_entities = _on_thread(KnowledgeGraph.create_entities)
+    create_relations = _on_thread(KnowledgeGraph.create_relations)
+    add_observations = _on_thread(KnowledgeGraph.add_observations)
+    delete_entities = _on_thread(KnowledgeGraph.delete_entities)
+    delete_observations = _on_thread(KnowledgeGraph.delete_observations)
+    delete_relations = _on_thread(KnowledgeGraph.delete_relations)
+    read_graph = _on_thread(KnowledgeGraph.read_graph)
+    search_nodes = _on_thread(KnowledgeGraph.search_nodes)
+    open_nodes = _on_thread(KnowledgeGraph.open_nodes)
+
+
+class AsyncDocuments:
+    """`reverie.documents.Documents`, asynchronous."""
+
+    def __init__(self, sync: Documents) -> None:
+        self.sync = sync
+
+    kind = _on_thread(Documents.kind)
+    read = _on_thread(Documents.read)
+    listed = _on_thread(Documents.listed)
+    is_confirmed = _on_thread(Documents.is_confirmed)
+    create = _on_thread(Documents.create)
+    edit = _on_thread(Documents.edit)
+    remove = _on_thread(Documents.remove)
+    move = _on_thread(Documents.move)
 
 
 class AsyncPages:
@@ -121,6 +243,8 @@ class AsyncSession:
     turns = _on_thread(Session.turns)
     replay = _on_thread(Session.replay)
     context = _on_thread(Session.context)
+    redacted = _on_thread(Session.redacted)
+    origin_of = _on_thread(Session.origin_of)
     search = _on_thread(Session.search)
     new = _on_thread(Session.new)
     pause = _on_thread(Session.pause)
@@ -158,6 +282,7 @@ class AsyncPast:
     get_turn = _on_thread(Past.get_turn)
     get_paragraph = _on_thread(Past.get_paragraph)
     records = _on_thread(Past.records)
+    recent = _on_thread(Past.recent)
     categories = _on_thread(Past.categories)
     tags = _on_thread(Past.tags)
     search = _on_thread(Past.search)
@@ -171,6 +296,7 @@ class AsyncPast:
     export = _on_thread(Past.export)
     history = _on_thread(Past.history)
     stats = _on_thread(Past.stats)
+    scope_stats = _on_thread(Past.scope_stats)
     check = _on_thread(Past.check)
 
 
@@ -188,6 +314,91 @@ class AsyncWorker:
     log = _on_thread(Worker.log)
     consolidate = _on_thread(Worker.consolidate)
     is_dream_due = _on_thread(Worker.is_dream_due)
+    is_enriching_due = _on_thread(Worker.is_enriching_due)
+    plan = _on_thread(Worker.plan)
+
+
+class AsyncScoped:
+    """`Scoped`, asynchronous: what `AsyncMemory.scoped` gives."""
+
+    def __init__(self, sync: Scoped) -> None:
+        self.sync = sync
+        self.scratchpad = AsyncWorkingMemory(sync.scratchpad)
+        self.pages = AsyncPages(sync.pages)
+
+    @property
+    def scope(self) -> str:
+        """Whose it is; what is written here belongs to it."""
+        return self.sync.scope
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """What is seen here, the narrowest scope first."""
+        return self.sync.chain
+
+    @property
+    def settings(self) -> Settings:
+        """The memory's settings."""
+        return self.sync.settings
+
+    @functools.wraps(Scoped.scoped)
+    def scoped(self, scope: str) -> AsyncScoped:
+        return AsyncScoped(self.sync.scoped(scope))
+
+    async def session(self, id: str) -> AsyncSession:
+        return AsyncSession(await asyncio.to_thread(self.sync.session, id))
+
+    session.__doc__ = Scoped.session.__doc__
+
+    async def knowledge_graph(self) -> AsyncKnowledgeGraph:
+        return AsyncKnowledgeGraph(self.sync.knowledge_graph())
+
+    knowledge_graph.__doc__ = Scoped.knowledge_graph.__doc__
+
+    async def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> AsyncToolset:
+        return AsyncToolset(await asyncio.to_thread(self.sync.tools, session=session, groups=groups))
+
+    tools.__doc__ = Scoped.tools.__doc__
+
+    @functools.wraps(Scoped.documents)
+    def documents(
+        self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None
+    ) -> AsyncDocuments:
+        return AsyncDocuments(self.sync.documents(actor=actor, heard=heard))
+
+    async def shelf(self, name: str, *, origin: Origin = "agent") -> AsyncShelf:
+        return AsyncShelf(self.sync.shelf(name, origin=origin))
+
+    shelf.__doc__ = Scoped.shelf.__doc__
+
+    save = _on_thread(Scoped.save)
+    save_many = _on_thread(Scoped.save_many)
+    remember_fil = _on_thread(Scoped.remember_fil)
+    promote = _on_thread(Scoped.promote)
+    update = _on_thread(Scoped.update)
+    archive = _on_thread(Scoped.archive)
+    restore = _on_thread(Scoped.restore)
+    delete = _on_thread(Scoped.delete)
+    pin = _on_thread(Scoped.pin)
+    unpin = _on_thread(Scoped.unpin)
+    get = _on_thread(Scoped.get)
+    get_turn = _on_thread(Scoped.get_turn)
+    get_paragraph = _on_thread(Scoped.get_paragraph)
+    records = _on_thread(Scoped.records)
+    recent = _on_thread(Scoped.recent)
+    categories = _on_thread(Scoped.categories)
+    tags = _on_thread(Scoped.tags)
+    search = _on_thread(Scoped.search)
+    search_turns = _on_thread(Scoped.search_turns)
+    search_history = _on_thread(Scoped.search_history)
+    recall = _on_thread(Scoped.recall)
+    recall_fil = _on_thread(Scoped.recall_fil)
+    recall_by_category = _on_thread(Scoped.recall_by_category)
+    sessions = _on_thread(Scoped.sessions)
+    turns = _on_thread(Scoped.turns)
+    consolidate_session = _on_thread(Scoped.consolidate_session)
+    delete_session = _on_thread(Scoped.delete_session)
+    stats = _on_thread(Scoped.stats)
 
 
 class AsyncMemory:
@@ -253,6 +464,25 @@ class AsyncMemory:
 
     session.__doc__ = Memory.session.__doc__
 
+    async def shelf(self, name: str, *, scope: str = "", origin: Origin = "agent") -> AsyncShelf:
+        return AsyncShelf(self.sync.shelf(name, scope=scope, origin=origin))
+
+    shelf.__doc__ = Memory.shelf.__doc__
+
+    async def knowledge_graph(self, *, scope: str = "") -> AsyncKnowledgeGraph:
+        return AsyncKnowledgeGraph(self.sync.knowledge_graph(scope=scope))
+
+    knowledge_graph.__doc__ = Memory.knowledge_graph.__doc__
+
+    async def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> AsyncToolset:
+        return AsyncToolset(await asyncio.to_thread(self.sync.tools, session=session, groups=groups))
+
+    tools.__doc__ = Memory.tools.__doc__
+
+    @functools.wraps(Memory.scoped)
+    def scoped(self, scope: str) -> AsyncScoped:
+        return AsyncScoped(self.sync.scoped(scope))
+
     async def as_of(self, moment: datetime | int) -> AsyncPast:
         return AsyncPast(await asyncio.to_thread(self.sync.as_of, moment))
 
@@ -275,6 +505,7 @@ class AsyncMemory:
     get_turn = _on_thread(Memory.get_turn)
     get_paragraph = _on_thread(Memory.get_paragraph)
     records = _on_thread(Memory.records)
+    recent = _on_thread(Memory.recent)
     categories = _on_thread(Memory.categories)
     tags = _on_thread(Memory.tags)
     search = _on_thread(Memory.search)
@@ -299,6 +530,8 @@ class AsyncMemory:
     import_ = _on_thread(Memory.import_)
     forgetting = _on_thread(Memory.forgetting)
     forget = _on_thread(Memory.forget)
+    redact = _on_thread(Memory.redact)
     history = _on_thread(Memory.history)
     stats = _on_thread(Memory.stats)
+    scope_stats = _on_thread(Memory.scope_stats)
     check = _on_thread(Memory.check)

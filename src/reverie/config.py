@@ -19,14 +19,15 @@ from typing import Any, Literal, NoReturn
 
 from reverie.clock import parse_duration
 from reverie.errors import InvalidInput, MissingExtra, NotFound
+from reverie.secrets import MOST_PATTERNS, Redactor, redactor_of, unsound
 
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
 
-NOT_SETTINGS = frozenset({"REVERIE_FOLDER"})
-"""Variables of that prefix that say where things are, not how they are set."""
+NOT_SETTINGS = frozenset({"REVERIE_FOLDER", "REVERIE_HOOK_SCOPE", "REVERIE_MCP_TOKEN", "REVERIE_RAG_API_KEY"})
+"""Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
-_Kind = Literal["int", "number", "minutes", "days", "flag", "text"]
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,14 @@ class Settings:
         decay_enabled: Whether what nobody touched loses rank; default yes. `decayEnabled`.
         decay_days: Days after which it does, 1 and up; default 30. `decayDays`.
         retention_days: Days after which archived records may be purged, 0 and up; default 90; 0 keeps them.
+        trusted_tools: Names of tools whose results count as the agent's own word, divided by commas, such as
+            `read_file, jira_*`; default none: what was said after any other tool's result is found by
+            search, and never put into a prompt unasked.
+        redact_secrets: Whether keys, tokens, passwords, private keys and card numbers are replaced by
+            `[redacted: kind]` before anything is stored, logged or put into a prompt; default yes.
+        secret_patterns: Regular expressions for what else is to be redacted, at most 100 of at most 500
+            characters; in a file a list, in the environment one a line. Of a pattern with a group `value`,
+            only that is replaced.
         files: Whether the folder holds files that can be read and edited, beside the database; default yes.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
@@ -126,12 +135,25 @@ class Settings:
             `maxContextTokens`.
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
         model: The model that passes ask, as `provider:model`; default none.
+        enrich: Whether notes saved as rough are split and filed in the background when there is a model;
+            default yes.
         dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
         time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
             `PreferenceInferenceEnabled`.
+        rag_enabled: Whether a knowledge graph is asked where `rag_url` names one; default yes. golemcore's
+            `rag.enabled`.
+        rag_url: Where LightRAG's REST API is, such as `http://localhost:9621`; default none. golemcore's
+            `rag.url`.
+        rag_mode: How it is asked: `local`, `global`, `hybrid`, `naive` or `mix`; None takes `hybrid`.
+            golemcore's `rag.queryMode`.
+        rag_timeout: Seconds that a turn waits for it at most, 0 to 600; default 2. golemcore's
+            `rag.timeoutSeconds`.
+        rag_min_length: Characters of both sides together from which an exchange is indexed there, 0 to
+            1,000,000; default 50. golemcore's `rag.indexMinLength`.
+        rag_tokens: Tokens that what it gives takes in a prompt at most, 0 to 1,000,000; default 600.
         profile_path: The profile's folder; relative ones are under the application's; default `agent`.
             RockBot's `AgentProfileOptions.BasePath`.
         base_path: Long-term memory's folder; relative ones are under the profile's; default `memory`.
@@ -172,6 +194,9 @@ class Settings:
     decay_enabled: bool = _setting(True, "flag")
     decay_days: float = _setting(30.0, "days", low=1, high=36_500)
     retention_days: float = _setting(90.0, "days", high=36_500)
+    trusted_tools: str | None = _setting(None, "text", optional=True)
+    redact_secrets: bool = _setting(True, "flag")
+    secret_patterns: tuple[str, ...] = _setting((), "patterns")
     files: bool = _setting(True, "flag")
     default_ttl_minutes: float | None = _setting(5.0, "minutes", optional=True)
     max_entries: int = _setting(50, "int", "max_entries_per_session", low=1, high=100_000)
@@ -179,11 +204,18 @@ class Settings:
     compaction_tokens: int = _setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
     compaction_keep: int = _setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _setting(None, "text", optional=True)
+    enrich: bool = _setting(True, "flag")
     dream_interval: float | None = _setting(1_440.0, "minutes", low=1, optional=True)
     dream_schedule: str | None = _setting(None, "text", optional=True)
     dream_idle: float = _setting(5.0, "minutes")
     time_zone: str | None = _setting(None, "text", optional=True)
     preference_inference: bool = _setting(True, "flag", "preference_inference_enabled")
+    rag_enabled: bool = _setting(True, "flag")
+    rag_url: str | None = _setting(None, "text", optional=True)
+    rag_mode: str | None = _setting(None, "text", "rag_query_mode", optional=True)
+    rag_timeout: float = _setting(2.0, "number", "rag_timeout_seconds", high=600)
+    rag_min_length: int = _setting(50, "int", "rag_index_min_length")
+    rag_tokens: int = _setting(600, "int")
     profile_path: str = _setting("agent", "text")
     base_path: str = _setting("memory", "text")
     dream_directive: str = _setting("dream.md", "text", "directive_path")
@@ -224,6 +256,11 @@ class Settings:
         return None if self.default_ttl_minutes is None else timedelta(minutes=self.default_ttl_minutes)
 
     @property
+    def redactor(self) -> Redactor:
+        """What redacts, by `redact_secrets` and `secret_patterns`."""
+        return redactor_of(self.redact_secrets, self.secret_patterns)
+
+    @property
     def layer_limits(self) -> Mapping[str, int]:
         """How many recalled items of each layer go into a pack at most."""
         return MappingProxyType(
@@ -233,6 +270,11 @@ class Settings:
                 "procedural": self.procedural_top_k,
             }
         )
+
+    @property
+    def names_paths(self) -> bool:
+        """Whether `profile_path` or `base_path` is other than the default."""
+        return (self.profile_path, self.base_path) != ("agent", "memory")
 
     def resolve_paths(self, application: Path) -> Paths:
         """The folders and files of the profile, without looking at the disk (RockBot's rule).
@@ -317,6 +359,17 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "agent_profile": {"base_path": "profile_path"},
     "profile": {"base_path": "profile_path"},
     "dream": {},
+    "rag": {
+        "enabled": "rag_enabled",
+        "url": "rag_url",
+        "mode": "rag_mode",
+        "query_mode": "rag_mode",
+        "timeout": "rag_timeout",
+        "timeout_seconds": "rag_timeout",
+        "min_length": "rag_min_length",
+        "index_min_length": "rag_min_length",
+        "tokens": "rag_tokens",
+    },
     "reverie": {},
 }
 """Where settings may stand together, and the names that mean something else there."""
@@ -444,6 +497,8 @@ def _parsed(text: str, form: _Form) -> Any:
         return None
     if form.kind == "flag":
         return _FLAGS.get(plain.lower(), text)
+    if form.kind == "patterns":
+        return [line.strip() for line in text.splitlines() if line.strip()]
     if form.kind == "text":
         return text
     try:
@@ -457,6 +512,8 @@ def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
     form = _FORMS[name]
     if value is None and form.optional:
         return None
+    if form.kind == "patterns":
+        return _patterns(value, where=where, called=called)
     if form.kind == "flag":
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"
@@ -471,6 +528,20 @@ def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
             f"{asked} is {value!r}: it must be {expected}{' or none' if form.optional else ''}"
         )
     return fits
+
+
+def _patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
+    """Regular expressions that are safe to run over every text."""
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        sort = type(value).__name__
+        raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")
+    if len(value) > MOST_PATTERNS:
+        raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MOST_PATTERNS} are allowed")
+    for number, pattern in enumerate(value, start=1):
+        why = unsound(pattern) if isinstance(pattern, str) else f"it is {type(pattern).__name__}: pass text"
+        if why is not None:
+            raise InvalidInput(f"{called} {where}, pattern {number}: {why}")
+    return tuple(value)
 
 
 def _number(value: Any, form: _Form) -> tuple[float | None, str]:

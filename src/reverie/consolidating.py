@@ -86,7 +86,7 @@ class Consolidating:
                     yield Due(session=state.id, kind="trim")
             elif length > window:
                 yield Due(session=state.id, kind="compact" if state.scope else "digest")
-            elif self._settings.compaction_enabled and length > digesting.LEAST_KEPT:
+            elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._window(state)
                 if compacting.is_due(
                     turns, most_tokens=self._settings.compaction_tokens, input_limit=self._input_limit
@@ -103,13 +103,17 @@ class Consolidating:
 
         Raises:
             NotFound: there is no such session.
-            InvalidInput: `keep` is negative.
+            InvalidInput: `keep` is negative, or a session that belongs to a scope would get onto the pages.
         """
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
             raise InvalidInput(f"keep is {keep!r}: it is a whole number from 0")
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+        if state.scope and kind == "digest":
+            raise InvalidInput(
+                f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
+            )
         turns = self._window(state)
         stays = self._kept(kind) if keep is None else keep
         tail = tool_safe_tail(turns, stays)

@@ -11,25 +11,32 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from reverie.asks import Ask, NoReply, Reply, Usage
 from reverie.clock import Clock, format_time
 from reverie.config import Settings
+from reverie.context.delta import Shown, shown_cursor
 from reverie.edits import Edit, JournalRow
 from reverie.errors import Conflict, InvalidInput, ModelError, ReverieError, StoreUnavailable
 from reverie.filters import Filter
 from reverie.ids import NewId
 from reverie.merging import folds
+from reverie.pages import MEMORY
+from reverie.passes.enrich import enrich
 from reverie.passes.flow import NO_MODEL, Flow, run
 from reverie.passes.infer import infer
-from reverie.passes.merge import Correction, merge
+from reverie.passes.merge import LEFT, merge
 from reverie.passes.promote import promote
+from reverie.passes.signals import signals
 from reverie.passes.view import View
 from reverie.plans import Plan
 from reverie.providers.base import Model
-from reverie.records import Record
+from reverie.records import ROUGH, Record
+from reverie.redacting import redacted_ask
+from reverie.scopes import chain
 from reverie.stores.base import Store
 from reverie.turns import Turn
 
@@ -41,13 +48,16 @@ ACTOR = "dream"
 DREAM = "dream"
 """All of the passes together."""
 
-PASSES = ("merge", "infer", "promote")
+PASSES = ("enrich", "merge", "infer", "promote")
 """The dream's passes, in the order in which they run."""
 
 LOG = "dream.log"
 """The store's cursor that keeps what became of the last cycles."""
 
 _LONGEST_LOG = 100
+_MOST_NOTES = 20  # rough ones that are enriched in one plan: each is a question
+_MOST_EARLIER = 400
+_WEEK = timedelta(days=7)
 _BATCH = 1_000
 _TRIES = 5
 
@@ -122,6 +132,8 @@ class Dreaming:
         self._settings = settings
         self._profile = profile
         self._notice = notice
+        self._without_notes = 0  # up to which row of the journal there are no rough notes
+        self._read: tuple[int, tuple[Record, ...]] | None = None  # live as of a row, while a cycle lasts
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -129,8 +141,8 @@ class Dreaming:
         """What a pass would change now; nothing is written.
 
         Args:
-            name: `merge`, `infer` or `promote`; `dream` for all three as one plan, each on what the one
-                before leaves.
+            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all of them as one plan, each on what
+                the one before leaves.
 
         Raises:
             InvalidInput: there is no such pass.
@@ -146,34 +158,66 @@ class Dreaming:
         for name in PASSES:
             made = [edit for plan in plans for edit in plan.edits]
             plans.append(self._plan(name, made))
-        steps = tuple(step for plan in plans for step in plan.steps)
-        reasons = [f"{plan.name}: {plan.skipped}" for plan in plans if plan.skipped]
-        cursors: dict[str, str | None] = {}
-        for plan in plans:
-            cursors |= plan.cursors
-        return Plan(
-            id=self._new_id(),
-            name=DREAM,
-            made_at=self._clock(),
-            steps=steps,
-            refused=tuple(refusal for plan in plans for refusal in plan.refused),
-            notes=tuple(note for plan in plans for note in plan.notes),
-            skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
-            failed="; ".join(f"{plan.name}: {plan.failed}" for plan in plans if plan.failed),
-            cursors=cursors,
-            usage=sum((plan.usage for plan in plans), Usage()),
-        )
+        named = [
+            replace(
+                plan,
+                skipped=plan.skipped and f"{plan.name}: {plan.skipped}",
+                failed=plan.failed and f"{plan.name}: {plan.failed}",
+            )
+            for plan in plans
+        ]
+        return _together(self.view(), DREAM, named)
 
     def _plan(self, name: str, made: Sequence[Edit]) -> Plan:
+        if name == "enrich":
+            return self._enriched()
         sequence = self._store.sequence()
-        after = self._considered(name)
-        changed, turns = self._since(after, sequence)
-        if not changed and not turns:
+        news = self._since(self._considered(name), sequence)
+        changed = news.changed | (self._left() if name == "merge" else frozenset())
+        if not changed and not news.turns:
             nothing = "nothing has changed since the last cycle"
             return Plan(id=self._new_id(), name=name, made_at=self._clock(), skipped=nothing)
-        view = self._view(changed, turns)
+        view = self._view(changed, news.turns)
         plan = self._run(self._flow(name, replace(view, records=_after(view.records, made))))
-        return plan if plan.failed else replace(plan, cursors={**plan.cursors, _cursor(name): str(sequence)})
+        if plan.failed:
+            return replace(plan, cursors={})  # what was to be looked at is looked at again
+        return replace(plan, cursors={**plan.cursors, _cursor(name): str(sequence)})
+
+    def _enriched(self) -> Plan:
+        """The rough notes that were saved since the last time, each split and filed by the model.
+
+        One that the model did not answer for is tried again the next time, and so are those after it.
+        """
+        view = self.view()
+        if why := self._leaves_notes():
+            return _skipped(view, "enrich", why)
+        sequence = self._store.sequence()
+        notes = self._since(self._considered("enrich"), sequence).rough
+        waiting = {
+            record.id: record for record in self._store.records(list(notes)) if ROUGH in record.metadata
+        }
+        parts: list[Plan] = []
+        if waiting:
+            view = self._view(frozenset(), ())
+            for note in list(waiting.values())[:_MOST_NOTES]:
+                parts.append(self._run(enrich(view, note, categories=self._categories(note.scope))))
+                if parts[-1].failed:
+                    break
+                view = replace(view, records=_after(view.records, parts[-1].edits))
+        plan = _together(view, "enrich", parts, skipped="there is no rough note")
+        done = sequence if len(parts) == len(waiting) else notes[list(waiting)[len(parts)]] - 1
+        return plan if plan.failed else replace(plan, cursors={_cursor("enrich"): str(done)})
+
+    def _categories(self, scope: str) -> list[str]:
+        """The categories that are in use where somebody sees who is in a scope, the most used first."""
+        tally = self._store.tally("category", Filter(scopes=chain(scope), alive_at=self._clock()))
+        return [name for name in sorted(tally, key=lambda name: -tally[name]) if name]
+
+    def _leaves_notes(self) -> str:
+        """Why rough notes stay as they are; empty where they do not."""
+        if not self._settings.enrich:
+            return "enrich is off"
+        return "no model: rough notes stay as they are" if self.model is None else ""
 
     def apply(self, plan: Plan, *, dry_run: bool = False) -> Applied:
         """Make a plan's changes, all of them or none, in one transaction.
@@ -207,7 +251,9 @@ class Dreaming:
             names: Which passes.
             dry_run: Whether to plan only.
         """
+        self._read = (-1, ())
         outcomes = [self._one(name, dry_run=dry_run) for name in names]
+        self._read = None
         if not dry_run:
             self._write_log(outcomes)
         return outcomes
@@ -216,10 +262,23 @@ class Dreaming:
         """Whether anything changed that some pass has not considered yet."""
         sequence = self._store.sequence()
         for name in PASSES:
-            changed, turns = self._since(self._considered(name), sequence)
-            if changed or turns:
+            if name == "enrich" and self._leaves_notes():
+                continue
+            news = self._since(self._considered(name), sequence)
+            if news.rough if name == "enrich" else news.changed or news.turns:
                 return True
-        return False
+        return bool(self._left())
+
+    def rough_notes(self) -> int:
+        """How many notes were saved as rough since the last look; 0 where nobody would split them."""
+        if self._leaves_notes():
+            return 0
+        sequence = self._store.sequence()
+        after = max(self._considered("enrich"), self._without_notes)
+        found = len(self._since(after, sequence).rough) if after < sequence else 0
+        if not found:
+            self._without_notes = sequence
+        return found
 
     def log(self) -> list[dict[str, object]]:
         """What became of the passes of the last cycles, the newest last."""
@@ -275,11 +334,15 @@ class Dreaming:
 
     def _flow(self, name: str, view: View) -> Flow[Plan] | Plan:
         if name == "merge":
-            return merge(view, folds(view.records, view.changed), self._corrections(view))
+            found = signals(view.turns, view.records, now=view.now, changed=view.changed)
+            return merge(view, folds(view.records, view.changed), found)
         if name == "infer":
             if not self._settings.preference_inference:
                 return _skipped(view, name, "preference_inference is off")
-            return infer(view)
+            earlier = self._earlier(view)
+            view = replace(view, earlier=earlier)
+            found = signals((*earlier, *view.turns), view.records, now=view.now, changed=view.changed)
+            return infer(view, injected=self._injected(view.turns), signals=found)
         if not self._settings.promotion_enabled:
             return _skipped(view, name, "promotion_enabled is off")
         return promote(view, min_confidence=self._settings.promotion_min_confidence)
@@ -292,7 +355,7 @@ class Dreaming:
         if self.model is None:
             return NO_MODEL
         try:
-            reply = self.model.answer(ask)
+            reply = self.model.answer(redacted_ask(ask, self._settings.redactor))
         except ModelError as error:
             _log.warning("the model gave no answer for %s: %s", ask.purpose, error)
             self.count(f"model.{ask.purpose}.failed")
@@ -308,12 +371,22 @@ class Dreaming:
         now = self._clock()
         return View(
             now=now,
-            records=tuple(self._store.find(Filter(alive_at=now), order="created")),
+            records=self._live(now),
             changed=changed,
             turns=tuple(turns),
             prompts=self._prompts(),
             new_id=self._new_id,
         )
+
+    def _live(self, now: datetime) -> tuple[Record, ...]:
+        """The live records, read once for the passes of a cycle between which nothing is changed."""
+        sequence, before = self._store.sequence(), self._read
+        if before is None or before[0] != sequence:
+            found = self._store.find(Filter(alive_at=now), order="created")
+            live = tuple(record for record in found if not record.is_kept)
+            self._read = None if before is None else (sequence, live)
+            return live
+        return tuple(each for each in before[1] if each.expires_at is None or each.expires_at > now)
 
     def _prompts(self) -> Mapping[str, str]:
         """The user's own prompts under the names that ship; one that cannot be read is named in the log."""
@@ -340,9 +413,14 @@ class Dreaming:
         text = self._store.cursor(_cursor(name))
         return int(text) if text and text.isdecimal() else 0
 
-    def _since(self, after: int, until: int) -> tuple[frozenset[str], list[Turn]]:
-        """The records that others than passes changed since a journal row, and the turns added since."""
+    def _left(self) -> frozenset[str]:
+        """The changed records that there was no room to show the last time."""
+        return frozenset((self._store.cursor(LEFT) or "").split())
+
+    def _since(self, after: int, until: int) -> _News:
+        """What others than passes changed since a journal row, up to and with another."""
         changed: set[str] = set()
+        rough: dict[str, int] = {}
         turns: dict[str, Turn] = {}
         while after < until:
             rows = self._store.journal(after=after, until=until, limit=_BATCH)
@@ -352,21 +430,51 @@ class Dreaming:
                 value = None if row.edit is None else row.edit.after
                 if isinstance(value, Record) and row.actor != ACTOR:
                     changed.add(value.id)
+                    if ROUGH in value.metadata and row.edit is not None and row.edit.before is None:
+                        rough[value.id] = row.sequence
                 elif isinstance(value, Turn):
                     turns[value.id] = value
             after = rows[-1].sequence
-        return frozenset(changed), list(turns.values())
+        return _News(changed=frozenset(changed), turns=list(turns.values()), rough=rough)
 
-    def _corrections(self, view: View) -> list[Correction]:
-        """Where the owner put the assistant right, by what is noted on the turns."""
-        last: dict[str, str] = {}
-        found = []
-        for turn in view.turns:
-            if turn.role == "assistant":
-                last[turn.session] = turn.content
-            elif turn.role == "user" and turn.metadata.get("signal") == "correction":
-                found.append(Correction(turn=turn.id, text=turn.content, before=last.get(turn.session, "")))
-        return found
+    def _earlier(self, view: View) -> tuple[Turn, ...]:
+        """The owner's and the assistant's turns of the week before, the earliest first."""
+        if not view.turns:
+            return ()
+        new = {turn.id for turn in view.turns}
+        wanted = Filter(created_after=view.now - _WEEK, roles=("user", "assistant"))
+        found = (turn for turn in self._store.scan_turns(wanted) if turn.id not in new)
+        return tuple(reversed(list(islice(found, _MOST_EARLIER))))
+
+    def _injected(self, turns: Sequence[Turn]) -> list[str]:
+        """The texts that we put into the prompts of these turns' sessions ourselves."""
+        shown: dict[str, None] = {}
+        texts: list[str] = []
+        for session in dict.fromkeys(turn.session for turn in turns):
+            ledger = self._store.cursor(shown_cursor(session))
+            try:
+                shown |= dict.fromkeys(() if ledger is None else Shown.from_text(ledger).marks)
+            except InvalidInput as error:
+                _log.warning("what session %r was shown cannot be read: %s", session, error)
+            state = self._store.session(session)
+            texts += [state.summary] if state is not None and state.summary else []
+        texts += [record.content for record in self._store.records(list(shown))]
+        return texts + [page.content for page in self._store.pages([MEMORY])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _News:
+    """What was changed in a stretch of the journal.
+
+    Attributes:
+        changed: Ids of records that others than passes added or changed.
+        turns: Turns that were added, or got a signal.
+        rough: Ids of rough notes that were saved, in that order, each with its row.
+    """
+
+    changed: frozenset[str]
+    turns: list[Turn]
+    rough: dict[str, int]
 
 
 def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ...]:
@@ -378,6 +486,27 @@ def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ..
         else:
             there.pop(edit.id, None)
     return tuple(there.values())
+
+
+def _together(view: View, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
+    """Several plans as one."""
+    steps = tuple(step for plan in plans for step in plan.steps)
+    reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
+    cursors: dict[str, str | None] = {}
+    for plan in plans:
+        cursors |= plan.cursors
+    return Plan(
+        id=view.new_id(),
+        name=name,
+        made_at=view.now,
+        steps=steps,
+        refused=tuple(refusal for plan in plans for refusal in plan.refused),
+        notes=tuple(note for plan in plans for note in plan.notes),
+        skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
+        failed="; ".join(dict.fromkeys(plan.failed for plan in plans if plan.failed)),
+        cursors=cursors,
+        usage=sum((plan.usage for plan in plans), Usage()),
+    )
 
 
 def _cursor(name: str) -> str:

@@ -13,6 +13,9 @@ from reverie.tokens import plain_text, raw_text
 AGENT = "agent"
 """The namespace of the scratchpad that outlives sessions."""
 
+SCOPE = "scope/"
+"""What the namespaces of other scopes' scratchpads begin with."""
+
 LONGEST_KEY = 200
 LONGEST_DATA = 2_000_000
 
@@ -22,7 +25,7 @@ class Entry:
     """One value in working memory.
 
     Attributes:
-        namespace: Whose it is: `session/{id}`, or `agent` for the scratchpad.
+        namespace: Whose it is: `session/{id}`, or `agent` or `scope/{scope}` for a scratchpad.
         key: Its name there, 1 to 200 characters.
         data: What is kept, up to 2,000,000 characters; may be empty.
         stored_at: When it was set.
@@ -50,6 +53,11 @@ class Entry:
     def searchable_text(self) -> str:
         """The text that search looks at: key, data, tags and category."""
         return "\n".join((self.key, self.data, *self.tags, categories.words(self.category)))
+
+
+def scope_namespace(scope: str) -> str:
+    """The namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
+    return f"{SCOPE}{scope}" if scope else AGENT
 
 
 def session_namespace(session: str) -> str:

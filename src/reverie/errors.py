@@ -2,6 +2,7 @@
 
     ReverieError
     ├── InvalidInput (ValueError)      the argument is wrong: correct it and call again
+    │   └── ScopeNeeded                whose memory is meant? pass a scope, or EVERY_SCOPE
     ├── NotFound (LookupError)         no such thing: search or list for the right id
     ├── Conflict                       somebody else changed it first: read again and retry
     ├── WorkingMemoryFull              nothing was stored: drop an entry or wait for one to expire
@@ -21,11 +22,21 @@ from __future__ import annotations
 
 
 class ReverieError(Exception):
-    """The root of every error that Reverie raises on purpose."""
+    """The root of every error that Reverie raises on purpose. No secret is in its message."""
+
+    def __init__(self, *args: object) -> None:
+        """Say what was wrong and what to do; a value that is quoted is redacted where it holds a secret."""
+        from reverie.secrets import redacted  # here: most programs never see an error
+
+        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
 
 
 class InvalidInput(ReverieError, ValueError):
     """An argument is wrong. Nothing was changed; correct the argument and call again."""
+
+
+class ScopeNeeded(InvalidInput):
+    """Several scopes are in use, and it was not said whose memory is meant. Pass `scope`."""
 
 
 class NotFound(ReverieError, LookupError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from reverie.memory import Memory
 from reverie.recall.hits import Hit
 from reverie.records import FIL
+from reverie.scoped import Scoped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Observation:
 class FILTools:
     """Findings, insights and lessons for tools (agentkit's ToolsAdapter)."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory | Scoped) -> None:
         self._memory = memory
 
     def remember_fil(
@@ -67,7 +68,7 @@ class FILTools:
 class ObservationStore:
     """Observations of steps (agentkit's BleveObservationStore)."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory | Scoped) -> None:
         self._memory = memory
 
     def store_observation(self, observation: Observation) -> list[str]:

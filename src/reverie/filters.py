@@ -15,6 +15,7 @@ from reverie import categories, clock
 from reverie.errors import InvalidInput
 from reverie.pages import Paragraph
 from reverie.records import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, one_of
+from reverie.scopes import EVERY_SCOPE, checked_scope
 from reverie.tokens import raw_text
 from reverie.turns import ROLES, Role, Turn
 
@@ -24,7 +25,8 @@ class Filter:
     """What a search or a list is restricted to. An empty filter lets every live record through.
 
     Attributes:
-        scopes: Only these scopes; None for all. Paragraphs belong to the empty scope, which is everybody's.
+        scopes: Only these scopes, of which the first stands for those that say the same; None for all.
+            Paragraphs belong to the empty scope, which is everybody's.
         category: Only this category and those below it, by whole segments.
         tags: Only what has all of these tags.
         kinds: Only these kinds; empty for all.
@@ -56,6 +58,11 @@ class Filter:
     roles: tuple[Role, ...] = ()
 
     @property
+    def is_scoped(self) -> bool:
+        """Whether it asks for what belongs to somebody: then nothing may depend on what others hold."""
+        return self.scopes is not None and any(self.scopes)
+
+    @property
     def only_records(self) -> bool:
         """Whether it asks for something that only records have."""
         return bool(
@@ -69,8 +76,8 @@ class Filter:
         return bool(self.sessions or self.roles)
 
 
-class Restrictions(TypedDict, total=False):
-    """What a search for records may be restricted to, as keyword arguments.
+class ScopedRestrictions(TypedDict, total=False):
+    """What a search for records within a scope may be restricted to, as keyword arguments.
 
     Attributes:
         category: Only this category and those below it, by whole segments.
@@ -78,7 +85,6 @@ class Restrictions(TypedDict, total=False):
         kinds: Only these kinds, such as `["decision"]`.
         layers: Only these layers.
         origins: Only these origins.
-        scope: Only this scope, or these; None for all.
         created_after: Only what was created (for turns: said) at this moment or later.
         created_before: Only what was created (said) before this moment.
         valid_at: Only what holds at this moment.
@@ -89,36 +95,33 @@ class Restrictions(TypedDict, total=False):
     kinds: Sequence[Kind]
     layers: Sequence[Layer]
     origins: Sequence[Origin]
-    scope: str | Sequence[str] | None
     created_after: datetime | None
     created_before: datetime | None
     valid_at: datetime | None
 
 
-class TurnRestrictions(TypedDict, total=False):
-    """What a search for turns may be restricted to, as keyword arguments.
+class ScopedTurnRestrictions(TypedDict, total=False):
+    """What a search for turns within a scope may be restricted to, as keyword arguments.
 
     Attributes:
         session: Only turns of this session, or these.
         roles: Only turns of these roles, such as `["user"]`.
-        scope: Only this scope, or these; None for all.
         created_after: Only what was said at this moment or later.
         created_before: Only what was said before this moment.
     """
 
     session: str | Sequence[str] | None
     roles: Sequence[Role]
-    scope: str | Sequence[str] | None
     created_after: datetime | None
     created_before: datetime | None
 
 
-class AllRestrictions(Restrictions, TurnRestrictions, total=False):
+class ScopedAllRestrictions(ScopedRestrictions, ScopedTurnRestrictions, total=False):
     """Both of them; one that only records, or only turns, have leaves everything else out."""
 
 
-class ListRestrictions(Restrictions, total=False):
-    """What a list of records may be restricted to.
+class ScopedListRestrictions(ScopedRestrictions, total=False):
+    """What a list of records within a scope may be restricted to.
 
     Attributes:
         archived: False for live records (the default), True for archived ones, None for both.
@@ -129,8 +132,41 @@ class ListRestrictions(Restrictions, total=False):
     pinned: bool | None
 
 
+class Restrictions(ScopedRestrictions, total=False):
+    """What a search for records may be restricted to: what it may be within a scope, and the scope.
+
+    Attributes:
+        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+    """
+
+    scope: str | Sequence[str] | None
+
+
+class TurnRestrictions(ScopedTurnRestrictions, total=False):
+    """What a search for turns may be restricted to: what it may be within a scope, and the scope.
+
+    Attributes:
+        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+    """
+
+    scope: str | Sequence[str] | None
+
+
+class AllRestrictions(Restrictions, TurnRestrictions, total=False):
+    """Both of them; one that only records, or only turns, have leaves everything else out."""
+
+
+class ListRestrictions(ScopedListRestrictions, total=False):
+    """What a list of records may be restricted to: what it may be within a scope, and the scope.
+
+    Attributes:
+        scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+    """
+
+    scope: str | Sequence[str] | None
+
+
 _SEVERAL = {"tags": "tags", "kinds": "kinds", "layers": "layers", "origins": "origins", "roles": "roles"}
-_ONE_OR_SEVERAL = {"scope": "scopes", "session": "sessions"}
 
 
 def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> Filter:
@@ -150,9 +186,11 @@ def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> F
             raise TypeError(
                 f"unexpected keyword argument {name!r}; there are {sorted(allowed.__annotations__)}"
             )
-        if name in _ONE_OR_SEVERAL:
+        if name == "scope":
+            values["scopes"] = wanted_scopes(value)
+        elif name == "session":
             if value is not None:
-                values[_ONE_OR_SEVERAL[name]] = (value,) if isinstance(value, str) else _texts(name, value)
+                values["sessions"] = (value,) if isinstance(value, str) else _texts(name, value)
         elif name in _SEVERAL:
             if isinstance(value, str):
                 raise InvalidInput(f"{name} is {value!r}: pass a list, such as [{value!r}]")
@@ -160,6 +198,19 @@ def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> F
         else:
             values[name] = value
     return checked_filter(Filter(**values))
+
+
+def wanted_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """A scope, or several, as a filter has them; None for `EVERY_SCOPE`, and where none is given.
+
+    Raises:
+        InvalidInput: one is not of its form.
+    """
+    if scope is None or scope == EVERY_SCOPE:
+        return None
+    return tuple(
+        checked_scope(each) for each in ((scope,) if isinstance(scope, str) else _texts("scope", scope))
+    )
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

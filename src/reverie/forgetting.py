@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from reverie.clock import Clock
@@ -34,6 +33,7 @@ from reverie.index.follower import SearchIndex
 from reverie.pages import Page, Paragraph
 from reverie.phrases import Phrase, Phrases, folded, phrases_of
 from reverie.records import Record
+from reverie.scopes import checked_scope, lies_in
 from reverie.stores.base import Store
 from reverie.tokens import plain_text
 from reverie.tombstones import content_marks, make_key, marks_of
@@ -45,10 +45,12 @@ from reverie.traces import (
     Target,
     Trace,
     Verdict,
+    belonging_to,
     common,
     first_words,
     name_of,
     said_in,
+    session_of,
     verdict,
 )
 from reverie.turns import SessionState, Turn
@@ -68,26 +70,28 @@ _BATCH = 1_000
 _WAIT_FOR_READERS_S = 15.0
 _PAUSE_S = 0.2
 _LONGEST_FILE = 20_000_000
+_NAMED = 5
 _ANSWER = 50  # turns after a question, calls of tools and their results included
 _OWN = ("reverie.db", "files.db", "index/")
 _EVER = datetime(1, 1, 2, tzinfo=UTC)
 _ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
-_NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a person wants forgotten: by ids, or a session, or whatever has a text.
+    """What a person wants forgotten: by ids, or a session, or a scope, or whatever has a text.
 
     Attributes:
         ids: Ids of records, turns and paragraphs.
         session: The id of a session.
+        scope: A scope, with all that lies in it; not the empty one.
         match: A text, compared without case and with white space folded.
         turns: Whether turns that repeat it go too.
     """
 
     ids: tuple[str, ...] = ()
     session: str | None = None
+    scope: str | None = None
     match: str | None = None
     turns: bool = False
 
@@ -95,10 +99,12 @@ class Request:
         for name in self.ids:
             if not isinstance(name, str):
                 raise InvalidInput(f"id is {name!r}: pass a string")
-        given = [bool(self.ids), self.session is not None, self.match is not None]
+        given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
         if sum(given) != 1:
-            said = "nothing says what to forget" if not any(given) else "ids, session and match go alone"
-            raise InvalidInput(f"{said}: pass ids, or session=, or match=")
+            said = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
+            raise InvalidInput(f"{said}: pass ids, or session=, or scope=, or match=")
+        if self.scope is not None and not checked_scope(self.scope):
+            raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
         if self.match is not None:
             plain_text(self.match, name="match", longest=10_000)
             if not folded(self.match):
@@ -200,7 +206,7 @@ class Forgetter:
         target = self._target(request)
         going, left = self._told(target, self._verdicts(target))
         if not going:
-            raise _nothing(request)
+            raise _nothing(request, left)
         return Forgetting(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
 
     def _target(self, request: Request) -> Target:
@@ -215,6 +221,8 @@ class Forgetter:
             return Target(sought=sought)
         if request.session is not None:
             return self._target_session(request.session, request.turns)
+        if request.scope is not None:
+            return self._target_scope(request.scope, request.turns)
         return self._target_ids(request.ids, request.turns)
 
     def _target_ids(self, ids: Sequence[str], turns: bool) -> Target:
@@ -259,8 +267,38 @@ class Forgetter:
                     said_at.setdefault(phrase, row.at)
         if not known and not self._store.entries(session_namespace(session), now=_EVER):
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        sought = Sought(phrases=Phrases.of(said_at), session=session, said_at=said_at, turns=turns)
+        sought = Sought(
+            phrases=Phrases.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
+        )
         return Target(sought=sought)
+
+    def _target_scope(self, scope: str, turns: bool) -> Target:
+        said_at: dict[Phrase, datetime] = {}
+        sessions: set[str] = set()
+        names: set[Name] = set()
+        for row in self._rows():
+            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
+                if value is None or not lies_in(belonging_to(value), scope):
+                    continue
+                names.add(name_of(value))
+                if isinstance(value, SessionState):
+                    sessions.add(value.id)
+                texts = [] if isinstance(value, Turn) and value.role == "system" else _quotable(value)
+                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                    said_at.setdefault(phrase, row.at)
+        entries = [
+            entry for entry in self._store.entries(None, now=_EVER) if lies_in(belonging_to(entry), scope)
+        ]
+        if not names and not entries:
+            raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
+        sought = Sought(
+            phrases=Phrases.of(said_at),
+            sessions=frozenset(sessions | {session_of(entry) for entry in entries} - {""}),
+            scope=scope,
+            said_at=said_at,
+            turns=turns,
+        )
+        return Target(sought=sought, names=frozenset(names))
 
     def _verdicts(self, target: Target) -> tuple[Survey, list[Verdict]]:
         survey = Survey(target)
@@ -331,16 +369,23 @@ class Forgetter:
         return going, tuple(sorted(left, key=_rank))
 
     def _names_left(self, phrases: Phrases, told: set[tuple[str, str]]) -> Iterator[Trace]:
-        """Sessions and scopes whose very names have the text."""
+        """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
         if not phrases.piece:
             return
+        for page in (*(page.name for page in self._store.pages()), *self._store.logs()):
+            if phrases.has_piece(page):
+                yield _kept("page", page, "its name has the text: `reverie pages` can delete it")
+        for turn in self._store.scan_turns(Filter()):
+            ids = (turn.tool_call_id, *(call.id for call in turn.tool_calls))
+            if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in told:
+                yield _kept("turn", turn.id, "the id of a call has the text: forget its session")
         for overview in self._store.sessions():
             name = overview.state.id
             if phrases.has_piece(name) and ("session", name) not in told:
                 yield _kept("session", name, "its name has the text: forget it by session")
         for scope in self._store.tally("scope", Filter(archived=None)):
             if phrases.has_piece(scope):
-                yield _kept("scope", scope, "its name has the text")
+                yield _kept("scope", scope, "its name has the text: forget it by scope")
 
     def _files_left(self, phrases: Phrases) -> Iterator[Trace]:
         """Files in the folder that are not Reverie's and say it."""
@@ -356,12 +401,14 @@ class Forgetter:
 
     # -- doing -----------------------------------------------------------------------------------------
 
-    def forget(self, request: Request, *, cursors: Mapping[str, str | None] = _NO_CURSORS) -> Forgetting:
+    def forget(
+        self, request: Request, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
+    ) -> Forgetting:
         """Forget it (see `Memory.forget`).
 
         Args:
             request: What to forget.
-            cursors: Cursors to remove or set along with it.
+            cursors_of: Names the cursors that keep something of a session, which go with it.
 
         Raises:
             NotFound: there is nothing to forget.
@@ -369,6 +416,7 @@ class Forgetter:
         """
         self._sync()
         target = self._target(request)
+        cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
         done: dict[tuple[str, str], Trace] = {}
         left: tuple[Trace, ...] = ()
         rounds = 0
@@ -390,7 +438,7 @@ class Forgetter:
             if rounds == _ROUNDS or not self._said_since(target, start, made):
                 break
         if not done:
-            raise _nothing(request)
+            raise _nothing(request, left)
         notes = (*self._doomed_backups(), *self._elsewhere())
         files = self._remains(target.sought, done)
         return Forgetting(
@@ -448,7 +496,7 @@ class Forgetter:
                     state,
                     sought.phrases,
                     records=gone,
-                    session=sought.session,
+                    sessions=sought.sessions,
                     mirrored=self._mirror is not None,
                 )
             except (StateUnavailable, OSError) as error:
@@ -478,7 +526,7 @@ class Forgetter:
         for namespace, keys in _entries(forgetting).items():
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
-            [*edits, *_long_gone(forgetting, now)],
+            [*edits, *long_gone(_gone(forgetting), now)],
             actor=self._actor,
             at=now,
             tombstones=_marks(forgetting, key),
@@ -561,12 +609,16 @@ def _marks(verdicts: Sequence[Verdict], key: bytes) -> list[str]:
     return list(marks)
 
 
-def _long_gone(verdicts: Sequence[Verdict], now: datetime) -> list[Edit]:
+def _gone(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Subject and id of what only the journal still has."""
+    return [made.found.name for made in verdicts if made.found.now is None]
+
+
+def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Edit]:
     """Edits that empty the journal of things that are no more: each is put back without content, and removed.
 
     Only the journal still has them, and a store erases what it is given an edit of.
     """
-    names = [made.found.name for made in verdicts if made.found.now is None]
     session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
     turns = [name for subject, name in names if subject == "turn"]
     things: list[Value] = [session] if turns else []
@@ -607,7 +659,10 @@ def _kept(subject: str, name: str, because: str, text: str = "") -> Trace:
     return Trace(subject=subject, id=name, fate="kept", because=because, text=text)
 
 
-def _nothing(request: Request) -> NotFound:
+def _nothing(request: Request, left: Sequence[Trace]) -> NotFound:
+    if request.match is not None and left:
+        named = "; ".join(f"{trace.subject} {trace.id!r} ({trace.because})" for trace in left[:_NAMED])
+        return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")
     if request.match is not None:
         return NotFound("nothing has that text: search for words of it, or forget by id")
     return NotFound("nothing is left of it to forget: search or list for the right id")

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from reverie import ids
+from reverie import ids, trust
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shortened
 from reverie.errors import ReverieError
 from reverie.pages import MEMORY
 from reverie.passes.specifics import word_set
-from reverie.records import Kind, Origin
+from reverie.quoting import own_words
+from reverie.records import SUMMARY_TAG, Kind, Origin
 from reverie.saving import Note, Saved, Saving
 from reverie.stores.base import Store
 from reverie.turns import SIGNAL, Turn, with_signal
@@ -61,7 +62,6 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
 SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
-SUMMARY_TAG = "session-summary"
 _LONGEST_SUMMARY = 4_000
 _LEAST_SHARED = 0.8
 _WORD = re.compile(r"[^\W_]{3,}")
@@ -149,7 +149,7 @@ class Learning:
 
         answering = last.content.rstrip().endswith("?")
         for sentence in rules.sentences(turn.content):
-            if CORRECTION in rules.stated(sentence, speaker="user", answering=answering):
+            if rules.corrects(sentence, answering=answering):
                 return CORRECTION
         return ""
 
@@ -200,7 +200,7 @@ class Learning:
 
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
-            for sentence in rules.sentences(turn.content):
+            for sentence in rules.sentences(_own(turn)):
                 kinds = rules.stated(sentence, speaker="user" if is_owner else "assistant")
                 kinds = tuple(name for name in CONFIDENCE if name in kinds)
                 if not kinds or rules.looks_secret(sentence) or not rules.speaks_for_itself(sentence):
@@ -216,7 +216,7 @@ class Learning:
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
                         source=_source(turn),
                         references=(turn.id, *named[1]),
-                        origin="owner" if is_owner else _origin(exchange),
+                        origin=turn.origin if is_owner else _origin(exchange),
                         scope=turn.scope,
                         created_at=turn.at,
                     ),
@@ -271,7 +271,7 @@ class Learning:
         saved = self._saving.save_many(self._insights(fresh, tooled))
         last = next((turn for turn in reversed(turns) if _is_summary(turn)), None)
         if last is not None and last.position >= done:
-            kept = self._summary(last, summary, origin="tool" if last.id in tooled else "agent")
+            kept = self._summary(last, summary, origin="tool" if last.id in tooled else last.origin)
             saved += [] if kept is None else [kept]
             summary = summary if kept is None else kept.record.id
         if fresh:
@@ -287,20 +287,20 @@ class Learning:
         for turn in turns:
             if turn.role not in {"user", "assistant"}:
                 continue
-            for sentence in rules.sentences(turn.content):
+            for sentence in rules.sentences(_own(turn)):
                 asks = sentence.endswith("?")
                 if asks or not _says_it_matters(sentence) or rules.looks_secret(sentence):
                     continue
                 if not rules.speaks_for_itself(sentence) or self._is_known(turn.scope, sentence):
                     continue
-                agent: Origin = "tool" if turn.id in tooled else "agent"
+                rests_on: Origin = "tool" if turn.id in tooled else turn.origin
                 note = Note(
                     content=sentence[:_LONGEST_SUMMARY],
                     kind="insight",
                     confidence=0.7,
                     source=_source(turn),
                     references=(turn.id,),
-                    origin="owner" if turn.role == "user" else agent,
+                    origin=trust.lowest(turn.origin, rests_on),
                     scope=turn.scope,
                     created_at=turn.at,
                 )
@@ -417,7 +417,12 @@ def _exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> It
 
 def _origin(exchange: _Exchange) -> Origin:
     """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
-    return "tool" if exchange.used_tools else "agent"
+    return trust.lowest(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
+
+
+def _own(turn: Turn) -> str:
+    """What of a turn its speaker says: what the owner quotes is somebody else's word."""
+    return own_words(turn.content) if turn.role == "user" else turn.content
 
 
 def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from reverie import ids
 from reverie.analyser import analyse
 from reverie.clock import Clock
 from reverie.config import Settings
+from reverie.context.delta import shown_cursor
 from reverie.edits import JournalRow
 from reverie.entries import AGENT, session_namespace
 from reverie.errors import InvalidInput, NotFound, StoreUnavailable
@@ -29,16 +30,17 @@ from reverie.index.committed import FORMAT
 from reverie.index.follower import SearchIndex
 from reverie.learning import ACTOR as RULES
 from reverie.learning import Learning, consolidated_cursor
+from reverie.lending import Lending
 from reverie.profile import Profile
 from reverie.reading import checked_text
 from reverie.recall.ranking import RankingSettings
 from reverie.records import Kind, Layer, Origin, Record
+from reverie.redacting import Redacting, keep_secrets_from_log
 from reverie.saving import Changes, Note, Saved, Saving
 from reverie.searching import Searching, weights_of
-from reverie.session import Session, shown_cursor
+from reverie.session import Session
 from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.tending import Tending
 from reverie.working import WorkingMemory
 from reverie.writing import Pages, notes_from
 
@@ -53,7 +55,7 @@ IN_MEMORY = ":memory:"
 Duration = str | float | timedelta
 
 
-class Memory(Tending):
+class Memory(Lending):
     """What an agent remembers. Safe to use from several threads; several processes may open one folder.
 
     Example:
@@ -90,6 +92,9 @@ class Memory(Tending):
         """
         self.path = path
         self.settings = settings if settings is not None else Settings()
+        if self.settings.redact_secrets:
+            keep_secrets_from_log()
+            store = Redacting(store, self.settings.redactor)
         self._store = store
         self._clock = clock
         self._new_id = new_id
@@ -168,13 +173,14 @@ class Memory(Tending):
 
         Args:
             path: The folder; `~` is the home directory. None takes the platform's data folder for
-                Reverie. `":memory:"` keeps everything in memory, and nothing once it is closed.
+                Reverie, or in it that of the settings `profile_path` and `base_path` where one is set.
+                `":memory:"` keeps everything in memory, and nothing once it is closed.
             settings: The settings; None for the defaults.
             clock: What tells the time; for tests and replays.
             new_id: What makes ids; for tests and replays.
             actor: Who is named in the journal as the author of changes, such as `owner` or `agent`.
             profile: The folder of `soul.md`, `directives.md` and `style.md`, which stand first in every
-                prompt where they exist; None takes the memory's folder.
+                prompt where they exist; None takes the memory's folder, or that of the setting.
             create: Whether to make a memory where there is none.
             model: What background thinking asks: `provider:model` (its key is read from the environment), a
                 `reverie.providers.Model`, or a function from an `Ask` to text; None takes the setting
@@ -204,6 +210,9 @@ class Memory(Tending):
                 model=model,
             )
         folder = folder_of(path)
+        if path is None and settings is not None and settings.names_paths:
+            paths = settings.resolve_paths(folder)
+            folder, beside = paths.memory, beside or paths.profile
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
@@ -274,6 +283,7 @@ class Memory(Tending):
         ttl: Duration | None = None,
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
+        rough: bool = False,
     ) -> Saved:
         """Remember one thing for the long term, durably, before this returns.
 
@@ -299,6 +309,9 @@ class Memory(Tending):
             ttl: After how long it leaves search by itself, such as `30d`; None for never.
             metadata: Text to text, for the caller's own use.
             created_at: When it was learned; None for now.
+            rough: Whether it is a rough note, which background thinking may split into well-formed records
+                and file, if there is a model. It is stored and found as it is until then, and the archive
+                keeps it.
 
         Returns:
             The record, and whether it was created, reinforced or extended.
@@ -325,6 +338,7 @@ class Memory(Tending):
             ttl=ttl,
             metadata=metadata or {},
             created_at=created_at,
+            rough=rough,
         )
         return self._saving.save(note)
 

@@ -25,10 +25,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from reverie.records import DATES, MOST_LABELS, ORIGINS, UNTRUSTED, Origin, Record
+from reverie.records import DATES, MOST_LABELS, ORIGINS, ROUGH, UNTRUSTED, Origin, Record
 
 if TYPE_CHECKING:
     from reverie.passes.duplicates import Reading, Relation
@@ -118,11 +119,12 @@ def may_fold(old: Record, new: Record) -> bool:
     """Whether `new` may disappear into `old` when their texts say the same.
 
     Same scope, kind and layer; the same category or none for the new one; the same time of validity; neither
-    archived; no metadata that contradicts; labels that fit together into one record. What is kept for ever
-    does not disappear into what expires, nor the owner's word into an untrusted record. Where the new one's
-    source is not trusted and the old one's is, nothing may be asked of the old one that this could not grant.
+    archived, nor a value under a key; no metadata that contradicts; labels that fit together into one record.
+    What is kept for ever does not disappear into what expires, nor the owner's word into an untrusted record.
+    Where the new one's source is not trusted and the old one's is, nothing may be asked of the old one that
+    this could not grant.
     """
-    if old.archived or new.archived or old.id == new.id:
+    if old.archived or new.archived or old.is_kept or new.is_kept or old.id == new.id:
         return False
     same = (
         (old.scope, old.kind, old.layer, old.valid_from, old.valid_to)
@@ -219,15 +221,11 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Fold]
         records: Live records.
         changed: Ids of those to look at; each is compared with all others.
     """
-    from reverie.passes.duplicates import (
-        keys,
-        read_again,
-        relation,
-    )  # here: a search never needs its patterns
+    from reverie.passes.duplicates import relation  # here: a search never needs its patterns
 
     live = {record.id: record for record in records if not record.archived}
     order = sorted(live.values(), key=_seniority)
-    words = {record.id: keys(read_again(record.content)) for record in order}
+    words = {record.id: _keys(record.content) for record in order}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in order:
         for key in words[record.id]:
@@ -248,6 +246,13 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Fold]
         if duplicates:
             gone |= {stays.id, *(other.id for other in duplicates)}
             yield Fold(duplicates=tuple(duplicates), into=stays, after=after)
+
+
+@lru_cache(maxsize=16_384)  # every live record is looked at each night, and few have changed
+def _keys(text: str) -> tuple[str, ...]:
+    from reverie.passes.duplicates import keys, read  # here: a search never needs its patterns
+
+    return keys(read(text))
 
 
 def _seniority(record: Record) -> tuple[bool, datetime, str]:
@@ -348,12 +353,12 @@ def _union(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
 
 def _both(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
     """The metadata of both, the old where they differ; of relative dates what each meant when it was said."""
-    if new.items() <= old.items():
-        return old
     both = {**new, **old}
+    if ROUGH not in old:
+        both.pop(ROUGH, None)  # what is known already is not rough any more
     if DATES in old and DATES in new:
         both[DATES] = "; ".join(dict.fromkeys((*old[DATES].split("; "), *new[DATES].split("; "))))
-    return MappingProxyType(both)
+    return old if both == old else MappingProxyType(both)
 
 
 def _latest(a: datetime | None, b: datetime | None) -> datetime | None:

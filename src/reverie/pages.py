@@ -15,6 +15,7 @@ from typing import Any
 
 from reverie import clock, ids
 from reverie.errors import InvalidInput
+from reverie.records import Origin
 from reverie.tokens import plain_text, raw_text
 
 MEMORY = "MEMORY.md"
@@ -28,6 +29,9 @@ LONGEST_PAGE = 200_000
 
 LONGEST_PARAGRAPH = 20_000
 """Characters of a paragraph."""
+
+FROM_TOOLS = " (from tools)"
+"""How the source of a paragraph ends that tells of what tools, the web or an import said."""
 
 _LONGEST_NAME = 200
 _NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
@@ -94,6 +98,11 @@ class Paragraph:
     at: datetime
     content: str
     source: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose word it is: the agent's, or a tool's where it tells of what tools said."""
+        return "tool" if self.source.endswith(FROM_TOOLS) else "agent"
 
     @property
     def text(self) -> str:
@@ -181,6 +190,17 @@ def checked_page(page: Page) -> Page:
         raise InvalidInput("content has carriage returns: end lines with a line feed alone")
     clock.utc(page.updated_at, name="updated_at")
     return page
+
+
+def source_of(session: str, *, from_tools: bool = False) -> str:
+    """The source of a paragraph that tells of a session.
+
+    Args:
+        session: The session's id.
+        from_tools: Whether some of it rests on what tools, the web or an import said.
+    """
+    ending = FROM_TOOLS if from_tools else ""
+    return f"session:{session}"[: _LONGEST_NAME - len(ending)] + ending
 
 
 def checked_paragraph(paragraph: Paragraph) -> Paragraph:

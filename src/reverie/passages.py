@@ -14,6 +14,9 @@ Searchable = Literal["record", "turn", "paragraph"]
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
 
+Among = Literal["words", "dates", "speakers", "cues"]
+
+
 def searchable(value: Record | Turn | Paragraph) -> Searchable:
     """Which of the three a value is."""
     if isinstance(value, Record):
@@ -106,6 +109,21 @@ class Measure:
     def mean_length(self) -> float:
         """Tokens of an average passage; 1 when there is none."""
         return self.tokens / self.passages if self.passages else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """Something that a passage may have, and what it counts for.
+
+    Attributes:
+        among: Among what it stands: `words`, `dates`, `speakers`, or the `cues` of records that say alike.
+        token: The word, day or name, in the analyser's form.
+        weight: What it counts for, a whole number of 1 or more.
+    """
+
+    among: Among
+    token: str
+    weight: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

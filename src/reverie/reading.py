@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context import Standing
 from reverie.context.notes import memory_section
 from reverie.edits import JournalRow
-from reverie.errors import InvalidInput
+from reverie.errors import InvalidInput, ScopeNeeded
 from reverie.filters import (
     AllRestrictions,
     Filter,
@@ -26,6 +26,7 @@ from reverie.filters import (
     Restrictions,
     TurnRestrictions,
     restricted,
+    wanted_scopes,
 )
 from reverie.index.follower import SearchIndex
 from reverie.pages import HISTORY, Paragraph
@@ -33,11 +34,12 @@ from reverie.profile import Profile
 from reverie.recall.hits import FIL, Hit, SearchMode, Unit
 from reverie.records import FIL as RECORDS_FIL
 from reverie.records import Record, one_of
-from reverie.searching import Question, Searching, checked_count
-from reverie.stats import Stats, bytes_in
+from reverie.scopes import chain, checked_scope
+from reverie.searching import MOST_HITS, Question, Searching, checked_count
+from reverie.stats import FAILURES, ScopeStats, Stats, bytes_in
 from reverie.stores.base import Problem, Store
 from reverie.turns import SessionOverview, Turn
-from reverie.writing import NOTES_FAILED, Pages
+from reverie.writing import Pages
 
 if TYPE_CHECKING:
     from reverie.journal import Journal
@@ -97,8 +99,9 @@ class Reading:
 
         Raises:
             InvalidInput: an argument is not of its form.
+            ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = restricted(only, ListRestrictions)
+        allowed = self._restricted(only, ListRestrictions)
         if allowed.archived is False:
             allowed = replace(allowed, alive_at=self._clock())
         checked_count(offset, name="offset", least=0)
@@ -106,12 +109,42 @@ class Reading:
             checked_count(limit, name="limit", least=0)
         return list(self._store.find(allowed, limit=limit, offset=offset))
 
+    def recent(self, *, limit: int = 10, **only: Unpack[Restrictions]) -> list[Record]:
+        """The records changed last that hold now, newest first.
+
+        Args:
+            limit: At most so many, 1 to 1,000.
+            **only: What to restrict it to; see `reverie.filters.Restrictions`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+            ScopeNeeded: scopes are in use, and none is given.
+        """
+        checked_count(limit, name="limit", most=MOST_HITS)
+        allowed = self._restricted(only, Restrictions)
+        holding = allowed if allowed.valid_at is not None else replace(allowed, valid_at=self._clock())
+        return self._searching.recent(allowed=holding, limit=limit)
+
     def categories(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
-        """How many live records each category has; those without one under the empty text."""
+        """How many live records each category has; those without one under the empty text.
+
+        Args:
+            scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+
+        Raises:
+            ScopeNeeded: scopes are in use, and none is given.
+        """
         return self._store.tally("category", self._live(scope))
 
     def tags(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
-        """How many live records each tag has."""
+        """How many live records each tag has.
+
+        Args:
+            scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+
+        Raises:
+            ScopeNeeded: scopes are in use, and none is given.
+        """
         return self._store.tally("tag", self._live(scope))
 
     # -- searching ---------------------------------------------------------------------------------------
@@ -136,10 +169,10 @@ class Reading:
 
         Raises:
             InvalidInput: an argument is not of its form.
+            ScopeNeeded: scopes are in use, and none is given.
         """
-        question = Question(
-            text=query, allowed=restricted(only, Restrictions), limit=limit, min_score=min_score, mode=mode
-        )
+        allowed = self._restricted(only, Restrictions)
+        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.records(question)
 
     def search_turns(
@@ -166,9 +199,10 @@ class Reading:
 
         Raises:
             InvalidInput: an argument is not of its form.
+            ScopeNeeded: scopes are in use, and none is given.
         """
         one_of(unit, get_args(Unit), name="unit")
-        allowed = restricted(only, TurnRestrictions)
+        allowed = self._restricted(only, TurnRestrictions)
         question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
 
@@ -222,8 +256,10 @@ class Reading:
 
         Raises:
             InvalidInput: an argument is not of its form.
+            ScopeNeeded: scopes are in use, and none is given.
         """
-        question = Question(text=query, allowed=restricted(only), limit=limit, min_score=min_score, mode=mode)
+        allowed = self._restricted(only, AllRestrictions)
+        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.everything(question)
 
     def recall_fil(self, query: str, *, limit: int = 5, scope: str | Sequence[str] | None = None) -> FIL:
@@ -232,33 +268,50 @@ class Reading:
         Args:
             query: The question.
             limit: At most so many of each.
-            scope: Only this scope, or these.
+            scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+
+        Raises:
+            ScopeNeeded: scopes are in use, and none is given.
         """
         found = [self.search(query, limit=limit, kinds=[kind], scope=scope) for kind in RECORDS_FIL]
         return FIL(findings=found[0], insights=found[1], lessons=found[2])
 
-    def recall_by_category(self, query: str, category: str, *, limit: int = 5) -> list[Hit]:
+    def recall_by_category(
+        self, query: str, category: str, *, limit: int = 5, scope: str | Sequence[str] | None = None
+    ) -> list[Hit]:
         """Records of a category, or of one of the three FIL kinds, that answer a question.
 
         Args:
             query: The question.
             category: A category, or `finding`, `insight` or `lesson`.
             limit: At most so many.
+            scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+
+        Raises:
+            ScopeNeeded: scopes are in use, and none is given.
         """
         for kind in RECORDS_FIL:
             if category == kind:
-                return self.search(query, limit=limit, kinds=[kind])
-        return self.search(query, limit=limit, category=category)
+                return self.search(query, limit=limit, kinds=[kind], scope=scope)
+        return self.search(query, limit=limit, category=category, scope=scope)
 
     # -- conversations -----------------------------------------------------------------------------------
 
     def sessions(
         self, *, scope: str | Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
-        """Sessions with their number of turns, the latest active first."""
+        """Sessions with their number of turns, the latest active first.
+
+        Args:
+            scope: Only this scope, or these; `EVERY_SCOPE` for all; None where no scopes are in use.
+            limit: At most so many; None for all.
+
+        Raises:
+            ScopeNeeded: scopes are in use, and none is given.
+        """
         if limit is not None:
             checked_count(limit, name="limit", least=0)
-        return self._store.sessions(scopes=checked_scopes(scope), limit=limit)
+        return self._store.sessions(scopes=self._scopes(scope), limit=limit)
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
         """Turns of a session by position, all of them ever; an unknown session has none.
@@ -293,7 +346,8 @@ class Reading:
                 `jsonl` also an open text file.
             form: `jsonl`, one JSON document a line; `markdown`, a file a record and a session, with YAML
                 front matter; `folder`, laid out as the readable folder is.
-            scope: Only this scope, or these; None for all. Pages and logs are of the empty scope.
+            scope: Only this scope, or these; None or `EVERY_SCOPE` for all. Pages and logs are of the empty
+                scope.
             archived: Whether archived records are exported.
             sessions: Whether sessions are.
             overwrite: Whether a file of that name may be replaced.
@@ -308,7 +362,7 @@ class Reading:
         """
         from reverie.transfer import exports
 
-        selection = exports.Selection(scopes=checked_scopes(scope), archived=archived, sessions=sessions)
+        selection = exports.Selection(scopes=wanted_scopes(scope), archived=archived, sessions=sessions)
         return exports.export(
             self._store,
             target,
@@ -333,7 +387,7 @@ class Reading:
 
     def stats(self) -> Stats:
         """What this memory holds."""
-        live = self._live(None)
+        live = Filter(alive_at=self._clock())
         by_kind = self._store.tally("kind", live)
         sessions = self._store.sessions()
         logs = self._store.logs()
@@ -349,9 +403,31 @@ class Reading:
             by_kind=by_kind,
             by_category=self._store.tally("category", live),
             bytes_on_disk=bytes_in(self.path),
-            failed={"notes": self._store.count(NOTES_FAILED)},
+            failed={name: count for name, key in FAILURES.items() if (count := self._store.count(key))},
             index=self._index.status(),
             path=self.path,
+        )
+
+    def scope_stats(self, scope: str) -> ScopeStats:
+        """How much somebody sees who is in a scope: what is theirs, and what is everybody's.
+
+        Args:
+            scope: The scope, such as `user:alice`.
+
+        Raises:
+            InvalidInput: it is no scope.
+        """
+        seen = chain(checked_scope(scope))
+        live = Filter(scopes=seen, alive_at=self._clock())
+        by_kind = self._store.tally("kind", live)
+        sessions = self._store.sessions(scopes=seen)
+        return ScopeStats(
+            records=sum(by_kind.values()),
+            archived=sum(self._store.tally("kind", Filter(scopes=seen, archived=True)).values()),
+            turns=sum(each.turns for each in sessions),
+            sessions=len(sessions),
+            by_kind=by_kind,
+            by_category=self._store.tally("category", live),
         )
 
     def check(self) -> list[Problem]:
@@ -367,14 +443,22 @@ class Reading:
         )
 
     def _live(self, scope: str | Sequence[str] | None) -> Filter:
-        return Filter(scopes=checked_scopes(scope), alive_at=self._clock())
+        return Filter(scopes=self._scopes(scope), alive_at=self._clock())
 
+    def _restricted(self, only: Mapping[str, Any], form: type) -> Filter:
+        """The filter that keyword arguments ask for; whose memory is meant must be clear."""
+        allowed = restricted(only, form)
+        self._scopes(only.get("scope"))
+        return allowed
 
-def checked_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """A scope, or several, as a filter has them; None for all."""
-    if scope is None:
-        return None
-    return (scope,) if isinstance(scope, str) else tuple(scope)
+    def _scopes(self, scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+        """A scope, or several, as a filter has them; None for all, if that is asked for or all there is."""
+        if scope is None and self._searching.uses_scopes():
+            raise ScopeNeeded(
+                "this memory is that of several, and scope is not given: pass scope='user:alice' or the "
+                "like, scope='' for what is everybody's, or scope=EVERY_SCOPE to look at all on purpose"
+            )
+        return wanted_scopes(scope)
 
 
 def checked_text(value: str, name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from reverie import categories, clock, dates, ids
 from reverie.errors import InvalidInput
+from reverie.scopes import checked_scope
 from reverie.tokens import plain_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
@@ -59,13 +60,24 @@ HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _home(kind) for kind
 """The layer where a kind is at home, taken when none is given."""
 
 LONGEST_CONTENT = 100_000
-LONGEST_SCOPE = 200
 LONGEST_LABEL = 200
 MOST_LABELS = 100
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
+PROMOTED_FROM = "promoted_from"
+"""The metadata that names the record of a narrower scope which this one was copied from."""
+
 DATES = "dates"
 """The metadata in which a save notes what relative dates in the content mean (`reverie.dates.noted`)."""
+
+ROUGH = "rough"
+"""The metadata of a note that background thinking may still split and file (`Memory.save(rough=True)`)."""
+
+KEPT = "kept"
+"""The metadata of a record that stands for a value under a key, and says which (`reverie.kept`)."""
+
+SUMMARY_TAG = "session-summary"
+"""The label of what stands for a whole session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +136,16 @@ class Record:
 
     @property
     def fingerprint(self) -> str:
-        """What makes it the same as another: kind and content without case and spacing (24 hex)."""
-        return ids.fingerprint(self.kind, self.content)
+        """What makes it the same as another: kind and content without case and spacing (24 hex).
+
+        What stands for a value under a key is the same as nothing else.
+        """
+        return ids.fingerprint(self.kind, f"{self.id} {self.content}" if self.is_kept else self.content)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it stands for a value under a key: no save adds to it, no pass changes it."""
+        return KEPT in self.metadata
 
     @property
     def archived(self) -> bool:
@@ -217,7 +237,7 @@ def checked(record: Record) -> Record:
     labels(record.tags, name="tag")
     labels(record.references, name="reference", longest=2_000)
     plain_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
-    plain_text(record.scope, name="scope", longest=LONGEST_SCOPE, empty=True)
+    checked_scope(record.scope)
     plain_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {record.pinned!r}: pass True or False")

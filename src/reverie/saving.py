@@ -6,6 +6,7 @@ process reads again and decides again, so that two who save the same fact leave 
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 import time
@@ -31,6 +32,7 @@ from reverie.records import (
     HOME_LAYERS,
     KINDS,
     NOTHING,
+    ROUGH,
     UNTRUSTED,
     Kind,
     Layer,
@@ -40,6 +42,7 @@ from reverie.records import (
     labels,
     one_of,
 )
+from reverie.redacting import redacted_value, redactor_of
 from reverie.stores.base import Store, readable
 from reverie.turns import SessionState, Turn
 
@@ -84,6 +87,7 @@ class Note:
         ttl: After how long it leaves search by itself, such as `30d`; None for never.
         metadata: Text to text, for the caller's own use.
         created_at: When it was learned; None for now.
+        rough: Whether background thinking may split and file it, if there is a model.
     """
 
     content: str
@@ -103,6 +107,7 @@ class Note:
     ttl: str | float | timedelta | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     created_at: datetime | None = None
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +185,7 @@ class Saving:
             zone: Where the owner's days begin and end, for dates such as "yesterday".
         """
         self._store = store
+        self._redactor = redactor_of(store)
         self._index = index
         self._notice = notice
         self._zone = zone
@@ -188,19 +194,27 @@ class Saving:
         self._actor = actor
         self._lock = threading.Lock()
 
+    def acting(self, actor: str) -> Saving:
+        """The same, of which the journal names another as the author."""
+        other = copy.copy(self)
+        other._actor = actor
+        return other
+
     # -- saving ------------------------------------------------------------------------------------------
 
-    def save(self, note: Note) -> Saved:
+    def save(self, note: Note, *, reason: str = "save") -> Saved:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._record(note)
 
         def attempt(tries: int) -> Saved:
             alike, since = self._alike(record, thorough=tries > 0)
             decision = decide(record, alike, now=self._clock())
+            if isinstance(decision, Create) and _is_of_any_kind(note):
+                decision = self._in_another_kind(record) or decision
             edits = [_edit(decision)]
             if isinstance(decision, Create):
                 edits, decision = self._superseding(decision)
-            self._commit(edits, since=since if tries < _PATIENT else None)
+            self._commit(edits, reason=reason, since=since if tries < _PATIENT else None)
             return _saved(decision)
 
         return self._retried(attempt)
@@ -209,7 +223,7 @@ class Saving:
         self, notes: Iterable[Note | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[Saved]:
         """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
-        records = [self._record(_note(note)) for note in notes]  # all are checked before any is written
+        records = self._records(map(_note, notes))  # all are checked before any is written
         saved: list[Saved] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
@@ -218,21 +232,59 @@ class Saving:
                 progress(len(chunk))
         return saved
 
-    def _save_chunk(self, chunk: Sequence[Record], tries: int) -> list[Saved]:
+    def _records(self, notes: Iterable[Note]) -> list[tuple[Record, bool]]:
+        """Each note as a record, and whether it may be of any kind."""
+        return [(self._record(note), _is_of_any_kind(note)) for note in notes]
+
+    def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[Saved]:
         since = self._store.sequence()
+        edits, saved = self._decided(chunk)
+        self._commit(edits, since=since if tries < _PATIENT else None)
+        return saved
+
+    def planned(self, notes: Iterable[Note]) -> list[Edit]:
+        """The changes that saving these would make now; nothing is written.
+
+        Raises:
+            InvalidInput: one of them is not of its form.
+        """
+        return self._decided(self._records(notes))[0]
+
+    def _decided(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Edit], list[Saved]]:
         pending = _Pending()
         saved = []
-        for record in chunk:
+        for record, is_of_any_kind in chunk:
             stored, _ = self._alike(record, thorough=True)
             candidates = pending.alike(record) + pending.as_they_are(stored)
             decision = decide(record, candidates, now=self._clock())
+            if isinstance(decision, Create) and is_of_any_kind:
+                decision = self._in_another_kind(record, pending) or decision
             if isinstance(decision, Create):
                 edits, decision = self._superseding(decision)
                 pending.end(edits[:-1])
             pending.take(decision)
             saved.append(_saved(decision))
-        self._commit(pending.edits(), since=since if tries < _PATIENT else None)
-        return saved
+        return pending.edits(), saved
+
+    def _in_another_kind(self, record: Record, pending: _Pending | None = None) -> Reinforce | None:
+        """What a note of which nobody said the kind repeats, of whatever kind that is; None if it is new.
+
+        Prompts and tools do not show the kind, so an agent that saves again what it was shown cannot name it.
+        """
+        keys, _ = self._index.alike(
+            analyse(record).cues.split(), Filter(scopes=(record.scope,)), _MOST_CANDIDATES
+        )
+        found = [old for old in readable(self._store.records, keys) if old is not None]
+        if pending is not None:
+            found = pending.alike(record) + pending.as_they_are(found)
+        for old in found:
+            if old.kind == record.kind or record.category not in (None, old.category):
+                continue
+            again = replace(record, kind=old.kind, layer=old.layer)
+            decision = decide(again, [old], now=self._clock())
+            if isinstance(decision, Reinforce):
+                return decision
+        return None
 
     def _superseding(self, decision: Create) -> tuple[list[Edit], Create]:
         """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
@@ -316,9 +368,9 @@ class Saving:
             valid_from=_utc(note.valid_from, "valid_from"),
             valid_to=_utc(note.valid_to, "valid_to"),
             expires_at=None if ttl is None else now + ttl,
-            metadata=MappingProxyType(_mapping(note.metadata)),
+            metadata=MappingProxyType(_mapping(note.metadata) | ({ROUGH: "true"} if note.rough else {})),
         )
-        return checked(self._dated(record))
+        return checked(self._dated(redacted_value(checked(record), self._redactor)))
 
     def _dated(self, record: Record) -> Record:
         """The record with what relative dates in it mean, from the moment it was said."""
@@ -436,8 +488,8 @@ class Saving:
         def attempt(_: int = 0) -> Record:
             found = self._store.records([id])
             if not found:
-                raise NotFound(f"no record has the id {id!r}: search or list for the right one")
-            after = checked(change(found[0]))
+                raise NotFound(no_record(id))
+            after = redacted_value(checked(change(found[0])), self._redactor, known=True)
             if after != found[0]:
                 twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
                 if twin is not None and twin.id != id:
@@ -532,11 +584,22 @@ def _edit(decision: Decision) -> Edit:
     return Edit(before=decision.old, after=decision.after)
 
 
+def _is_of_any_kind(note: Note) -> bool:
+    """Whether nobody said what sort of thing it is, or where it belongs, but by its category."""
+    return note.kind is None and note.layer is None
+
+
+def no_record(id: str) -> str:
+    """What is said of an id that no record has."""
+    return f"no record has the id {id!r}: search or list for the right one"
+
+
 def _may_end(old: Record, new: Record, since: datetime) -> bool:
     """Whether what the old record tells may be ended by the new one's word."""
     return (
         not old.archived
         and not old.pinned
+        and not old.is_kept
         and old.valid_to is None
         and (old.valid_from or old.created_at) <= since
         and not (new.origin in UNTRUSTED and old.origin not in UNTRUSTED)

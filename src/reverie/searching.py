@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -26,6 +26,7 @@ from reverie.recall.hits import Hit, SearchMode, Why
 from reverie.recall.query import Query, parse
 from reverie.recall.ranking import Ranked, RankingSettings, Statistics, rank
 from reverie.records import Record, one_of, share
+from reverie.scopes import EVERYBODY
 from reverie.stores.base import Store, readable
 from reverie.tokens import plain_text
 from reverie.turns import Turn
@@ -49,6 +50,9 @@ _DATE_WEIGHT = 0.6
 _NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or will hold later
 _MOST_MEASURES = 1_000
 
+_EVERYBODYS = Filter(scopes=(EVERYBODY,))
+_SCOPED: tuple[Searchable, ...] = ("record", "turn")
+
 _TYPES = ("record", "turn", "paragraph")
 """Which stands first among hits of the same score."""
 
@@ -69,6 +73,7 @@ class Question:
         min_score: Only hits that score at least so much, 0 to 1.
         exclude: Ids of records, turns and paragraphs that must not be found.
         mode: How the text is read.
+        repeats: Whether records that say the same are all found, not just the best of them.
     """
 
     text: str | None
@@ -77,6 +82,7 @@ class Question:
     min_score: float = 0.0
     exclude: frozenset[str] = field(default_factory=frozenset)
     mode: SearchMode = "words"
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,28 @@ class Searching:
         self._settings = settings
         self._weights = weights
         self._floor = calibration.FLOOR if floor is None else floor
+        self._scopes_used = (-1, False, 0)  # journal's number, the answer, up to where there is nothing
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+
+    def uses_scopes(self) -> bool:
+        """Whether anything here belongs to a scope: then it has to be said whose memory is meant.
+
+        Found out anew when the journal has moved: by what is counted of live things anyway, and by looking at
+        what was added since the last look for the others (archived records, sessions without a turn).
+        """
+        sequence = self._store.sequence()
+        known, used, looked = self._scopes_used
+        if known == sequence:
+            return used
+        used = any(
+            self._measure(subject, Filter()).passages != self._measure(subject, _EVERYBODYS).passages
+            for subject in _SCOPED
+        )
+        if not used:
+            used = self._store.has_scopes(after=looked)
+            looked = looked if used else sequence
+        self._scopes_used = (sequence, used, looked)
+        return used
 
     # -- the ways to search ----------------------------------------------------------------------------
 
@@ -225,7 +252,6 @@ class Searching:
         distinct: Callable[[Passage], int | None],
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool where restrictions used the first one up."""
-        question = self._unscoped_if_all(subject, question)
         measure = self._measure(subject, question.allowed)
         query = parse(text, speakers=measure.speakers)
         if not query or not measure.passages:
@@ -247,15 +273,16 @@ class Searching:
     ) -> tuple[list[_Scored], bool]:
         """The relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed = question.allowed
-        keys = self._index.any_of(subject, _wanted(subject, query), allowed, pool)
-        around = NEIGHBOURS if subject == "turn" else 0
-        passages = self._store.passages(subject, keys, around=around)
-        measure = self._measure(subject, allowed)
+        wanted, measure = _wanted(subject, query), self._measure(subject, allowed)
         statistics = Statistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
         )
+        keys = self._index.any_of(subject, wanted, allowed, pool)
+        is_full = len(keys) >= pool
+        around = NEIGHBOURS if subject == "turn" else 0
+        passages = self._store.passages(subject, keys, around=around)
         # Turns keep the order of relevance, so those far behind need not be looked at; records may still
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
@@ -268,12 +295,16 @@ class Searching:
             for entry in ranked
         ]
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
-        return scored, len(keys) >= pool
+        return scored, is_full
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: Question) -> list[Hit]:
-        """The first `limit` hits with their values, without repeats and without what is not allowed."""
+        """The first `limit` hits with their values, without repeats and without what is not allowed.
+
+        Of what several scopes say in the same words, the one that is named first in the filter is taken.
+        """
         hits: list[Hit] = []
-        said: set[str] = set()
+        said: dict[str, int] = {}
+        places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + _SPARE
         now = None if question.allowed.valid_at is not None else self._clock()
         for start in range(0, len(scored), step):
@@ -284,13 +315,17 @@ class Searching:
                 if value is None or value.id in question.exclude or not _allowed(question.allowed, value):
                     continue
                 text = _said(value)
-                if text not in said:
-                    said.add(text)
-                    hit = _hit(entry, value, now)
-                    hits += [hit] if hit.score >= question.min_score else []
+                hit = _hit(entry, value, now)
+                if hit.score < question.min_score:
+                    continue
+                if question.repeats or text not in said:
+                    said[text] = len(hits)
+                    hits.append(hit)
+                elif _place(hit, places) < _place(hits[said[text]], places):
+                    hits[said[text]] = hit
             if len(hits) >= question.limit or len(batch) < step:
                 break
-        hits.sort(key=lambda hit: -hit.score)  # stays as it is but for what does not hold now
+        hits.sort(key=lambda hit: (-hit.score, _place(hit, places)))
         return hits[: question.limit]
 
     def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
@@ -302,16 +337,6 @@ class Searching:
             "paragraph": self._store.paragraphs,
         }
         return readable(read[subject], keys)
-
-    def _unscoped_if_all(self, subject: Searchable, question: Question) -> Question:
-        """Without its scopes where they hold all there is: the same answer, and the quicker statistics."""
-        allowed = question.allowed
-        if allowed.scopes is None:
-            return question
-        everything = self._measure(subject, replace(allowed, scopes=None))
-        if self._measure(subject, allowed).passages != everything.passages:
-            return question
-        return replace(question, allowed=replace(allowed, scopes=None))
 
     def _measure(self, subject: Searchable, allowed: Filter) -> Measure:
         """How much there is in the scopes, remembered until the journal moves."""
@@ -393,6 +418,12 @@ def _found(value: _Value, why: Why, score: float) -> Hit:
     if isinstance(value, Turn):
         return Hit(score=score, why=why, turn=value)
     return Hit(score=score, why=why, paragraph=value)
+
+
+def _place(hit: Hit, places: Mapping[str, int]) -> int:
+    """Which place the scope of what was found has among those that were asked for."""
+    value = hit.record or hit.turn
+    return places.get("" if value is None else value.scope, 0)
 
 
 def _said(value: _Value) -> str:

@@ -18,12 +18,12 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 from reverie import clock as clocks
-from reverie import tokens
+from reverie import trust
 from reverie.clock import Clock
 from reverie.config import Settings
 from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
 from reverie.context.budget import checked_tokens
-from reverie.context.delta import recalled_counter
+from reverie.context.delta import recalled_counter, shown_cursor
 from reverie.context.notes import unreplayed
 from reverie.edits import Edit, JournalRow, Value
 from reverie.entries import session_namespace
@@ -31,10 +31,13 @@ from reverie.errors import Conflict, InvalidInput, NotFound
 from reverie.filters import Filter, checked_filter
 from reverie.ids import NewId
 from reverie.recall.hits import Hit
-from reverie.records import ORIGINS, UNTRUSTED, Record
+from reverie.recalling import Recaller, latest, recalled, searched_for
+from reverie.records import Origin, Record
+from reverie.redacting import redacted_value, redactor_of
+from reverie.scopes import chain, checked_scope
 from reverie.stores.base import Store
 from reverie.turns import (
-    ROLES,
+    ITEMS_FROM,
     Role,
     SessionState,
     SessionStatus,
@@ -51,39 +54,13 @@ from reverie.writing import commit_with_notes, note_edits
 
 _log = logging.getLogger("reverie")
 
-LONGEST_QUERY = 2_000
-"""Characters of a message that are searched for; of a longer one, the first and the last thousand."""
-
 ATTEMPTS = 60
 """How often a change that lost a race is tried again before it gives up with `Conflict`."""
 
 _SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
-_WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
 _LONGEST_PAUSE = 0.02  # seconds, before a lost race is run again
-_TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
-_SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
 _T = TypeVar("_T")
-
-
-class Recaller(Protocol):
-    """What a session needs of search."""
-
-    def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
-        """Records and turns that answer the query, best first; none when nothing is relevant.
-
-        Args:
-            query: The question, at most 2,000 characters, without control characters.
-            allowed: What the result is restricted to; one that only turns can satisfy gives only turns,
-                one that only records can satisfy only records.
-            limit: At most so many, 1 or more.
-            exclude: Ids of records and turns that must not be found.
-        """
-        ...
-
-    def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
-        """The records changed last, newest first."""
-        ...
 
 
 class Listener(Protocol):
@@ -147,12 +124,13 @@ class Session:
         self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
         self.last_used = clock()
         self._store = store
+        self._redactor = redactor_of(store)
         self._recaller = recaller
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
         self._actor = actor
-        self._scope = tokens.plain_text(scope, name="scope", longest=200, empty=True)
+        self._scope = checked_scope(scope)
         self._notice = notice
         self._standing = standing
         self._look = look
@@ -222,7 +200,8 @@ class Session:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
             Conflict: other processes added turns faster than this one could, sixty times over.
         """
-        drafts = [drafted(given, session=self.id, now=self._clock()) for given in turns]
+        said = [drafted(given, session=self.id, now=self._clock()) for given in turns]
+        drafts = [redacted_value(each, self._redactor) for each in said]
         if not drafts:
             return []
 
@@ -234,6 +213,9 @@ class Session:
                 replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
+            trusted = trust.named(self._settings.trusted_tools)
+            view = trust.view(self._window, state, self._settings.replay_turns)
+            added = list(trust.marked(added, view, trusted_tools=trusted))
             if self._listener is not None:
                 added = list(self._listener.marked(added, self._window))
             beginning = [] if self._stored is not None else [Edit(before=None, after=state)]
@@ -299,8 +281,8 @@ class Session:
             created_before: Only what was said before this moment.
             min_score: Only hits that score at least so much, 0 to 1.
         """
-        self._touch()
         allowed = Filter(
+            scopes=(self.state.scope,),
             sessions=(self.id,),
             roles=tuple(roles),
             created_after=created_after,
@@ -311,6 +293,24 @@ class Session:
         )
         return [hit for hit in found if hit.score >= min_score]
 
+    def origin_of(self, text: str) -> Origin:
+        """Whose word it is what the model wants to keep now: its own, or that of a tool that it has heard.
+
+        While a result of a tool is among the replayed turns, whatever the owner has not said in their own
+        words counts as the tool's. Our own tools, and those of the setting `trusted_tools`, bring in nothing
+        untrusted, as long as they show nothing unconfirmed.
+
+        Args:
+            text: What it wants to keep.
+
+        Returns:
+            `agent`, or the least trusted origin in its view.
+        """
+        with self._lock:
+            state = self._read_state()
+            view = trust.view(self._window, state, self._settings.replay_turns)
+        return trust.origin_of(text, view, trusted_tools=trust.named(self._settings.trusted_tools))
+
     # -- the prompt ------------------------------------------------------------------------------------
 
     def context(
@@ -320,6 +320,7 @@ class Session:
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
         mark: bool = True,
+        related: str = "",
     ) -> Pack:
         """What goes into the prompt now: profile, pages, notes, what is recalled, working memory, replay.
 
@@ -333,12 +334,15 @@ class Session:
             soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
             hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
             mark: Whether what is shown counts as shown; False for a preview.
+            related: What another memory, such as a knowledge graph, gave for the message. It stands last, as
+                quoted data, in at most `rag_tokens` of the hard budget.
 
         Raises:
             InvalidInput: a budget is negative, or the soft one exceeds the hard one.
         """
         if message is not None and not isinstance(message, str):
             raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
+        message = None if message is None else self.redacted(message)  # as it was stored, if it was
         budget = self._budget(soft_tokens, hard_tokens)
         self._look()
         with self._lock:
@@ -352,11 +356,12 @@ class Session:
         now = self._clock()
         found: list[Hit] = []
         recent: list[Record] = []
-        if self._settings.memory_enabled:
-            found = self._recall(query, _scopes(state.scope), replayed_ids, now)
+        settings, scopes = self._settings, chain(state.scope)
+        if settings.memory_enabled:
+            found = recalled(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
             is_first = not state.summary and all(turn.position >= now_at for turn in window)
             if is_first and not any(hit.is_trusted for hit in found):
-                recent = self._recent(_scopes(state.scope), now)
+                recent = latest(self._recaller, settings, scopes, now=now)
         standing = self._standing()
         pages = standing.pages if self._settings.memory_enabled else ()
         notes = unreplayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
@@ -371,13 +376,20 @@ class Session:
             standing=replace(standing, pages=pages, notes=notes, summary=state.summary),
             entries=self.working.list(),
             shown=shown,
+            related=related if self._settings.memory_enabled else "",
+            related_tokens=self._settings.rag_tokens,
         )
+        pack = self._without_secrets(pack)
         if mark and pack.hits:
             with self._lock:
                 begin = replayed[0].position if replayed else now_at
                 self._shown = self._shown.since(begin).with_shown(pack.hits, at=now_at)
                 self._shown_is_stored = False
         return pack
+
+    def redacted(self, text: str) -> str:
+        """A text as this session would store it: with secrets replaced, unless that is switched off."""
+        return self._redactor.text(text)
 
     # -- changing the session --------------------------------------------------------------------------
 
@@ -391,7 +403,10 @@ class Session:
             state = self._read_state()
             if self._stored is None:
                 return
-            fresh = replace(state, window_start=self._next, summary="")
+            fresh = replace(trust.with_summary(state, "", origin="agent"), window_start=self._next)
+            if ITEMS_FROM in fresh.metadata:
+                items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
+                fresh = replace(fresh, metadata=MappingProxyType(items))
             edits = [Edit(before=state, after=fresh)] if fresh != state else []
             self._commit(edits, reason="begun anew", shown=Shown())
 
@@ -422,6 +437,7 @@ class Session:
             if found[0].role != "assistant":
                 raise InvalidInput(f"turn {turn_id!r} is the {found[0].role}'s: feedback is about an answer")
             after = checked_turn(with_signal(found[0], f"thumbs_{thumb}", note=note))
+            after = redacted_value(after, self._redactor, known=True)
             if after != found[0]:
                 self._commit([Edit(before=found[0], after=after)], reason="feedback")
                 self._sequence = -1
@@ -474,6 +490,11 @@ class Session:
             self._shown, self._shown_is_stored, self._stored_shown = Shown(), True, Shown()
 
     # -- inside ----------------------------------------------------------------------------------------
+
+    def _without_secrets(self, pack: Pack) -> Pack:
+        """The pack without secrets, such as profile files or things stored long ago may hold."""
+        sections = tuple(replace(each, text=self.redacted(each.text)) for each in pack.sections)
+        return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _touch(self) -> None:
         self.last_used = self._clock()
@@ -597,7 +618,7 @@ class Session:
     def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
         def attempt() -> SessionState:
             state = self._read_state()
-            after = checked_session(change(state))
+            after = redacted_value(checked_session(change(state)), self._redactor)
             if after != state or self._stored is None:
                 self._commit([Edit(before=self._stored, after=after)], reason=reason)
             return after
@@ -627,44 +648,6 @@ class Session:
             notes_tokens=settings.notes_tokens,
         )
 
-    def _recent(self, scopes: tuple[str, ...], now: datetime) -> list[Record]:
-        limit = self._settings.fallback_limit
-        allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
-        return self._recaller.recent(allowed=allowed, limit=limit) if limit else []
-
-    def _recall(
-        self, query: str, scopes: tuple[str, ...], exclude: frozenset[str], now: datetime
-    ) -> list[Hit]:
-        """The best hits up to the limit, and untrusted ones that rank among them.
-
-        More are asked for than wanted. If untrusted hits filled even that, the trusted ones are asked for by
-        themselves, so that nobody can crowd memory out by filling it with text from the web.
-        """
-        limit = self._settings.recall_limit
-        if not limit or not query:
-            return []
-        asked = limit * _WIDER
-        allowed = Filter(scopes=scopes, alive_at=now)
-        found = self._recaller.recall(query, allowed=allowed, limit=asked, exclude=exclude)
-        if len(found) >= asked and sum(hit.is_trusted for hit in found) < limit:
-            for only in (replace(allowed, origins=_TRUSTED), replace(allowed, roles=_SPEAKING)):
-                found += self._recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
-            found = sorted({hit.id: hit for hit in found}.values(), key=lambda hit: -hit.score)
-        return _up_to_trusted(found, limit)
-
-
-def shown_cursor(session: str) -> str:
-    """The name of the store's cursor that keeps what a session was shown."""
-    return f"shown:{session}"
-
-
-def searched_for(message: str) -> str:
-    """A message as it is searched for: cleaned; of a long one, the first and the last thousand characters."""
-    half = LONGEST_QUERY // 2
-    if len(message) > LONGEST_QUERY:
-        message = f"{message[: half - 1]}\n{message[-half:]}"
-    return tokens.cleaned(message).strip()
-
 
 def _asking(message: str | None, window: Sequence[Turn]) -> Turn | None:
     """The user's turn being answered; None where there is none, or the message has not been added yet."""
@@ -677,18 +660,3 @@ def _with_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
     if asking is None or not replayed or replayed[0].position <= asking.position:
         return replayed
     return [asking, *replayed]
-
-
-def _scopes(scope: str) -> tuple[str, ...]:
-    """What a session may recall: everybody's memory, and its own scope's."""
-    return (scope, "") if scope else ("",)
-
-
-def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
-    kept = []
-    for hit in found:
-        if not limit:
-            break
-        limit -= hit.is_trusted
-        kept.append(hit)
-    return kept

@@ -16,17 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.config import Settings
+from reverie.context.delta import shown_cursor
 from reverie.edits import JournalRow
+from reverie.errors import InvalidInput
 from reverie.ids import NewId
 from reverie.index.follower import SearchIndex
+from reverie.learning import consolidated_cursor
 from reverie.profile import Profile
 from reverie.reading import Reading
 from reverie.records import Origin
-from reverie.session import Session, shown_cursor
+from reverie.redacting import bare
+from reverie.saving import Saving
+from reverie.session import Session
 
 if TYPE_CHECKING:
     from reverie.doctor import Diagnosis
     from reverie.dreaming import Applied
+    from reverie.exposing import Exposing, Redaction
     from reverie.files.folder import Folder
     from reverie.forgetting import Forgetter, Forgetting
     from reverie.journal.undo import Undone
@@ -52,13 +58,14 @@ class Tending(Reading, ABC):
     _profile: Profile | None
     _model: Model | Answering | str | None
     _prompts: Path | None
+    _saving: Saving
     _worker: Worker | None
 
     # -- taking back -------------------------------------------------------------------------------------
 
     def undo(
         self,
-        what: int | JournalRow | Iterable[int | JournalRow] | None = None,
+        what: int | JournalRow | Iterable[int | JournalRow] | Applied | None = None,
         *,
         batch: int | None = None,
         since: datetime | int | None = None,
@@ -71,7 +78,7 @@ class Tending(Reading, ABC):
         was forgotten for good, does not come back.
 
         Args:
-            what: A change, by its number or its row of the journal, or several.
+            what: A change, by its number or its row of the journal, or several; or what `apply` gave back.
             batch: The number of a change: everything that was made in the same transaction.
             since: A moment, or the number of a change: everything made at that moment or later, or from that
                 change's transaction on.
@@ -86,8 +93,13 @@ class Tending(Reading, ABC):
             NotFound: there is no such change.
             Conflict: later changes rest on it; the message names them. Nothing was changed.
         """
+        from reverie.dreaming import Applied
         from reverie.journal.undo import Undoing
 
+        if isinstance(what, Applied):
+            if what.batch is None:
+                raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
+            batch, what = what.batch, None
         undoing = Undoing(self._store, clock=self._clock, actor=self._actor, notice=self._noticed)
         return undoing.undo(what, batch=batch, since=since, dry_run=dry_run)
 
@@ -124,14 +136,46 @@ class Tending(Reading, ABC):
         from reverie.doctor import Doctor
 
         doctor = Doctor(
-            self._store,
+            bare(self._store),
             self._index,
             path=self.path,
             clock=self._clock,
             files=self.folder,
             forgetter=self._forgetter,
+            exposing=self._exposing if self.settings.redact_secrets else None,
         )
         return doctor.examine(fix=fix)
+
+    def redact(self, *, dry_run: bool = False) -> Redaction:
+        """Take the secrets for good out of what is stored already. (What is saved is redacted by itself.)
+
+        It is for what was stored while `redact_secrets` was off, by an earlier version, or before a pattern
+        was added. Each thing that holds a secret keeps its place, with `[redacted: kind]` in the text; its
+        earlier versions go from the journal, and index, files and free space are cleaned.
+
+        Args:
+            dry_run: Whether only to look.
+
+        Returns:
+            What held a secret, by id and kind; no secret is quoted.
+
+        Raises:
+            Conflict: others changed the same things meanwhile: do it again.
+            StoreUnavailable: it could not be written; try again.
+        """
+        from reverie.exposing import Redaction
+
+        exposing = self._exposing
+        if dry_run:
+            return Redaction(found=exposing.find(), done=False)
+        with self._lock:
+            opened = list(self._sessions.values())
+        for each in opened:
+            each.flush()
+        done = exposing.redact()
+        for each in opened:
+            each.forget()  # the copy of the window; it is read again when it is asked for
+        return done
 
     # -- copying, and taking in --------------------------------------------------------------------------
 
@@ -245,19 +289,40 @@ class Tending(Reading, ABC):
                 )
             return self._worker
 
-    def plan(self, name: str = "dream") -> Plan:
-        """What background thinking would change now. Print it; nothing is written before `apply`.
+    def plan(
+        self,
+        name: str = "dream",
+        *,
+        session: str | None = None,
+        keep: int | None = None,
+        output: str | None = None,
+        step: str = "",
+        scope: str = "",
+    ) -> Plan:
+        """What a pass would change now. Print it; nothing is written before `apply`.
 
         Args:
-            name: `merge`, `infer` or `promote`; `dream` for all three as one plan.
+            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan; `digest`,
+                `compact` or `trim` for the window of a session; `extract` for the findings, insights and
+                lessons in what a step of work put out.
+            session: Whose window, for `digest`, `compact` and `trim`.
+            keep: How many of its turns stay, 0 or more; None takes what the settings say.
+            output: What the step put out, for `extract`; under 50 characters nothing is learned from it, and
+                of more than 4,000 the first 4,000 are looked at.
+            step: The step's name, such as `GOAL:deploy`, for `extract`.
+            scope: Whose memory what is extracted becomes.
 
         Raises:
-            InvalidInput: there is no such pass.
+            InvalidInput: there is no such pass, or it was not given what it needs.
+            NotFound: there is no such session.
         """
-        return self.worker.dreaming.plan(name)
+        from reverie import thinking
+
+        asked = thinking.Asked(session=session, keep=keep, output=output, step=step, scope=scope)
+        return thinking.planned(self.worker, self._saving, name, asked)
 
     def apply(self, plan: Plan) -> Applied:
-        """Make a plan's changes, all of them or none. `undo(batch=…)` with its batch takes them back.
+        """Make a plan's changes, all of them or none. `undo` with what comes back takes them back.
 
         Raises:
             Conflict: something that it would change has changed since it was made: plan again.
@@ -267,7 +332,12 @@ class Tending(Reading, ABC):
     # -- forgetting --------------------------------------------------------------------------------------
 
     def forgetting(
-        self, *ids: str, session: str | None = None, match: str | None = None, turns: bool = False
+        self,
+        *ids: str,
+        session: str | None = None,
+        scope: str | None = None,
+        match: str | None = None,
+        turns: bool = False,
     ) -> Forgetting:
         """What `forget` with the same arguments would take away, and what it would leave; changes nothing.
 
@@ -277,20 +347,28 @@ class Tending(Reading, ABC):
         """
         from reverie.forgetting import Request
 
-        return self._forgetter.plan(Request(ids=ids, session=session, match=match, turns=turns))
+        return self._forgetter.plan(Request(ids=ids, session=session, scope=scope, match=match, turns=turns))
 
     def forget(
-        self, *ids: str, session: str | None = None, match: str | None = None, turns: bool = False
+        self,
+        *ids: str,
+        session: str | None = None,
+        scope: str | None = None,
+        match: str | None = None,
+        turns: bool = False,
     ) -> Forgetting:
         """Remove content for good, everywhere, because a person asks for it. Nothing brings it back.
 
         It goes from records, turns, notes, pages, summaries, working memory, the journal, the search index,
         the files and the database's free space, and so does what repeats five words in a row of it.
-        `forgetting` shows beforehand what that is. Give ids, or a session, or a text to match.
+        `forgetting` shows beforehand what that is. Give ids, or a session, or a scope, or a text to match.
 
         Args:
             *ids: Ids of records, turns and paragraphs.
             session: A session's id: all its turns, its summary, its working memory and its name.
+            scope: All that is somebody's, such as `user:alice` and what lies in it: records, sessions,
+                working memory, and what was promoted from there. What another scope has is somebody else's
+                and stays.
             match: A text, compared without case and with white space folded: all that has it.
             turns: Whether turns that repeat it go too; they are listed as `left` otherwise.
 
@@ -305,18 +383,32 @@ class Tending(Reading, ABC):
         """
         from reverie.forgetting import Request
 
-        request = Request(ids=ids, session=session, match=match, turns=turns)
+        request = Request(ids=ids, session=session, scope=scope, match=match, turns=turns)
         with self._lock:
             opened = dict(self._sessions)
         for each in opened.values():
             each.flush()
-        cursors = {} if session is None else {shown_cursor(session): None}
-        done = self._forgetter.forget(request, cursors=cursors)
+        done = self._forgetter.forget(
+            request, cursors_of=lambda session: (shown_cursor(session), consolidated_cursor(session))
+        )
         for each in opened.values():
             each.forget()  # the copy of the window; it is read again when it is asked for
         return done
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _exposing(self) -> Exposing:
+        from reverie.exposing import Exposing
+        from reverie.secrets import redactor_of
+
+        return Exposing(
+            self._store,
+            redactor_of(True, self.settings.secret_patterns),
+            clock=self._clock,
+            notice=self._noticed,
+            forgetter=self._forgetter,
+        )
 
     @cached_property
     def _forgetter(self) -> Forgetter:

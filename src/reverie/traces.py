@@ -8,23 +8,27 @@ Reading the store and erasing in it is `reverie.forgetting`. What counts as sayi
 * A thing that only said so in an earlier version keeps what it is and loses its past.
 * A run that stands in very many other things is a phrase of the house, not a repetition: they stay.
 * What was there before a forgotten conversation repeated it was not learned from it, and stays.
+* Of a scope that is forgotten goes what belongs to it or lies in it, and what was promoted from there. What
+  belongs to another scope is somebody else's own, and stays whatever it says.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
 from reverie.edits import JournalRow, Subject, Value, subject_of
-from reverie.entries import Entry, session_namespace
-from reverie.pages import Page, Paragraph, day_of
+from reverie.entries import SCOPE, Entry, session_namespace
+from reverie.pages import Page, Paragraph, day_of, source_of
 from reverie.phrases import RUN, Phrase, Phrases, words
-from reverie.records import NOTHING, Record
+from reverie.records import NOTHING, PROMOTED_FROM, Record
+from reverie.scopes import lies_in, scope_of_session
 from reverie.turns import SessionState, ToolCall, Turn
 
 FORGOTTEN = "[forgotten]"
@@ -80,7 +84,8 @@ class Found:
         now_has: The phrases that stand in what it is now.
         once_had: Those of any version, and when a change first brought each.
         versions: Earlier versions that say it.
-        names_session: Whether it is labelled with the name of the session that goes.
+        names_session: Whether it is labelled with the name of a session that goes.
+        belongs_to: The scope that it belongs to; empty for none, and for everybody's.
     """
 
     name: Name
@@ -92,6 +97,7 @@ class Found:
     once_had: dict[Phrase, datetime] = field(default_factory=dict)
     versions: list[Value] = field(default_factory=list)
     names_session: bool = False
+    belongs_to: str = ""
 
     @property
     def is_suspect(self) -> bool:
@@ -106,23 +112,30 @@ class Found:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sought:
     """What is looked for.
 
     Attributes:
         phrases: The runs of words, and the text asked for, if one was.
-        session: The session that goes; None for none.
-        said_at: For a session, when a turn first brought each run into it.
+        sessions: The sessions that go.
+        scope: The scope that goes; None for none.
+        said_at: For sessions and scopes, when each run first came into them.
         always: Phrases that count however many things have them: a short text that was asked for.
         turns: Whether turns that repeat it go too.
     """
 
     phrases: Phrases
-    session: str | None = None
+    sessions: frozenset[str] = frozenset()
+    scope: str | None = None
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
     always: frozenset[Phrase] = frozenset()
     turns: bool = False
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """The labels, such as a record's source, that name a session that goes."""
+        return frozenset(label for session in self.sessions for label in labels_of(session))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +201,10 @@ def mentioned(record: Record) -> set[str]:
     return set(_ID.findall(" ".join((record.source, *record.references, *record.metadata.values()))))
 
 
-def names_session(text: str, session: str) -> bool:
-    """Whether a label, such as a record's source, is the name of the session."""
-    return text in (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
+def labels_of(session: str) -> tuple[str, ...]:
+    """What a session is called in labels, such as a record's source."""
+    names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
+    return (*names, source_of(session, from_tools=True))
 
 
 def first_words(value: Value | Entry | None) -> str:
@@ -200,6 +214,20 @@ def first_words(value: Value | Entry | None) -> str:
     said = value.data if isinstance(value, Entry) else said_in(value, by_label=False)[0]
     text = " ".join(said[: 4 * _FIRST_WORDS].split())
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1].rstrip()}…"
+
+
+def session_of(entry: Entry) -> str:
+    """The session whose working memory an entry is in; empty where it is a scratchpad's."""
+    own = session_namespace("")
+    return entry.namespace[len(own) :] if entry.namespace.startswith(own) else ""
+
+
+def belonging_to(value: Value | Entry) -> str:
+    """The scope that a thing belongs to; empty for everybody's."""
+    if isinstance(value, Entry):
+        scratchpad = value.namespace.startswith(SCOPE)
+        return value.namespace[len(SCOPE) :] if scratchpad else scope_of_session(session_of(value))
+    return value.scope if isinstance(value, Record | Turn | SessionState) else ""
 
 
 def _texts_of(metadata: Mapping[str, str]) -> list[str]:
@@ -223,17 +251,20 @@ class Target:
 
     def why(self, value: Value | Entry) -> str:
         """Why a thing goes whatever it shares with others; empty for no reason."""
-        session = self.sought.session
-        if isinstance(value, Entry):
-            own = session is not None and value.namespace == session_namespace(session)
-        elif isinstance(value, Turn) and session is not None:
-            own = value.session == session
-        elif isinstance(value, SessionState) and session is not None:
-            own = value.id == session
-        elif isinstance(value, Paragraph) and session is not None and names_session(value.source, session):
+        sessions, scope = self.sought.sessions, self.sought.scope
+        if isinstance(value, Paragraph) and value.source in self.sought.labels:
             return "written from it"
-        else:
-            own = name_of(value) in self.names
+        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
+            return "copied from it"
+        own = name_of(value) in self.names
+        if scope is not None and not isinstance(value, Paragraph | Page):
+            own = own or lies_in(belonging_to(value), scope)
+        if isinstance(value, Entry):
+            own = own or session_of(value) in sessions
+        elif isinstance(value, Turn):
+            own = own or value.session in sessions
+        elif isinstance(value, SessionState):
+            own = own or value.id in sessions
         return "asked for" if own else ""
 
 
@@ -279,9 +310,7 @@ class Survey:
         name = name_of(value)
         asked = self._target.why(value)
         piece, phrases = self._hits(value)
-        labelled = self._sought.session is not None and any(
-            names_session(text, self._sought.session) for text in beside(value)
-        )
+        labelled = not self._sought.labels.isdisjoint(beside(value))
         one = self.found.get(name)
         if one is None:
             one = self._noted(value) or Found(name=name)
@@ -289,6 +318,7 @@ class Survey:
                 self.found[name] = one
         one.asked = one.asked or asked
         one.names_session |= labelled
+        one.belongs_to = belonging_to(value)
         if at is None:
             one.has_piece, one.now_has = piece, phrases
             return one
@@ -327,7 +357,7 @@ class Survey:
         beginning = Phrases.of([tuple(words(repeating)[:RUN])])
         for name, one in self._notes.get(turn, {}).items():
             note = one.now if isinstance(one.now, Paragraph) else None
-            if note is not None and not is_note_of(note, session_goes=self._sought.session is not None):
+            if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
                 continue
             if not repeating or (note is not None and beginning.found(note.content)):
                 self.found[name] = one
@@ -344,17 +374,17 @@ def emptied(turn: Turn) -> Turn:
     return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
 
 
-def without(value: Value, sought: Phrases, *, session: str | None = None) -> Value | None:
+def without(value: Value, sought: Phrases, *, labels: Collection[str] = ()) -> Value | None:
     """What is left of a thing when all that says it is taken out; None when nothing is.
 
     Args:
         value: The thing.
         sought: What it must not say.
-        session: A session that it must not name.
+        labels: What must not stand beside it, such as the names of a session.
     """
 
     def bad(text: str) -> bool:
-        return sought.stand_in(text) or (session is not None and names_session(text, session))
+        return sought.stand_in(text) or text in labels
 
     if isinstance(value, Page):
         return replace(value, content=sought.cut(value.content)[0])
@@ -372,13 +402,13 @@ def without(value: Value, sought: Phrases, *, session: str | None = None) -> Val
                 source="" if bad(value.source) else value.source,
                 references=tuple(text for text in value.references if not bad(text)),
                 archive_reason="" if bad(value.archive_reason) else value.archive_reason,
-                metadata=_mapping_without(value.metadata, sought, session),
+                metadata=_mapping_without(value.metadata, sought, labels),
             )
         case Turn():
             return replace(
                 value,
                 speaker="" if bad(value.speaker) else value.speaker,
-                metadata=_mapping_without(value.metadata, sought, session),
+                metadata=_mapping_without(value.metadata, sought, labels),
             )
         case Paragraph():
             return replace(value, source="")
@@ -386,16 +416,16 @@ def without(value: Value, sought: Phrases, *, session: str | None = None) -> Val
 
 def _session_without(state: SessionState, sought: Phrases) -> SessionState:
     summary, _ = sought.cut(state.summary)
-    return replace(state, summary=summary, metadata=_mapping_without(state.metadata, sought, None))
+    return replace(state, summary=summary, metadata=_mapping_without(state.metadata, sought, ()))
 
 
-def _mapping_without(metadata: Mapping[str, str], sought: Phrases, session: str | None) -> Mapping[str, str]:
+def _mapping_without(
+    metadata: Mapping[str, str], sought: Phrases, labels: Collection[str]
+) -> Mapping[str, str]:
     kept = {
         key: text
         for key, text in metadata.items()
-        if not sought.stand_in(key)
-        and not sought.stand_in(text)
-        and (session is None or not names_session(text, session))
+        if not sought.stand_in(key) and not sought.stand_in(text) and text not in labels
     }
     return metadata if len(kept) == len(metadata) else MappingProxyType(kept)
 
@@ -419,6 +449,9 @@ def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Ver
         sought: What is looked for.
         house: What `common` gave.
     """
+    if sought.scope is not None and found.belongs_to and not lies_in(found.belongs_to, sought.scope):
+        after = None if isinstance(found.now, Entry) else found.now
+        return _told(found, "kept", f"it is the own of {found.belongs_to!r}", after)
     piece = sought.phrases.piece if found.has_piece or found.had_piece else ""
     repeated = {
         phrase for phrase in {*found.now_has, *found.once_had} if _repeats(found, phrase, sought, house)
@@ -433,8 +466,8 @@ def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Ver
     if isinstance(found.now, Entry):
         hit = any(map(effective.stand_in, said_in(found.now, by_label=True)))
         return _told(found, "removed", _why(found), None) if hit else _kept(found, withheld, house)
-    session = sought.session if found.names_session else None
-    after = without(found.now, effective, session=session) if effective or session is not None else found.now
+    labels = sought.labels if found.names_session else frozenset[str]()
+    after = without(found.now, effective, labels=labels) if effective or labels else found.now
     if after != found.now:
         return _changed(found, after, effective)
     left = withheld and bool(found.now_has)
@@ -455,7 +488,7 @@ def _repeats(found: Found, phrase: Phrase, sought: Sought, house: set[tuple[str,
 
 def _asked(found: Found, sought: Sought) -> Verdict:
     now = found.now
-    keeps_its_place = isinstance(now, Turn) and now.session != sought.session
+    keeps_its_place = isinstance(now, Turn) and now.session not in sought.sessions
     after = emptied(now) if keeps_its_place and isinstance(now, Turn) else None
     said = [] if now is None or isinstance(now, Entry) else [now]
     return _told(

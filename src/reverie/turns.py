@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 
 from reverie import clock, ids
 from reverie.errors import InvalidInput
-from reverie.records import NOTHING, one_of
+from reverie.records import NOTHING, UNTRUSTED, Origin, one_of
+from reverie.scopes import checked_scope
 from reverie.tokens import plain_text, raw_text
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -27,6 +28,12 @@ SIGNAL = "signal"
 """The metadata of a turn that says what background thinking should make of it."""
 
 SIGNAL_NOTE = "signal_note"
+
+ITEMS_FROM = "items_from"
+"""The metadata of a session that say from which position on its turns are items (`reverie.items`)."""
+
+ORIGIN = "origin"
+"""The metadata of a turn that rests on less trusted words than its speaker's: `tool`, `web` or `import`."""
 
 _GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
 
@@ -75,6 +82,14 @@ class Turn:
     tool_call_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     scope: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose word it is: the owner's, the agent's, a tool's; or what its metadata `origin` says, if that
+        is trusted less."""
+        own: Origin = "tool" if self.role == "tool" else "owner" if self.role == "user" else "agent"
+        told = self.metadata.get(ORIGIN)
+        return next((origin for origin in UNTRUSTED if origin == told), own)
 
     def searchable_text(self) -> str:
         """The text that search looks at: what was said, and the names of the tools called."""
@@ -228,6 +243,11 @@ def drafted(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
     )
 
 
+def resting_on(turn: Turn, origin: Origin) -> Turn:
+    """The turn marked as resting on words of that origin; what was said stays."""
+    return replace(turn, metadata=MappingProxyType({**turn.metadata, ORIGIN: origin}))
+
+
 def with_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
     """The turn with a signal in its metadata in place of another; what was said stays."""
     told = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
@@ -254,7 +274,7 @@ def checked_turn(turn: Turn) -> Turn:
         plain_text(call.id, name="tool call id", longest=LONGEST_NAME)
         plain_text(call.name, name="tool name", longest=LONGEST_NAME)
         raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
-    plain_text(turn.scope, name="scope", longest=LONGEST_NAME, empty=True)
+    checked_scope(turn.scope)
     clock.utc(turn.at, name="at")
     _checked_metadata(turn.metadata)
     return turn
@@ -264,7 +284,7 @@ def checked_session(state: SessionState) -> SessionState:
     """The state itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     valid_session_id(state.id)
     one_of(state.status, SESSION_STATUSES, name="status")
-    plain_text(state.scope, name="scope", longest=LONGEST_NAME, empty=True)
+    checked_scope(state.scope)
     raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
     if isinstance(state.window_start, bool) or not isinstance(state.window_start, int):
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,6 +20,7 @@ from reverie.consolidating import Consolidating, Kind
 from reverie.dreaming import ACTOR, PASSES, Dreaming, Outcome
 from reverie.entries import Entry
 from reverie.errors import Conflict, InvalidInput, ReverieError
+from reverie.plans import Plan
 from reverie.stores.base import Store
 
 _log = logging.getLogger("reverie")
@@ -26,8 +28,19 @@ _log = logging.getLogger("reverie")
 LEASE = "lease:dream"
 """The namespace of the one entry that says who is thinking."""
 
-LEASE_TIME = timedelta(minutes=4)
-"""How long a lease holds if its owner does not renew it; longer than any single question may take."""
+LEASE_TIME = timedelta(minutes=1)
+"""How long a lease holds if its owner does not renew it, such as when it was killed."""
+
+LONGEST_PASS = timedelta(minutes=30)
+"""How long a pass may take; a lease is not renewed for one that hangs longer, and another may go on."""
+
+ENRICH_AFTER = timedelta(seconds=30)
+"""How long nobody may have written before rough notes are looked at, so that a burst is looked at once."""
+
+FIRST_PAUSE = timedelta(minutes=1)
+"""How long to wait after a failure before the same is tried again; twice as long after each further one."""
+
+LONGEST_PAUSE = timedelta(hours=1)
 
 LAST_CYCLE = "dream.last"
 """The store's cursor that keeps when the last cycle was."""
@@ -79,6 +92,7 @@ class Worker:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._lock = threading.Lock()
 
     # -- the thread --------------------------------------------------------------------------------------
@@ -139,22 +153,24 @@ class Worker:
 
     def work(self) -> Worked:
         """Do what is due, once; returns at once where somebody else is at it."""
-        due = list(self._consolidating.due())
+        due = [each for each in self._consolidating.due() if not self._pauses_for(f"session {each.session}")]
         dreams = self.is_dream_due()
-        if not due and not dreams:
+        enriches = not dreams and self.is_enriching_due()
+        if not due and not dreams and not enriches:
             return Worked()
-        if not self._lease():
-            return Worked(busy=True)
         outcomes: list[Outcome] = []
-        try:
+        with self._leased() as leased:
+            if not leased:
+                return Worked(busy=True)
             for each in due:
-                if self._stopping.is_set() or not self._lease():
+                if self._stopping.is_set():
                     return Worked(outcomes=tuple(outcomes))
-                outcomes.append(self.consolidate(each.session, each.kind))
-            if dreams and not self._stopping.is_set():
-                outcomes += self._dream()
-        finally:
-            self._release()
+                outcome = self.consolidate(each.session, each.kind)
+                self._note(f"session {each.session}", outcome)
+                outcomes.append(outcome)
+            if (dreams or enriches) and not self._stopping.is_set():
+                outcomes += self._dream() if dreams else self.dreaming.cycle(["enrich"])
+                self._note("enrich", next(each for each in outcomes if each.name == "enrich"))
         return Worked(outcomes=tuple(outcomes))
 
     def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> Worked:
@@ -166,12 +182,24 @@ class Worker:
         """
         if dry_run:
             return Worked(outcomes=tuple(self.dreaming.cycle(names, dry_run=True)))
-        if not self._lease():
-            return Worked(busy=True)
-        try:
+        with self._leased() as leased:
+            if not leased:
+                return Worked(busy=True)
             return Worked(outcomes=tuple(self._dream(names)))
-        finally:
-            self._release()
+
+    def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
+        """What shortening a session's window would change now; nothing is written.
+
+        Args:
+            session: Its id.
+            kind: `digest`, `compact` or `trim`.
+            keep: How many turns stay, 0 or more; None takes what the settings say.
+
+        Raises:
+            NotFound: there is no such session.
+            InvalidInput: `keep` is negative.
+        """
+        return self._consolidating.plan(session, kind, keep=keep)
 
     def log(self) -> list[dict[str, object]]:
         """What became of the passes of the last dreams, the newest last."""
@@ -219,17 +247,38 @@ class Worker:
             last is not None and now - last < timedelta(minutes=self._settings.dream_interval)
         ):
             return False
-        return self._is_idle(now) and self.dreaming.has_news()
+        idle = timedelta(minutes=self._settings.dream_idle)
+        return self._is_idle(now, idle) and self.dreaming.has_news()
+
+    def is_enriching_due(self) -> bool:
+        """Whether there are rough notes to split and file, and nobody has written for half a minute."""
+        if self._pauses_for("enrich") or not self.dreaming.rough_notes():
+            return False
+        return self._is_idle(self._clock(), ENRICH_AFTER)
+
+    def _pauses_for(self, what: str) -> bool:
+        """Whether something failed so lately that it is left alone."""
+        until = self._pauses.get(what)
+        return until is not None and self._clock() < until[0]
+
+    def _note(self, what: str, outcome: Outcome) -> None:
+        """Wait before what failed is tried again, longer each time."""
+        if outcome.state != "failed":
+            self._pauses.pop(what, None)
+            return
+        before = self._pauses.get(what)
+        pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
+        self._pauses[what] = (self._clock() + pause, pause)
 
     def _dream(self, names: Sequence[str] = PASSES) -> list[Outcome]:
         outcomes = self.dreaming.cycle(names)
         self._note_cycle(self._clock())
         return outcomes
 
-    def _is_idle(self, now: datetime) -> bool:
+    def _is_idle(self, now: datetime, least: timedelta) -> bool:
         newest = self._store.journal(limit=_ROWS, newest_first=True)
         others = next((row for row in newest if row.actor != ACTOR), None)
-        return others is None or now - others.at >= timedelta(minutes=self._settings.dream_idle)
+        return others is None or now - others.at >= least
 
     def _last_cycle(self) -> datetime | None:
         text = self._store.cursor(LAST_CYCLE)
@@ -245,6 +294,31 @@ class Worker:
         self._store.commit([], actor=ACTOR, at=now, cursors={LAST_CYCLE: format_time(now)})
 
     # -- the lease ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _leased(self) -> Iterator[bool]:
+        """Hold the lease, renewed meanwhile by a thread of its own; False where somebody else has it."""
+        if not self._lease():
+            yield False
+            return
+        done = threading.Event()
+        renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
+        renewing.start()
+        try:
+            yield True
+        finally:
+            done.set()
+            renewing.join()
+            self._release()
+
+    def _renew(self, done: threading.Event) -> None:
+        every, left = LEASE_TIME.total_seconds() / 3, LONGEST_PASS.total_seconds()
+        while left > 0 and not done.wait(every):
+            left -= every
+            try:
+                self._lease()
+            except ReverieError as error:
+                _log.warning("the lease could not be renewed: %s", error)
 
     def _lease(self) -> bool:
         """Take the lease or renew it; False where somebody else has it."""

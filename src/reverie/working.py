@@ -7,6 +7,7 @@ term, and nothing is put into a prompt but the names of the keys.
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,13 +18,14 @@ from reverie import categories
 from reverie.clock import Clock, parse_duration
 from reverie.config import Settings
 from reverie.context import render
-from reverie.entries import AGENT, Entry, checked_entry
+from reverie.entries import AGENT, SCOPE, Entry, checked_entry
 from reverie.errors import InvalidInput, WorkingMemoryFull
 from reverie.passages import Passage
 from reverie.recall import analysis
 from reverie.recall.query import parse
 from reverie.recall.ranking import Statistics, rank
 from reverie.records import labels
+from reverie.redacting import redacted_value, redactor_of
 from reverie.stores.base import Store
 from reverie.tokens import plain_text
 
@@ -35,6 +37,7 @@ MOST_HITS = 1_000
 LONGEST_QUERY = 10_000
 """Characters of a question, as in every search."""
 
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
 
@@ -68,15 +71,16 @@ class WorkingMemory:
 
     Args:
         store: Where the entries are.
-        namespace: Whose they are: `session/{id}`, or `agent` for the scratchpad that outlives sessions,
-            where an entry is kept unless it is given a ttl, and 5,000 may be.
+        namespace: Whose they are: `session/{id}`; or `agent`, or `scope/{scope}`, for a scratchpad that
+            outlives sessions, where an entry is kept unless it is given a ttl, and 5,000 may be.
         settings: How long a session's entry lives, and how many it may have.
         clock: What tells the time.
     """
 
     def __init__(self, store: Store, namespace: str, *, settings: Settings, clock: Clock) -> None:
-        outlives = namespace == AGENT
+        outlives = namespace == AGENT or namespace.startswith(SCOPE)
         self._store = store
+        self._redactor = redactor_of(store)
         self._clock = clock
         self._default_ttl = None if outlives else settings.default_ttl
         self._capacity = SCRATCHPAD_CAPACITY if outlives else settings.max_entries
@@ -121,7 +125,8 @@ class WorkingMemory:
             category=category,
             tags=labels(tags, name="tag"),
         )
-        if not self._store.put_entry(checked_entry(entry), capacity=self._capacity, now=now):
+        entry = redacted_value(checked_entry(entry), self._redactor)
+        if not self._store.put_entry(entry, capacity=self._capacity, now=now):
             raise WorkingMemoryFull(self._full(now))
         return entry
 
@@ -242,6 +247,18 @@ class WorkingMemory:
             + (f"next to expire: {following}; " if following else "none of them expires; ")
             + "delete or overwrite one"
         )
+
+
+def as_stored(working: WorkingMemory, text: str) -> str:
+    """A text as an entry can hold it: secrets replaced, and what no entry may have made `\ufffd`.
+
+    For whoever cuts a text into several entries: a secret that was cut in two would not be seen as one.
+
+    Args:
+        working: Where it will be set.
+        text: Any text.
+    """
+    return redactor_of(working._store).text(_UNSTORABLE.sub("\ufffd", text))
 
 
 def lies_under(key: str, prefix: str) -> bool:

@@ -8,6 +8,7 @@ same page the changes of both are in the result. What stands in a prompt, and ho
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import re
@@ -43,6 +44,8 @@ from reverie.pages import (
     valid_page_name,
 )
 from reverie.reconcile import merged_text
+from reverie.records import UNTRUSTED
+from reverie.redacting import redacted_value, redactor_of
 from reverie.stores.base import Store
 from reverie.turns import Turn
 
@@ -134,6 +137,7 @@ class Pages:
             notice: Told of every change made here.
         """
         self._store = store
+        self._redactor = redactor_of(store)
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
@@ -142,6 +146,12 @@ class Pages:
         self._lock = threading.Lock()
 
     # -- reading -----------------------------------------------------------------------------------------
+
+    def _acting(self, actor: str) -> Pages:
+        """The same, of which the journal names another as the author."""
+        other = copy.copy(self)
+        other._actor = actor
+        return other
 
     def names(self) -> list[str]:
         """The names of all pages and logs, in alphabetical order."""
@@ -207,7 +217,16 @@ class Pages:
                 break
             day = daily_note(today.fromordinal(today.toordinal() - days))
             found += self._store.paragraphs(page=day, start=len(found) - wanted)
-        return found
+        return self._confirmed(found)
+
+    def _confirmed(self, found: Sequence[Paragraph]) -> list[Paragraph]:
+        """The notes without the answers that rest on what tools said."""
+        answers = self._store.turns([note.source for note in found if note.source])
+        doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
+        return [
+            replace(note, content=notes.without_answer(note.content)) if note.source in doubted else note
+            for note in found
+        ]
 
     def context(self, now: datetime | None = None) -> str:
         """The pages as a text for a prompt, in three sections; empty when there is nothing in them.
@@ -386,9 +405,11 @@ class Pages:
             if before is None:
                 self._refuse_twin(name)
             text, merged, kept = change("" if before is None else before.content)
+            text = self._redactor.text(text)
             if before is not None and text == before.content:
                 return Written(page=before, outcome="unchanged", merged=merged, kept=kept)
             after = checked_page(Page(name=name, content=text, updated_at=self._moment(None, "now")))
+            after = redacted_value(after, self._redactor, known=before is not None)
             self._commit([Edit(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
             return Written(page=after, outcome=outcome, merged=merged, kept=kept)
@@ -404,6 +425,7 @@ class Pages:
     def _paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
         """The paragraph that is to be added, with a place still to be given."""
         said = _checked_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
+        said, source = self._redactor.text(said), self._redactor.text(source)
         day, now = day_of(name), self._moment(None, "now")
         if day is None:
             moment, said = _dated(_BLANK_LINES.sub("\n", said), at, now=now)

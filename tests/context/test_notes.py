@@ -12,6 +12,7 @@ from values import NOW, call, hit, identifier, record, result, turn
 from reverie import tokens
 from reverie.context import Budget, Standing, build, notes, render
 from reverie.pages import HISTORY, Paragraph, checked_paragraph, daily_note
+from reverie.quoting import NOTICE
 
 TODAY = NOW.date()
 
@@ -189,7 +190,7 @@ def test_pages_are_stable_and_notes_come_after_them():
     pack = packed(candidates=found, standing=standing(kept=[note(1)], summary="They met."))
     assert [section.name for section in pack.sections] == ["pages", "summary", "notes", "recalled"]
     assert pack.stable_text == (
-        "# Memory\n\n## Long-term Memory\nUser likes tea.\n\n[Conversation summary]\nThey met."
+        f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser likes tea.\n\n[Conversation summary]\nThey met."
     )
     assert pack.changing_text.startswith("## Today's Notes\n[10:31] User: question 1")
     more = packed(candidates=(), standing=standing(kept=[note(1), note(2)], summary="They met."))
@@ -198,7 +199,7 @@ def test_pages_are_stable_and_notes_come_after_them():
 
 def test_notes_without_a_page_bring_the_header_of_memory():
     pack = packed(standing=standing(page="", kept=[note(1)]))
-    assert pack.text == f"# Memory\n\n## Today's Notes\n{note(1).content}"
+    assert pack.text == f"{NOTICE}\n\n# Memory\n\n## Today's Notes\n{note(1).content}"
     assert packed(standing=standing(page="")).text == ""
 
 

@@ -23,7 +23,7 @@ from values import (
     turn,
 )
 
-from reverie import tokens
+from reverie import quoting, tokens
 from reverie.context import Budget, Shown, Standing, build, render
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -117,7 +117,7 @@ def test_nothing_untrusted_goes_in_by_itself(found, shape):
 @given(hits(), entries)
 def test_no_content_can_begin_a_line_of_the_text(found, kept):
     pack = packed(candidates=found, entries=kept)
-    headers = {render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
+    headers = {quoting.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
     written = {choice.line for choice in pack.choices} | {render.entry_line(each, NOW) for each in kept}
     for line in pack.text.splitlines():
         assert line in headers or line in written or line.startswith("- … and ")
@@ -150,7 +150,7 @@ def test_the_same_thing_found_twice_goes_in_once():
 
 def test_recent_records_say_that_they_are_only_recent():
     pack = packed(recent=[record(1), record(2, "Likes tea", origin="web")])
-    assert pack.text == f"{render.RECENT_HEADER}\n{render.record_line(record(1))}"
+    assert pack.text == f"{quoting.NOTICE}\n\n{render.RECENT_HEADER}\n{render.record_line(record(1))}"
     assert "recent; nothing was found on the first turn" in pack.explain()
     assert [choice.recent for choice in pack.choices] == [True, True]
 
@@ -199,7 +199,8 @@ def test_the_first_lines_of_the_inventory_are_sure_of_their_place():
 
 def test_an_inventory_that_fits_lists_every_entry():
     pack = packed(entries=[entry(f"page-{n:02}") for n in range(50)])
-    assert pack.text == render.inventory([entry(f"page-{n:02}") for n in range(50)], NOW)
+    listed = render.inventory([entry(f"page-{n:02}") for n in range(50)], NOW)
+    assert pack.text == f"{quoting.NOTICE}\n\n{listed}"
 
 
 # -- golden files --------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from reverie.asks import Ask, NoReply, Reply
 from reverie.merging import folds
 from reverie.passes.draft import MERGE_DEPTH, MERGED_FROM
 from reverie.passes.flow import no_model, run
-from reverie.passes.merge import Correction, merge
+from reverie.passes.merge import merge
+from reverie.passes.signals import Signal
 from reverie.passes.specifics import specifics
 from reverie.passes.view import View
 from reverie.plans import Plan
@@ -44,12 +45,12 @@ def cycle(
     answer: Callable[[Ask], Reply | NoReply] | str = no_model,
     *,
     changed: Sequence[Record] | None = None,
-    corrections: Sequence[Correction] = (),
+    signals: Sequence[Signal] = (),
 ) -> Plan:
     new = frozenset(each.id for each in (records if changed is None else changed))
     view = View(now=NOW, records=tuple(records), changed=new, new_id=fresh_id)
     how = (lambda ask: Reply(text=answer)) if isinstance(answer, str) else answer
-    return run(merge(view, folds(records, new), corrections), how)
+    return run(merge(view, folds(records, new), signals), how)
 
 
 def proposal(**lists: list[Any]) -> str:
@@ -129,7 +130,9 @@ def test_a_merge_that_keeps_everything_is_taken_and_all_its_sources_go() -> None
     one = record(
         "Rockbot runs on Kubernetes", category="project-context/rockbot", tags=("k8s",), origin="owner"
     )
-    two = record("Rockbot needs 3 replicas", category="project-context/rockbot", tags=("ops",), origin="tool")
+    two = record(
+        "Rockbot needs 3 replicas", category="project-context/rockbot", tags=("ops",), origin="agent"
+    )
     records = [one, two, *many(100)]
     said = "Rockbot runs on Kubernetes with 3 replicas, which it needs"
     plan = cycle(
@@ -140,7 +143,7 @@ def test_a_merge_that_keeps_everything_is_taken_and_all_its_sources_go() -> None
     assert {one.id, two.id}.isdisjoint({each.id for each in kept})
     assert merged.metadata[MERGED_FROM].split() == [one.id, two.id]
     assert merged.metadata[MERGE_DEPTH] == "1"
-    assert merged.origin == "tool", "trust never rises"
+    assert merged.origin == "agent", "trust never rises"
     assert set(merged.tags) == {"k8s", "ops"}
     assert merged.created_at == one.created_at
     created = next(n for n, edit in enumerate(plan.edits) if edit.before is None)
@@ -300,8 +303,9 @@ def test_anti_patterns_need_a_correction() -> None:
     said = "Don't send mail without asking — instead show the draft first"
     answer = proposal(anti_patterns=[{"domain": "Email", "content": said, "evidence": ["aaaaaaaaaaaa"]}])
     assert not cycle(many(3), answer)
-    corrections = [Correction(turn="aaaaaaaaaaaa", text="No, ask me before you send", before="Sent.")]
-    plan = cycle(many(3), answer, corrections=corrections)
+    text = "No, ask me before you send"
+    signals = [Signal(kind="correction", id="aaaaaaaaaaaa", text=text, before="Sent.", at=NOW)]
+    plan = cycle(many(3), answer, signals=signals)
     learned = plan.edits[0].after
     assert isinstance(learned, Record)
     assert (learned.kind, learned.category, learned.tags) == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -144,8 +145,8 @@ def test_what_is_kept_and_what_is_new_is_in_the_result_and_no_negation_is_lost(o
     found = guarded(old, new)
     for line in found.kept:
         assert line in found.text.split("\n")
-    for line in new.split("\n")[:-1]:
-        assert line in found.text.split("\n")
+    for line in new.split("\n")[:-1] if re.search(r"\w", new) else ():
+        assert line in found.text.split("\n") or not line
     lost = specifics(old).negations - specifics(found.text).negations
     assert not lost
 

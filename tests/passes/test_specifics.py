@@ -114,6 +114,21 @@ def test_a_changed_date_version_or_number_is_always_missed() -> None:
     assert [p for p in changed if not specifics(p["new"]).missing_from(specifics(p["old"]))] == []
 
 
+@pytest.mark.parametrize(
+    ("source", "merged", "missing"),
+    [
+        ("会議2356はFaridaさんと行われます", "会議2361はFaridaさんと行われます", {"2356"}),
+        ("締め切りは2025-05-03の17:30です", "締め切りは2025-05-04の17:30です", {"2025-05-03", "05-03"}),
+        ("第3回は10%です", "第4回は10%です", {"3"}),
+        ("必ず--forceを使う", "必ず--dryを使う", {"--force"}),
+    ],
+)
+def test_numbers_beside_letters_without_spaces_are_specific(
+    source: str, merged: str, missing: set[str]
+) -> None:
+    assert missing <= specifics(source).missing_from(specifics(merged))
+
+
 def test_the_time_is_linear_in_hostile_texts() -> None:
     for piece in ("a~", "-", "`", "a@", "1,", "x\n", "/", "A.", "我 ", "May 3 "):
         assert isinstance(specifics(piece * (100_000 // len(piece))), Specifics)

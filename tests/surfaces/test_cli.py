@@ -231,7 +231,8 @@ def test_recall_restricts_as_its_options_say(call: Call, options: list[str], fou
     }.items():
         ids[name] = call("remember", f"causeway note number {name}{name}{name}", *extra, "-q").stdout.strip()
     ids["said"] = call("say", "chat:1", "the causeway is dry at seven", "-q").stdout.strip()
-    lines = call("recall", "causeway", *options).stdout.splitlines()
+    whose = [] if "--scope" in options else ["--scope", "*"]
+    lines = call("recall", "causeway", *options, *whose).stdout.splitlines()
     hits = {line.split("\t")[1] for line in lines}
     assert (len(hits) if isinstance(found, int) else hits) == (
         found if isinstance(found, int) else {ids[name] for name in found}

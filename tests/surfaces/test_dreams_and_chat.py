@@ -79,9 +79,10 @@ def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Pat
 def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
     passes = json.loads(run(folder, "dream", "--json").stdout)["passes"]
     assert [(each["pass"], each["state"]) for each in passes] == [
-        ("merge", "skipped"), ("infer", "skipped"), ("promote", "applied"),
+        ("enrich", "skipped"), ("merge", "skipped"), ("infer", "skipped"), ("promote", "applied"),
     ]  # fmt: skip
-    assert passes[2]["changes"][0]["after"]["layer"] == "semantic"
+    assert passes[0]["why"]
+    assert passes[3]["changes"][0]["after"]["layer"] == "semantic"
     assert "nothing has changed" in run(folder, "dream").stdout.decode()
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from reverie import InvalidInput, Memory, Settings
+from reverie import EVERY_SCOPE, InvalidInput, Memory, Settings
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0"))
 EXAMPLES = int(60 + 5 * SECONDS)
@@ -174,16 +174,16 @@ class Model(RuleBasedStateMachine):
 
     @rule(
         word=st.sampled_from(WORDS),
-        scope=st.sampled_from((None, *SCOPES)),
+        scope=st.sampled_from((EVERY_SCOPE, *SCOPES)),
         category=st.sampled_from(CATEGORIES),
     )
-    def search(self, word: str, scope: str | None, category: str | None) -> None:
+    def search(self, word: str, scope: str, category: str | None) -> None:
         wanted = {
             name
             for name, this in self.kept.items()
             if self.alive(this)
             and word in this.words
-            and scope in (None, this.scope)
+            and scope in (EVERY_SCOPE, this.scope)
             and (category is None or f"{this.category}/".startswith(f"{category}/"))
         }
         hits = self.memory.search(word, scope=scope, category=category, limit=1_000, mode="literal")
@@ -210,7 +210,7 @@ class Model(RuleBasedStateMachine):
             assert (not record.archived, record.seen_count) == (this.live, this.seen)
             assert (record.source, record.pinned) == (this.source, this.pinned)
         live = {name for name, this in self.kept.items() if self.alive(this)}
-        assert {record.id for record in self.memory.records(limit=None)} == live
+        assert {record.id for record in self.memory.records(limit=None, scope=EVERY_SCOPE)} == live
 
 
 TestModel = Model.TestCase

@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from reverie import InvalidInput, Memory, StoreUnavailable
+from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
 from reverie.edits import Value
 from reverie.stores.base import Store
 from reverie.transfer.exports import EXPORT_FORMS, ExportForm, Selection, export
@@ -92,7 +92,7 @@ def test_the_whole_of_a_memory_comes_back(full: Memory, form: ExportForm, tmp_pa
         result = other.import_(tmp_path / "out")
         assert (result.form, result.taken, result.skipped) == (form, 12, ())
         assert dump(other._store) == dump(full._store)
-        assert [hit.content for hit in other.search("short answers")] == ["Prefers short answers"]
+        assert [hit.content for hit in other.search("short answers", scope="")] == ["Prefers short answers"]
         assert other.check() == []
     full.close()
 
@@ -242,7 +242,7 @@ def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: 
     with Memory.open(tmp_path / "other") as other:
         result = other.import_(tmp_path / "out")
         assert result.skipped == ()
-        contents = {record.content: record for record in other.records(limit=None)}
+        contents = {record.content: record for record in other.records(limit=None, scope=EVERY_SCOPE)}
         assert contents["Prefers brief answers"].pinned
         mine = contents["We take Postgres."]
         assert (mine.kind, mine.tags, mine.category) == ("decision", ("db", "it's"), "project-context/atlas")

@@ -67,6 +67,7 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
     assert dict(french.record.metadata) | {SOURCE_ID: ""} == {
         "entity": "Ada_Byron",
         "entity_type": "person",
+        "observation": "Speaks fluent French",
         SOURCE_ID: "",
     }
 

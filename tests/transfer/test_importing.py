@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory
+from reverie import EVERY_SCOPE, InvalidInput, Memory
 from reverie.analyser import analyse
 from reverie.edits import Edit
 from reverie.stores.inmemory import InMemoryStore
@@ -184,13 +184,13 @@ def test_foreign_things_get_the_scope_and_origin_that_are_named(memory: Memory, 
     source = samples.rockbot(tmp_path)
     memory.import_(source, scope="user:a", origin="agent")
     memory.import_(source, scope="user:b")
-    found = memory.records(limit=None, archived=None)
+    found = memory.records(limit=None, archived=None, scope=EVERY_SCOPE)
     assert sorted((each.scope, each.origin) for each in found) == [
         *[("user:a", "agent")] * 3, *[("user:b", "import")] * 3,
     ]  # fmt: skip
     assert memory.import_(source, scope="user:b").taken == 0
     memory.import_(samples.chatgpt(tmp_path), scope="user:a")
-    assert {each.scope for each in memory.turns(memory.sessions()[0].state.id)} == {"user:a"}
+    assert {each.scope for each in memory.turns(memory.sessions(scope=EVERY_SCOPE)[0].state.id)} == {"user:a"}
     with pytest.raises(InvalidInput, match="origin is 'me'"):
         memory.import_(source, origin="me")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="scope has"):
@@ -207,11 +207,11 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
     ]
     file = own(tmp_path / "x.jsonl", *lines)
     memory.import_(file)
-    (kept,) = memory.records()
+    (kept,) = memory.records(scope=EVERY_SCOPE)
     assert (kept.scope, kept.origin) == ("user:a", "web")
     with Memory.open(":memory:") as other:
         other.import_(file, scope="user:b", origin="owner")
-        (moved,) = other.records()
+        (moved,) = other.records(scope=EVERY_SCOPE)
         assert (moved.scope, moved.origin, moved.id) == ("user:b", "owner", kept.id)
         assert other.turns("chat:1")[0].scope == other.session("chat:1").state.scope == "user:b"
 

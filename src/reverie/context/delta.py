@@ -21,6 +21,11 @@ MOST_SHOWN = 500
 _EMPTY: Mapping[str, tuple[int, str]] = MappingProxyType({})
 
 
+def shown_cursor(session: str) -> str:
+    """The name of the store's cursor that keeps what a session was shown."""
+    return f"shown:{session}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """What a session has been shown: for each id the turn's position and what the content was then.

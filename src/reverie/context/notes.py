@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie import tokens
+from reverie import quoting, tokens
 from reverie.context import budget as budgets
-from reverie.context.render import folded
 from reverie.pages import Paragraph, day_of
 from reverie.turns import Turn
 
@@ -37,6 +36,7 @@ FRESH = timedelta(days=1)
 make hundreds of notes that nobody asked for. It is searchable as turns all the same."""
 
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BETWEEN = " | Assistant: "
 _CUT_MARK = "..."
 _LEFT_OUT = "… [earlier notes are left out]"
 
@@ -74,7 +74,7 @@ def exchange_line(question: str, answer: str, at: datetime) -> str:
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
     asked, said = shortened(question, LONGEST_QUESTION), shortened(answer, LONGEST_ANSWER)
-    return f"[{at:%H:%M}] User: {asked} | Assistant: {said}".rstrip()
+    return f"[{at:%H:%M}] User: {asked}{_BETWEEN}{said}".rstrip()
 
 
 def shortened(text: str, longest: int) -> str:
@@ -85,6 +85,16 @@ def shortened(text: str, longest: int) -> str:
     """
     line = tokens.cleaned(_LINE_END.sub(" ", text.strip())).strip()
     return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
+
+
+def without_answer(line: str) -> str:
+    """A line of a note with only what the user said, where the answer rests on what tools said.
+
+    >>> without_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
+    '[14:15] User: What does the page say? | Assistant: (not confirmed; search_conversation_history shows it)'
+    """
+    asked, between, _ = line.partition(_BETWEEN)
+    return f"{asked}{between}({quoting.NOT_CONFIRMED}; search_conversation_history shows it)"
 
 
 # -- showing -----------------------------------------------------------------------------------------------
@@ -104,13 +114,13 @@ class Excerpt(NamedTuple):
 
 def memory_section(page: str) -> str:
     """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
-    plain = page.strip()
+    plain = quoting.block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
 
 def long_term(page: str, room: int) -> Excerpt:
     """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
-    plain = tokens.cleaned(page).strip()
+    plain = quoting.block(page).strip()
     if not plain:
         return Excerpt("", False)
     text = budgets.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
@@ -162,7 +172,7 @@ def _fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[
     """As many of the lines, made safe to quote, as have together at most so many characters."""
     found: list[tuple[date, str]] = []
     for day, line in newest_first:
-        said = folded(line)
+        said = quoting.line(line)
         most -= len(said) + 1
         if most < -1:
             break

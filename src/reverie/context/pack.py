@@ -1,10 +1,11 @@
 """What goes into the prompt this turn, and why? The pack: a system text, messages, and how they were chosen.
 
-The text has six sections in a fixed order. The first three seldom change and come first, byte for byte the
-same from turn to turn, so that a provider's prompt cache holds: the profile, the pages, the summary of older
-turns. Then daily notes, what is recalled for this message, and the inventory of working memory. Their tokens
-together never exceed the hard budget. The replayed turns are messages of their own; they are limited by their
-number, not by this budget, and their tokens are reported apart.
+The text has seven sections in a fixed order, and behind the first one a line that says the rest is data.
+The first three seldom change and come first, byte for byte the same from turn to turn, so that a provider's
+prompt cache holds: the profile, the pages, the summary of older turns. Then daily notes, what is recalled for
+this message, the inventory of working memory, and what another memory (a knowledge graph) gave for it. Their
+tokens together never exceed the hard budget. The replayed turns are messages of their own; they are limited
+by their number, not by this budget, and their tokens are reported apart.
 
 Notes stand by themselves and not with the pages, because a line comes in whenever anybody's exchange ends or
 one scrolls out of the replay here. They are packed last, so they take nothing from what is recalled.
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie import clock, tokens
+from reverie import clock, quoting, tokens
 from reverie.context import budget as budgets
 from reverie.context import notes, render
 from reverie.context.budget import Budget, Item
@@ -32,7 +33,7 @@ from reverie.recall.hits import Hit, Why
 from reverie.records import Record
 from reverie.turns import Turn
 
-SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working"]
+SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working", "related"]
 Verdict = Literal[
     "selected",
     "twice",
@@ -51,6 +52,7 @@ _WEAK = 0.1
 twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "summary")
+_NOTICE_TOKENS = budgets.section_cost(quoting.NOTICE)
 _LONGEST_EXCERPT = 60
 
 
@@ -76,7 +78,7 @@ class Section:
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `summary`, `notes`, `recalled` or `working`.
+        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `related`.
         text: As it stands in the prompt; never empty.
         tokens: What it is counted as; at least the estimate of its text.
     """
@@ -121,7 +123,7 @@ class Diagnostics:
         weak: Left out because others answer ten times as well, or because they say nothing.
         over_layer_limit: Left out because their layer had its share.
         over_budget: Left out because they did not fit the tokens.
-        tokens: What each section costs.
+        tokens: What each section costs, and the line `notice` that stands before what is remembered.
         soft_tokens: The soft budget.
         hard_tokens: The hard budget.
         replayed_messages: How many messages are replayed.
@@ -162,6 +164,8 @@ class Pack:
         choices: Every candidate and what became of it, best first.
         replay: The replayed turns as messages.
         budget: The budgets it was made under.
+        notice: What says that the sections after the profile are data and no instructions; empty where there
+            are none.
         cut: Sections of which something did not fit, also those of which nothing did.
         entries_left_out: Lines of the inventory that did not fit.
     """
@@ -171,23 +175,45 @@ class Pack:
     choices: tuple[Choice, ...]
     replay: Replay
     budget: Budget
+    notice: str = ""
     cut: tuple[SectionName, ...] = ()
     entries_left_out: int = 0
 
     @property
     def text(self) -> str:
         """The system part of the prompt; empty when there is nothing to say."""
-        return "\n\n".join(section.text for section in self.sections)
+        return "\n\n".join(part for part in (self.stable_text, self.changing_text) if part)
 
     @property
     def stable_text(self) -> str:
         """The beginning of `text` that seldom changes: where a provider's prompt cache can end."""
-        return "\n\n".join(section.text for section in self.sections if section.name in _STABLE)
+        found = [section.text for section in self.sections if section.name in _STABLE]
+        if self._noticed_early:
+            found.insert(len(found) - self._standing, self.notice)
+        return "\n\n".join(found)
 
     @property
     def changing_text(self) -> str:
-        """The rest of `text`: notes, what was recalled for this message, the inventory of working memory."""
-        return "\n\n".join(section.text for section in self.sections if section.name not in _STABLE)
+        """The rest of `text`: notes, what was recalled, working memory's inventory, what another memory gave."""
+        found = [section.text for section in self.sections if section.name not in _STABLE]
+        if found and self.notice and not self._noticed_early:
+            found.insert(0, self.notice)
+        return "\n\n".join(found)
+
+    @property
+    def _costs(self) -> dict[str, int]:
+        """What each section costs, and the line that says what they are."""
+        found: dict[str, int] = {section.name: section.tokens for section in self.sections}
+        return found | ({"notice": budgets.section_cost(self.notice)} if self.notice else {})
+
+    @property
+    def _standing(self) -> int:
+        """How many sections of remembered text are stable."""
+        return sum(section.name in _STABLE and section.name != "profile" for section in self.sections)
+
+    @property
+    def _noticed_early(self) -> bool:
+        return bool(self.notice) and self._standing > 0
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -202,7 +228,7 @@ class Pack:
     @property
     def tokens(self) -> int:
         """What `text` is counted as: at least its estimate, at most `hard_tokens`."""
-        return sum(section.tokens for section in self.sections)
+        return sum(section.tokens for section in self.sections) + budgets.section_cost(self.notice)
 
     @property
     def soft_tokens(self) -> int:
@@ -233,7 +259,7 @@ class Pack:
             weak=count["weak"] + count["empty"],
             over_layer_limit=count["over the layer's limit"],
             over_budget=count["over the budget"],
-            tokens={section.name: section.tokens for section in self.sections},
+            tokens=self._costs,
             soft_tokens=self.soft_tokens,
             hard_tokens=self.hard_tokens,
             replayed_messages=len(self.replay.messages),
@@ -246,7 +272,7 @@ class Pack:
 
     def explain(self) -> str:
         """For a person to read: the budgets, and for every candidate why it went in or was left out."""
-        parts = ", ".join(f"{section.name} {section.tokens:,}" for section in self.sections)
+        parts = ", ".join(f"{name} {cost:,}" for name, cost in self._costs.items())
         lines = [
             f"Asked: {_excerpt(self.query) or '(nothing)'}",
             f"Memory: {self.tokens:,} of {self.hard_tokens:,} tokens (soft budget {self.soft_tokens:,})"
@@ -317,6 +343,8 @@ def build(
     entries: Sequence[Entry] = (),
     shown: Shown | None = None,
     recent: Sequence[Record] = (),
+    related: str = "",
+    related_tokens: int = 0,
 ) -> Pack:
     """Put a pack together.
 
@@ -331,12 +359,14 @@ def build(
         entries: Working memory; what has expired is left out.
         shown: What the session has been shown before.
         recent: Records to give because nothing was found on the first turn.
+        related: What another memory gave for the message; quoted like everything that is remembered.
+        related_tokens: Tokens that it takes at most; it stands last, and takes what the others leave.
     """
     seen = shown or Shown()
     replayed = chat_messages(replay)
     standing = standing or Standing()
     stable, cut = _stable_sections(standing, budget)
-    room = budget.hard_tokens - sum(section.tokens for section in stable)
+    room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.entry_line(entry, now) for entry in entries if entry.live(now)]
     sure = min(budget.working, budgets.fitting_lines(render.WORKING_HEADER, lines, room))
     reserved = budgets.section_cost(_inventory(lines, sure, room))
@@ -357,6 +387,13 @@ def build(
         sections.append(Section(name="recalled", text=recalled, tokens=used))
     if working:
         sections.append(Section(name="working", text=working, tokens=budgets.section_cost(working)))
+    left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
+    whole = render.related(related)
+    beside = budgets.cut_section(whole, min(related_tokens, left))
+    if beside:
+        sections.append(Section(name="related", text=beside, tokens=budgets.section_cost(beside)))
+    if beside != whole:
+        cut.append("related")
     if noted.is_cut:
         cut.append("notes")
     if fit < len(lines):
@@ -367,6 +404,7 @@ def build(
         choices=tuple(choices),
         replay=replayed,
         budget=budget,
+        notice=quoting.NOTICE if any(section.name != "profile" for section in sections) else "",
         cut=tuple(cut),
         entries_left_out=len(lines) - fit,
     )
@@ -382,12 +420,14 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
     texts: dict[SectionName, str] = {
         "profile": "\n\n".join(text.strip() for text in standing.profile if text.strip()),
         "pages": "\n\n".join(text.strip() for text in standing.pages if text.strip()),
-        "summary": f"{render.SUMMARY_HEADER}\n{summary}" if summary else "",
+        "summary": f"{render.SUMMARY_HEADER}\n{quoting.block(summary)}" if summary else "",
     }
     left = budget.hard_tokens
     kept: dict[SectionName, Section] = {}
     cut: list[SectionName] = []
     for name in ("profile", "summary", "pages"):
+        if name == "summary":
+            left = max(0, left - _NOTICE_TOKENS)
         room = left
         if name == "summary":
             room = left - budget.soft_tokens // 2

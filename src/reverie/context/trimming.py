@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reverie import tokens
+from reverie import quoting, tokens
 from reverie.turns import Turn
 
 NO_RESULT = "[no result was recorded]"
@@ -86,7 +86,7 @@ def chat_messages(turns: Sequence[Turn]) -> Replay:
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))
             unanswered += answer is None
-            content = NO_RESULT if answer is None else turns[answer].content
+            content = NO_RESULT if answer is None else quoting.for_replay(turns[answer].content)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     orphans = tuple(t.id for n, t in enumerate(turns) if t.role == "tool" and n not in call_of)
     return Replay(messages=messages, tokens=_cost(messages), orphans=orphans, unanswered=unanswered)
@@ -125,7 +125,7 @@ def _torn_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
 
 
 def _message(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": turn.role, "content": turn.content}
+    message: dict[str, Any] = {"role": turn.role, "content": quoting.for_replay(turn.content)}
     name = _NOT_IN_NAME.sub("_", turn.speaker).strip("_")[:_LONGEST_API_NAME]
     if name:
         message["name"] = name

@@ -18,10 +18,11 @@ from typing import Protocol, get_args, runtime_checkable
 
 from reverie.clock import Clock
 from reverie.context.trimming import chat_messages
-from reverie.doctor.findings import Diagnosis, Finding, Ill, Part, Remedy, Severity, count
-from reverie.doctor.folder import folder_ills, remove_leftovers, set_modes
+from reverie.doctor.findings import Diagnosis, Finding, Ill, Part, Remedy, Severity, count, some
+from reverie.doctor.folder import folder_ills, obstructed, remove_leftovers, set_modes
 from reverie.doctor.mirrored import file_ills
 from reverie.errors import ReverieError
+from reverie.exposing import Exposing
 from reverie.files.folder import Folder
 from reverie.forgetting import Forgetter
 from reverie.index.committed import FORMAT, IndexBroken
@@ -66,6 +67,7 @@ class Doctor:
         clock: Clock,
         files: Folder | None = None,
         forgetter: Forgetter | None = None,
+        exposing: Exposing | None = None,
     ) -> None:
         """Examine a memory.
 
@@ -76,7 +78,9 @@ class Doctor:
             clock: What tells the time.
             files: Its mirrored files; None when it has none.
             forgetter: What finishes an interrupted forgetting.
+            exposing: What finds secrets that are stored; None where they may be.
         """
+        self._exposing = exposing
         self._files = files
         self._forgetter = forgetter
         self._differing: tuple[str, ...] = ()
@@ -125,7 +129,7 @@ class Doctor:
             found += folder_ills(self._path)
         found += self._index_files()
         if not unreadable:  # else what follows would name the same things again, as differences
-            found += [*self._index_content(), *self._sessions(), *self._mirrored()]
+            found += [*self._index_content(), *self._sessions(), *self._mirrored(), *self._secrets()]
         found += self._forgetting()
         return found
 
@@ -175,6 +179,36 @@ class Doctor:
                     None,
                 )
 
+    def _secrets(self) -> Iterator[Ill]:
+        """Secrets that were stored before they were redacted; which they are is not said."""
+        found = () if self._exposing is None else self._exposing.find()
+        if names := tuple(f"{each.subject} {each.id}" for each in found if not each.named):
+            yield Ill(
+                Finding(
+                    code="secrets-stored",
+                    part="database",
+                    severity="warning",
+                    what=f"{some(names, 'thing holds', 'things hold')} what looks like a secret: a key, "
+                    "a token, a password or the like",
+                    fix="have them taken out for good with `reverie redact`, or forget the things with "
+                    "`reverie forget`",
+                    about=names,
+                ),
+                None,
+            )
+        if named := tuple(f"{each.subject} {each.id}" for each in found if each.named):
+            yield Ill(
+                Finding(
+                    code="secret-name",
+                    part="database",
+                    severity="warning",
+                    what=f"the names of {some(named, 'thing', 'things')} are what looks like a secret",
+                    fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
+                    about=named,
+                ),
+                None,
+            )
+
     # -- the index -----------------------------------------------------------------------------------------
 
     def _index_files(self) -> Iterator[Ill]:
@@ -191,7 +225,7 @@ class Doctor:
         if self._path is not None and damaged_files(self._path / "index" / FORMAT):
             return
         status = self._index.status()
-        if status.problem:
+        if status.problem and not (self._path is not None and obstructed(self._path, "index")):
             yield _index_ill(
                 "index-in-memory", "the search index cannot be kept on disk and is held in memory"
             )
@@ -229,6 +263,8 @@ class Doctor:
     def _mirrored(self) -> list[Ill]:
         if self._files is None or self._path is None:
             return []
+        if obstructed(self._path, "memory", "sessions", "files.db"):
+            return []  # said already, and nothing there can be compared
         found = list(file_ills(self._store, self._files, self._path, self._checked))
         self._differing = tuple(
             path

@@ -19,6 +19,8 @@ from reverie.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
 from reverie.index.committed import FORMAT
 
 _DATABASE = "reverie.db"
+_FOLDERS = ("memory", "sessions", "index")
+_FILES = ("files.db",)
 _OF_DATABASE = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm")
 _DRAFTS = (f".{_DATABASE}.*.new*", ".rebuilding-*")
 _BACKUPS = f"{_DATABASE}.v*.backup*"
@@ -31,10 +33,56 @@ _ABANDONED_S = 600.0
 
 def folder_ills(path: Path) -> Iterator[Ill]:
     """What is not as it should be in a memory's folder, beside what is stored in it."""
+    yield from _in_the_way(path)
     yield from _modes(path)
     yield from _leftovers(path)
     yield from _keepsakes(path)
     yield from _room(path)
+
+
+def obstructed(path: Path, *names: str) -> bool:
+    """Whether a file stands where one of these folders belongs, a folder where a file does, or it is closed.
+
+    Args:
+        path: The memory's folder.
+        *names: Which of `memory`, `sessions`, `index` and `files.db`.
+    """
+    return any(_obstacle(path / name) for name in names)
+
+
+def _obstacle(place: Path) -> str:
+    """Why a place cannot be used; empty where it can, or there is nothing."""
+    wanted = "file" if place.name in _FILES else "folder"
+    try:
+        found = place.stat().st_mode
+    except FileNotFoundError:
+        return "a link that leads nowhere" if place.is_symlink() else ""
+    except OSError as error:
+        return f"something that cannot be looked at ({error.strerror})"
+    if not (stat.S_ISREG(found) if wanted == "file" else stat.S_ISDIR(found)):
+        return f"no {wanted}"
+    access = os.R_OK | os.W_OK | (os.X_OK if wanted == "folder" else 0)
+    return "" if os.access(place, access) else f"a {wanted} that this user may not use"
+
+
+def _in_the_way(path: Path) -> Iterator[Ill]:
+    for name in (*_FOLDERS, *_FILES):
+        if why := _obstacle(path / name):
+            held = name in ("memory", "sessions")
+            fix = "move it away, and run `reverie doctor --fix`"
+            if "may not" in why or "looked at" in why:
+                fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
+            yield Ill(
+                Finding(
+                    code="in-the-way",
+                    part="files" if held or name in _FILES else "index",
+                    severity="error" if held else "warning",
+                    what=f"{name} is {why}: what belongs there is not kept on disk",
+                    fix=fix,
+                    about=(name,),
+                ),
+                None,
+            )
 
 
 def _modes(path: Path) -> Iterator[Ill]:

@@ -1,5 +1,5 @@
 """`reverie eval`: measure how well recall finds what it should on a test collection, and what else there is
-to measure: `reverie eval merge` and `reverie eval sentences`.
+to measure: `reverie eval attacks`, `reverie eval merge`, `reverie eval sentences` and `reverie eval secrets`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,62 @@ def sentences_command(sentences: str | None, show_errors: bool, out: str | None)
     sys.exit(code)
 
 
+@click.command("secrets", context_settings=_HELP)
+@click.argument("texts", required=False)
+@click.option("--show-errors", is_flag=True, help="Also list what was missed, and what was redacted wrongly.")
+@click.option("--speed", is_flag=True, help="Also measure how long it takes, beside a durable save.")
+@click.option("--json", "out", metavar="OUT", help="Also write every figure to this file.")
+def secrets_command(texts: str | None, show_errors: bool, speed: bool, out: str | None) -> None:
+    """Measure how many secrets get past the rules, and how often something else is taken for one.
+
+    The labelled texts that come with Reverie, or those of the file TEXTS: one JSON object a line with id, set
+    (develop, heldout), kind, seed and text. A secret is missed when a character of it is left; recall, and
+    the share of look-alikes that were redacted, each with Wilson's 95 % interval. "left" is the share of the
+    secrets' characters that stayed, "too much" that of the other characters that went.
+    """
+    from reverie.evals.secrets import main_secrets
+
+    try:
+        code = main_secrets(texts, show_errors=show_errors, speed=speed, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
+@click.command("attacks", context_settings=_HELP)
+@click.argument("attacks", required=False)
+@click.option("--kind", help="Only cases of this kind.")
+@click.option(
+    "--show-errors",
+    is_flag=True,
+    help="Also list what was not blocked, and harmless texts that were changed.",
+)
+@click.option("--json", "out", metavar="OUT", help="Also write every result to this file.")
+def attacks_command(attacks: str | None, kind: str | None, show_errors: bool, out: str | None) -> None:
+    """Try whether what others wrote can become a memory that is believed.
+
+    The cases that come with Reverie, or those of the file ATTACKS: one JSON object a line with id, kind, way,
+    text and poison. Each is played in a memory of its own, with a model that obeys it; the share that was
+    blocked comes with Wilson's 95 % interval. Of the kind benign are harmless texts, which are to be shown as
+    they are, and facts of the owner's, which are to be trusted. Exits with 1 when an attack got through.
+    """
+    from reverie.evals.attacks import main_attacks
+
+    try:
+        code = main_attacks(attacks, kind=kind, show_errors=show_errors, out=out)
+    except ReverieError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(code)
+
+
 class _Measured(click.Command):
     """A command on PATH where some words for PATH name another command, with options of its own."""
 
     others: ClassVar[Mapping[str, click.Command]] = {
+        "attacks": attacks_command,
         "merge": merge_command,
         "sentences": sentences_command,
+        "secrets": secrets_command,
     }
 
     def make_context(
@@ -124,8 +174,10 @@ def eval_command(
     PATH is a test collection: a LoCoMo file, or a folder of BEAM, Cranfield, or in TREC's or BEIR's form. Its
     conversations or documents are put into new memories in a temporary folder, its questions asked of them.
 
-    `reverie eval merge` measures instead how well saving tells a repetition from another fact, `reverie eval
-    sentences` how often the rules that learn from conversations are right: see their own `--help`.
+    `reverie eval attacks` tries instead whether what others wrote can become a memory that is believed.
+    `reverie eval merge` measures how well saving tells a repetition from another fact, `reverie eval
+    sentences` how often the rules that learn from conversations are right, `reverie eval secrets` how many
+    secrets get past redaction: see their own `--help`.
     """
     try:
         code = main_eval(

@@ -25,12 +25,14 @@ from reverie.files.disk import Disk, Refused, Seen
 from reverie.files.layout import Place, path_of, place_of, recovered_from, render_page, render_record
 from reverie.files.names import file_name
 from reverie.files.parsing import Broken
+from reverie.files.redacted import redacted_file
 from reverie.files.state import Ledger, Written, checksum
 from reverie.files.sweep import CONFLICT
 from reverie.files.versions import Content, present, was_so
 from reverie.ids import NewId
 from reverie.pages import Page
 from reverie.records import Record
+from reverie.redacting import redactor_of
 from reverie.stores.base import Store
 from reverie.tombstones import is_forgotten
 from reverie.turns import SessionState, Turn
@@ -86,6 +88,7 @@ class Stranger:
         seen: How it was when they were read.
         written: As the file was before the person edited it; None for one that we did not know.
         at: Where it really stands.
+        sum: The checksum of the file as it is on disk: `data` has no secrets, and the file may.
     """
 
     path: str
@@ -94,6 +97,7 @@ class Stranger:
     seen: Seen
     written: Written | None
     at: str
+    sum: int
 
 
 class Kept(Exception):
@@ -142,13 +146,15 @@ class Intake:
             chunk = [each for path in paths[start : start + _CHUNK] if (each := self._read(path, path, None))]
             expected = self._expected_records(chunk)
             for stranger in chunk:
-                written = Written(
-                    stranger.path, stranger.seen.size, stranger.seen.mtime_ns, checksum(stranger.data)
-                )
+                written = Written(stranger.path, stranger.seen.size, stranger.seen.mtime_ns, stranger.sum)
                 old = stranger.written
                 if old is not None and (old.size, old.checksum) == (written.size, written.checksum):
                     self.ledger.put([old._replace(mtime_ns=written.mtime_ns)])
-                elif (content := self._expected(stranger, expected)) and content.data == stranger.data:
+                elif (
+                    stranger.sum == checksum(stranger.data)  # else it says more than we may leave standing
+                    and (content := self._expected(stranger, expected))
+                    and content.data == stranger.data
+                ):
                     self.ledger.put([written._replace(pieces=content.pieces)])
                 else:
                     yield stranger
@@ -173,7 +179,16 @@ class Intake:
         if found is None:
             return None
         written = written or self.ledger.find(path)
-        return Stranger(path=path, place=place, data=found[0], seen=found[1], written=written, at=at)
+        data, seen = found
+        return Stranger(
+            path=path,
+            place=place,
+            data=redacted_file(data, place.form, redactor_of(self.store)),
+            seen=seen,
+            written=written,
+            at=at,
+            sum=checksum(data),
+        )
 
     def _expected_records(self, strangers: Iterable[Stranger]) -> dict[str, Content]:
         """What the files of records among these should say, all asked for at once."""
@@ -243,7 +258,7 @@ class Intake:
 
     def problem(self, path: str, why: str) -> None:
         """Report a file that is left as it is."""
-        self.problems[path] = Broken(path=path, why=why)
+        self.problems[path] = Broken(path=path, why=redactor_of(self.store).text(why))
 
     def is_stale(self, stranger: Stranger, name: str | None) -> bool:
         """Whether a file says what it once was to say, and nobody has put it back on purpose.
@@ -302,7 +317,7 @@ class Intake:
             self.owe([stranger.path])
             return
         seen = stranger.seen
-        self.ledger.put([Written(stranger.path, seen.size, seen.mtime_ns, checksum(stranger.data))])
+        self.ledger.put([Written(stranger.path, seen.size, seen.mtime_ns, stranger.sum)])
         self.owe([stranger.path])
 
     def commit(self, stranger: Stranger, decision: Decision) -> None:

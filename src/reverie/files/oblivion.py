@@ -40,7 +40,7 @@ def remove_remains(
     phrases: Phrases,
     *,
     records: Collection[str],
-    session: str | None,
+    sessions: Collection[str],
     mirrored: bool = True,
 ) -> Remains:
     """Remove what is left in files of something that the store has forgotten.
@@ -50,7 +50,7 @@ def remove_remains(
         state: What is known of its files.
         phrases: What was forgotten.
         records: Ids of records that are gone.
-        session: A session that is gone.
+        sessions: Sessions that are gone.
         mirrored: Whether the files are kept up to date; where they are not any more, what is known of them
             does not say that they say what the store says.
 
@@ -60,10 +60,11 @@ def remove_remains(
     """
     removed: list[str] = []
     left: list[str] = []
-    whole = None if session is None else session_path(session)
+    whole = {session_path(session) for session in sessions}
+    begun = tuple(f"{path}." for path in whole)
     with state.locked() as ledger:
         for path in list(_unaccounted(root, ledger.known() if mirrored else {})):
-            gone = path == whole or (whole is not None and path.startswith(f"{whole}."))
+            gone = path in whole or path.startswith(begun)
             own = gone or _is_own(path) or _stem(path) in records
             if not gone and _stem(path) not in records and not _says(root / path, phrases):
                 continue
@@ -74,7 +75,7 @@ def remove_remains(
             ledger.drop([path])
             ledger.settle([path])
             removed.append(path)
-        _drop_notes(ledger, [*removed, *([whole] if whole else [])])
+        _drop_notes(ledger, [*removed, *whole])
     return Remains(removed=tuple(removed), left=tuple(left))
 
 

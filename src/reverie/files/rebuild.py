@@ -39,6 +39,8 @@ from reverie.ids import NewId
 from reverie.pages import Paragraph, checked_paragraph
 from reverie.passages import Analyse
 from reverie.records import Record
+from reverie.redacting import Redacting
+from reverie.secrets import Redactor, redactor_of
 from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.replacing import replace_file
@@ -91,6 +93,7 @@ def rebuild(
     clock: Clock = clocks.utc_now,
     new_id: NewId = ids.new_id,
     force: bool = False,
+    redactor: Redactor | None = None,
     progress: Progress | None = None,
 ) -> Rebuilt:
     """Make the database of a memory again from its readable files.
@@ -102,6 +105,7 @@ def rebuild(
         new_id: What makes ids for what a person wrote without one.
         force: Whether to do it although there is a database that can be read. What only that holds (the
             journal, working memory) is then not in the new one.
+        redactor: What finds secrets that a person may have put into files; None for the built-in rules.
         progress: Told of the number of files done, and of all.
 
     Returns:
@@ -131,7 +135,8 @@ def rebuild(
             scratch.chmod(0o700)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
-                run = _Run(folder, store, old, clock=clock, new_id=new_id)
+                redacting = Redacting(store, redactor if redactor is not None else redactor_of(True, ()))
+                run = _Run(folder, redacting, old, clock=clock, new_id=new_id)
                 run.carry_over_marks(database)
                 run.take(progress or (lambda done, total: None))
                 if problems := store.check():
@@ -207,9 +212,7 @@ def _free_name(database: Path) -> Path:
 class _Run:
     """One rebuild: what has been taken so far."""
 
-    def __init__(
-        self, folder: Path, store: SQLiteStore, old: Store | None, *, clock: Clock, new_id: NewId
-    ) -> None:
+    def __init__(self, folder: Path, store: Store, old: Store | None, *, clock: Clock, new_id: NewId) -> None:
         self.rebuilt = Rebuilt()
         self._folder = folder
         self._store = store

@@ -8,6 +8,7 @@ raises `IndexBroken`, and its owner makes a new one. It knows up to which journa
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,17 +19,18 @@ from tantivy import Occur, Query
 from reverie import categories
 from reverie.clock import to_microseconds
 from reverie.filters import Filter
-from reverie.index.lexicon import Leaf
-from reverie.passages import Searchable, Wanted, scope_of, searchable
+from reverie.index.lexicon import OFTEN, Leaf, brevity, emphasis
+from reverie.passages import Searchable, Wanted, Weight, scope_of, searchable
 from reverie.records import Record
 from reverie.turns import Turn
 
-FORMAT = "2"
+FORMAT = "3"
 """Part of the folder's name; another schema or analyser gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1
 _HEAP_BYTES = 64_000_000
 _KEYS_AT_ONCE = 500
+_MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
 _MARKER = 0
 _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
 _WORDS: dict[Searchable, str] = {
@@ -49,12 +51,13 @@ class WriterBusy(Exception):
 def schema() -> tantivy.Schema:
     """The fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
-    for field in (*_WORDS.values(), "dates", "alike"):
+    for field in (*_WORDS.values(), "dates", "alike", "often"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
         builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("key", indexed=True, fast=True)
     builder.add_unsigned_field("sequence", fast=True)
+    builder.add_unsigned_field("brevity", fast=True)
     for field in ("created", "valid_from", "valid_to", "pinned"):
         builder.add_integer_field(field, indexed=True, fast=True)
     return builder.build()
@@ -112,7 +115,7 @@ class Committed:
         alive = self._searcher.num_docs
         counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
         self._exact = counted == alive
-        self._frequencies: dict[tuple[Searchable, str, tuple[str, ...] | None], int] = {}
+        self._frequencies: dict[tuple[Searchable, str, str | None], int] = {}
         self.passages = alive - marked
 
     def _sequence_in(self, searcher: tantivy.Searcher) -> int:
@@ -166,6 +169,50 @@ class Committed:
         clauses = [(Occur.Should, self._term("alike", cue)) for cue in cues]
         return self._keys("record", Query.boolean_query(clauses), allowed, limit)
 
+    def weighed(
+        self,
+        subject: Searchable,
+        weights: Sequence[Weight],
+        allowed: Filter,
+        limit: int,
+        *,
+        brief: bool,
+        after: int = 0,
+    ) -> list[tuple[int, int]]:
+        """Keys of the passages that have the most of it, and what that comes to, at most `limit`.
+
+        That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
+        all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
+        order tantivy adds them up. Which of those with the same figure come first is tantivy's affair.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            weights: What to look for.
+            allowed: What the result is restricted to.
+            limit: At most so many.
+            brief: Whether brevity counts.
+            after: Only larger keys.
+        """
+        fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
+        scored = [(fields[each.among], each.token, each.weight * emphasis(1)) for each in weights]
+        for each in weights:
+            if each.among == "words":
+                tokens = (_said_often(subject, each.token, times) for times in OFTEN)
+                scored += [
+                    ("often", token, each.weight)
+                    for token in tokens
+                    if self._searcher.doc_freq("often", token)
+                ]
+        clauses = [
+            (Occur.Should, Query.const_score_query(self._term(field, token), weight))
+            for field, token, weight in scored
+        ]
+        query = Query.boolean_query(clauses)
+        if after:
+            newer = Query.const_score_query(self._larger(after, None), 0.0)
+            query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
+        return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
+
     def among(
         self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
     ) -> int:
@@ -188,22 +235,32 @@ class Committed:
 
     def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
         """The keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
-        within = Query.range_query(
-            self._schema, "key", tantivy.FieldType.Unsigned, after + 1, _NEVER if until is None else until
-        )
+        within = self._larger(after, until)
         query = Query.boolean_query([(Occur.Must, within), (Occur.Must, self._term("all", subject))])
         return set(self._keys(subject, query, Filter(), max(self.passages + 1, 1)))
 
+    def _larger(self, after: int, until: int | None) -> Query:
+        last = _NEVER if until is None else until
+        return Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, last)
+
     def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
+        return [key for key, _ in self._found(subject, query, allowed, limit)]
+
+    def _found(
+        self, subject: Searchable, query: Query, allowed: Filter, limit: int, *, times: str | None = None
+    ) -> list[tuple[int, int]]:
+        """Keys of what a query finds, and the whole numbers that their scores (times a field) come to."""
         restrictions = self._restrictions(subject, allowed)
         if restrictions:
             query = Query.boolean_query([(Occur.Must, query), *restrictions])
         try:
-            hits = self._searcher.search(query, limit, count=False).hits
+            hits = self._searcher.search(query, limit, count=False, weight_by_field=times).hits
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
         except (ValueError, OSError) as error:
             raise IndexBroken(str(error)) from None
-        return [int(key) for key in keys if key is not None]
+        return [
+            (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
+        ]
 
     def frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
         """In how many live passages of those scopes (None: of all) the word stands, exactly.
@@ -212,13 +269,22 @@ class Committed:
         taken only when there are none; the exact count is remembered until the next commit.
         """
         field = _WORDS[subject]
-        if scopes is None and self._exact:
-            return self._searcher.doc_freq(field, word)
-        known = (subject, word, None if scopes is None else tuple(sorted(scopes)))
+        most = self._searcher.doc_freq(field, word)
+        if not most or (scopes is None and self._exact):
+            return most
+        if scopes is None:
+            return self._counted(subject, word, None)
+        return sum(self._counted(subject, word, scope) for scope in set(scopes))
+
+    def _counted(self, subject: Searchable, word: str, scope: str | None) -> int:
+        """How many live passages have the word, in one scope or (None) in all; remembered."""
+        known = (subject, word, scope)
         if known not in self._frequencies:
-            query = self._term(field, word)
-            if scopes is not None:
-                query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped(scopes))])
+            if len(self._frequencies) >= _MOST_FREQUENCIES:
+                self._frequencies.clear()
+            query = self._term(_WORDS[subject], word)
+            if scope is not None:
+                query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped([scope]))])
             self._frequencies[known] = self._count(query)
         return self._frequencies[known]
 
@@ -363,8 +429,13 @@ def _document(leaf: Leaf) -> tantivy.Document:
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
     document.add_text("all", subject)
+    counts = Counter(analysis.terms.split())
+    often = [_said_often(subject, word, least) for word in counts for least in OFTEN if counts[word] >= least]
+    document.add_text("often", " ".join(often))
     document.add_text("scope", f"={scope_of(value)}")
     document.add_unsigned("key", leaf.key)
+    # tantivy multiplies by log2(2 + field), which is to be the brevity.
+    document.add_unsigned("brevity", 2 ** brevity(analysis.length) - 2)
     if isinstance(value, Record):
         document.add_text("alike", analysis.cues)
         _add_record(document, value)
@@ -377,6 +448,11 @@ def _document(leaf: Leaf) -> tantivy.Document:
         if analysis.speaker:
             document.add_text("speaker", analysis.speaker)
     return document
+
+
+def _said_often(subject: Searchable, word: str, times: int) -> str:
+    """What stands in the index for a word that a passage says so often, or more often."""
+    return f"{subject[0]}{times}{word}"
 
 
 def _add_record(document: tantivy.Document, record: Record) -> None:

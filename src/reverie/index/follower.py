@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
+from dataclasses import dataclass, replace
+from math import log
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -25,9 +26,9 @@ from reverie.edits import JournalRow
 from reverie.errors import StoreUnavailable
 from reverie.filters import Filter, matches_paragraph, matches_record, matches_turn
 from reverie.index.committed import Batch, Committed, IndexBroken, WriterBusy, remove_index, remove_older
-from reverie.index.lexicon import Leaf, Lexicon, Value
+from reverie.index.lexicon import BRIEFEST, OFTEN, Leaf, Lexicon, Value, emphasis
 from reverie.pages import HISTORY, Paragraph
-from reverie.passages import SEARCHABLE, Analyse, Analysis, Passage, Searchable, Wanted
+from reverie.passages import SEARCHABLE, Among, Analyse, Analysis, Passage, Searchable, Wanted, Weight
 from reverie.records import Record
 from reverie.stores.base import Store
 from reverie.turns import Turn
@@ -45,6 +46,8 @@ _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
+_FINENESS = 32  # the weight of what is rare is rounded to parts of this
+_LARGEST_SUM = (1 << 23) // (BRIEFEST * emphasis(OFTEN[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,9 @@ class SearchIndex:
         """
         with self._lock:
             committed = self._catch_up()
+            if allowed.scopes is not None:
+                weights = self._rarities(subject, wanted, allowed.scopes)
+                return self._weighed(subject, weights, allowed, limit, brief=True)
             passes = _passes(subject, allowed)
             fresh = self._fresh[subject].any_of(wanted, passes, limit)
             return (
@@ -134,6 +140,9 @@ class SearchIndex:
         """
         with self._lock:
             committed = self._catch_up()
+            if allowed.is_scoped:
+                weights = [Weight(among="cues", token=cue, weight=1) for cue in cues]
+                return self._weighed("record", weights, allowed, limit, brief=False), self._followed
             fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
             there = self._without_stale("record", limit, lambda most: committed.alike(cues, allowed, most))
             return fresh + there, self._followed
@@ -144,6 +153,8 @@ class SearchIndex:
         """In how many live passages of those scopes (None: of all) each word stands, exactly."""
         with self._lock:
             committed = self._catch_up()
+            if self._holds_all(subject, scopes):
+                scopes = None
             fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
             return {
                 word: committed.frequency(subject, word, scopes)
@@ -188,6 +199,81 @@ class SearchIndex:
             stale = {leaf.key for leaf in self._stale[subject].leaves()} | self._gone[subject]
         in_range = {key for key in fresh if after < key and (until is None or key <= until)}
         return (committed - stale) | in_range
+
+    def _rarities(self, subject: Searchable, wanted: Wanted, scopes: Collection[str]) -> list[Weight]:
+        """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
+        passages = self._store.measure(subject, tuple(scopes)).passages
+        held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
+        found: list[tuple[Among, str, float]] = [
+            ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
+            for word, weight in wanted.words
+            if held[word]
+        ]
+        found += [("dates", token, weight * log(1 + passages)) for token, weight in wanted.dates]
+        found += [("speakers", token, weight * log(1 + passages)) for token, weight in wanted.speakers]
+        # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
+        fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in found)))
+        return [
+            Weight(among=among, token=token, weight=max(1, round(fineness * weight)))
+            for among, token, weight in found
+        ]
+
+    def _weighed(
+        self,
+        subject: Searchable,
+        weights: Sequence[Weight],
+        allowed: Filter,
+        limit: int,
+        *,
+        brief: bool,
+    ) -> list[int]:
+        """Candidates within a scope: what other scopes hold must not change which ones they are.
+
+        So they are not chosen by tantivy's BM25, whose frequencies are those of all scopes, and neither by
+        what is in the commit and what is not yet, which depends on what others write: all matches are put in
+        order by exact figures, those of the same figure the newest first. The caller has the lock.
+        """
+        committed = self._committed
+        assert committed is not None
+        fresh = self._fresh[subject].weighed(weights, _passes(subject, allowed), limit, brief=brief)
+        if self._holds_all(subject, allowed.scopes):
+            allowed = replace(allowed, scopes=None)
+        left_out = self._stale_keys(subject)
+
+        most = 4 * limit
+        while True:
+            found = committed.weighed(subject, weights, allowed, most, brief=brief) if weights else []
+            is_all = len(found) < most
+            least = -1 if is_all else found[-1][1]  # of that figure there may be more
+            kept = [(key, figure) for key, figure in found if figure > least and key not in left_out]
+            if is_all or len(kept) >= limit:
+                break
+            # There may be thousands of the same figure, such as all that have just the one frequent word, so
+            # the newest of them are looked for among the newest that have anything at all.
+            newest = committed.newest(subject, weights, allowed, most)
+            found = committed.weighed(subject, weights, allowed, most, brief=brief, after=newest[-1] - 1)
+            tied = sorted((key for key, figure in found if figure == least), reverse=True)
+            kept += [(key, least) for key in tied if key not in left_out]
+            if len(kept) >= limit:
+                break
+            most *= 8
+        best = sorted(fresh + kept, key=lambda one: (-one[1], -one[0]))
+        return [key for key, _ in best[:limit]]
+
+    def _stale_keys(self, subject: Searchable) -> Set[int]:
+        """Of what the commit has, that which holds no longer."""
+        stale, gone = self._stale[subject].keys(), self._gone[subject]
+        return stale | gone if stale or gone else frozenset()
+
+    def _holds_all(self, subject: Searchable, scopes: Collection[str] | None) -> bool:
+        """Whether there is nothing outside those scopes: then they need not be looked at."""
+        if scopes is None:
+            return True
+        everything = self._store.measure(subject, None).passages
+        return (
+            everything == self._store.measure(subject, tuple(scopes)).passages
+            and self._store.sequence() == self._followed
+        )
 
     def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
         stale, gone = self._stale[subject], self._gone[subject]

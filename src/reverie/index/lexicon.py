@@ -5,14 +5,14 @@ Holds thousands, not millions, of passages. Ranks only roughly: the exact ranker
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
-from math import log
 
 from reverie.pages import Paragraph
-from reverie.passages import Analysis, Wanted, scope_of
+from reverie.passages import Analysis, Wanted, Weight, scope_of
 from reverie.records import Record
 from reverie.turns import Turn
 
@@ -37,8 +37,30 @@ class Leaf:
 _K1, _B = 1.2, 0.75
 """tantivy's own constants, so that both sides of the index choose candidates alike."""
 
+BRIEFEST = 63
+"""What the shortest passages count for; see `brevity`."""
+
+_SHORT = 10  # tokens
+
+OFTEN = (2, 4)
+"""Said so often, or more often, a word counts for more; see `emphasis`."""
+
 _Postings = dict[str, dict[int, int]]
 """Token -> key of a passage -> how often it has the token."""
+
+
+def brevity(length: int) -> int:
+    """What a word counts for in a passage of so many tokens: a whole number, `BRIEFEST` to 1, falling.
+
+    It depends on the passage alone, so that others that come or go cannot change what is found within a
+    scope: BM25 would divide by the mean length. A power law does without a mean.
+    """
+    return max(1, round(BRIEFEST / math.sqrt(1 + length / _SHORT)))
+
+
+def emphasis(times: int) -> int:
+    """What a word counts for that a passage says so often: 2 for once, and 1 more for each of `OFTEN`."""
+    return 2 + sum(times >= often for often in OFTEN)
 
 
 class Lexicon:
@@ -50,6 +72,7 @@ class Lexicon:
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
         self._alike: _Postings = {}
+        self._in_scopes: Counter[tuple[str, str]] = Counter()  # scope and word -> how many have it
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -57,6 +80,10 @@ class Lexicon:
 
     def __contains__(self, key: int) -> bool:
         return key in self._leaves
+
+    def keys(self) -> Set[int]:
+        """The keys of all passages."""
+        return self._leaves.keys()
 
     def leaves(self) -> list[Leaf]:
         """All passages, in the order they came."""
@@ -70,6 +97,9 @@ class Lexicon:
         for postings, counts in self._counted(leaf):
             for token, count in counts.items():
                 postings.setdefault(token, {})[leaf.key] = count
+        scope = scope_of(leaf.value)
+        for token in set(leaf.analysis.terms.split()):
+            self._in_scopes[scope, token] += 1
 
     def remove(self, key: int) -> None:
         """Remove a passage; an unknown key is fine."""
@@ -83,13 +113,17 @@ class Lexicon:
                 del holders[key]
                 if not holders:
                     del postings[token]
+        scope = scope_of(leaf.value)
+        for token in set(leaf.analysis.terms.split()):
+            self._in_scopes[scope, token] -= 1
+            if not self._in_scopes[scope, token]:
+                del self._in_scopes[scope, token]
 
     def frequency(self, word: str, scopes: Collection[str] | None) -> int:
         """How many passages in those scopes (None: in all) have the word."""
-        holders = self._words.get(word, {})
         if scopes is None:
-            return len(holders)
-        return sum(scope_of(self._leaves[key].value) in scopes for key in holders)
+            return len(self._words.get(word, ()))
+        return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
     def any_of(self, wanted: Wanted, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
@@ -102,6 +136,27 @@ class Lexicon:
     def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Keys of the records that share most of the cues, at most `limit`."""
         return self._best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
+
+    def weighed(
+        self, weights: Sequence[Weight], passes: Callable[[Value], bool], limit: int, *, brief: bool
+    ) -> list[tuple[int, int]]:
+        """Keys of the passages that have the most of it, and what that comes to; see `Committed.weighed`."""
+        postings = {
+            "words": self._words,
+            "dates": self._dates,
+            "speakers": self._speakers,
+            "cues": self._alike,
+        }
+        sums: Counter[int] = Counter()
+        for each in weights:
+            for key, times in postings[each.among].get(each.token, {}).items():
+                sums[key] += each.weight * (emphasis(times) if each.among == "words" else emphasis(1))
+        leaves = self._leaves
+        if brief:
+            for key in sums:
+                sums[key] *= brevity(leaves[key].analysis.length)
+        best = sorted(sums.items(), key=lambda one: (-one[1], -one[0]))
+        return list(islice((one for one in best if passes(leaves[one[0]].value)), limit))
 
     def _best(
         self,
@@ -117,7 +172,7 @@ class Lexicon:
             for token, weight in tokens:
                 holders = postings.get(token)
                 if holders:
-                    rarity = weight * log(1.0 + (count - len(holders) + 0.5) / (len(holders) + 0.5))
+                    rarity = weight * math.log(1.0 + (count - len(holders) + 0.5) / (len(holders) + 0.5))
                     for key, times in holders.items():
                         part = rarity * times / (times + flat + slope * leaves[key].analysis.length)
                         scores[key] = scores.get(key, 0.0) + part

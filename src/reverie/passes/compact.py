@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
 
-from reverie import tokens
+from reverie import quoting, tokens, trust
 from reverie.asks import Ask, Message, Reply
 from reverie.edits import Edit
 from reverie.passes.answers import Unusable, without_reasoning
@@ -80,7 +80,9 @@ def compact(view: View, state: SessionState, older: Sequence[Turn], *, start: in
             summary, note = _summary(reply)
         else:
             note = f"no summary: {reply.why}"
-    after = replace(state, window_start=start, summary=summary or state.summary)
+    heard = (trust.summarised_from(state), *(turn.origin for turn in older))
+    after = trust.with_summary(state, summary or state.summary, origin=trust.lowest(*heard))
+    after = replace(after, window_start=start)
     why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
     step = Step(edit=Edit(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
     plan = _plan(view, steps=(step,), notes=() if summary else (note,))
@@ -94,8 +96,8 @@ def _plan(
 
 
 def _question(view: View, state: SessionState, conversation: str) -> Ask:
-    before = f"What was said before these messages:\n{state.summary}\n\n" if state.summary else ""
-    text = view.prompt(PROMPT).replace("{{summary}}", before).replace("{{conversation}}", conversation)
+    before = f"What was said before these messages:\n{quoting.fenced(state.summary)}\n\n"
+    text = view.filled(PROMPT, summary=before if state.summary else "", conversation=conversation)
     return Ask(
         messages=(Message(role="user", content=text),),
         purpose=NAME,

@@ -15,16 +15,18 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from reverie import tokens
+from reverie import tokens, trust
 from reverie.asks import Ask, Message, NoReply, Reply
 from reverie.edits import Edit
-from reverie.pages import HISTORY, LONGEST_PAGE, Page, Paragraph
+from reverie.pages import HISTORY, Page, Paragraph, source_of
 from reverie.passes.answers import Unusable, as_text, parsed
 from reverie.passes.flow import NO_MODEL, Flow
 from reverie.passes.rewrites import guarded
 from reverie.passes.transcript import told
 from reverie.passes.view import View
 from reverie.plans import Plan, Refusal, Step
+from reverie.quoting import fenced, own_words, unfenced
+from reverie.records import UNTRUSTED
 from reverie.turns import SessionState, Turn
 
 NAME = "digest"
@@ -36,6 +38,10 @@ MOST_KEPT = 10
 
 LONGEST_MESSAGE = 2_000
 MOST_TOKENS = 4_000
+LONGEST_NOTES = 20_000
+"""Characters that notes may grow to by a model's word, four times what a prompt shows of them by default. A
+person may write more; then a model may only not make it longer."""
+
 _LONGEST_PARAGRAPH = 4_000
 _LONGEST_HEADLINE = 160
 _MOST_SENTENCES = 3
@@ -143,9 +149,9 @@ def stamped(text: str, at: datetime) -> str:
 
 def _question(view: View, conversation: str, notes: Notes) -> Ask:
     memory = notes.page.content.strip() if notes.page is not None else ""
-    text = view.prompt(PROMPT).replace("{{memory}}", memory or "(empty)")
+    text = view.filled(PROMPT, memory=fenced(memory) if memory else "(empty)", conversation=conversation)
     return Ask(
-        messages=(Message(role="user", content=text.replace("{{conversation}}", conversation)),),
+        messages=(Message(role="user", content=text),),
         purpose=NAME,
         schema=SCHEMA,
         max_tokens=MOST_TOKENS + tokens.estimate(memory),
@@ -164,7 +170,7 @@ def _answer(reply: Reply) -> tuple[str, str]:
     if not entry:
         raise Unusable("the answer has no history_entry")
     update = answer.get("memory_update")
-    return entry, update if isinstance(update, str) else as_text(update)
+    return entry, unfenced(update if isinstance(update, str) else as_text(update))
 
 
 # -- the plan --------------------------------------------------------------------------------------------
@@ -180,7 +186,7 @@ def _steps(
         position=notes.position,
         at=older[-1].at,
         content=stamped(entry, older[-1].at),
-        source=f"session:{older[-1].session}"[:200],
+        source=source_of(older[-1].session, from_tools=_rests_on_tools(older)),
     )
     why = f"what {len(older)} turns came to"
     steps = [Step(edit=Edit(before=None, after=paragraph), why=why, sources=names)]
@@ -188,18 +194,49 @@ def _steps(
     clean = tokens.cleaned(update).replace("\r\n", "\n").replace("\r", "\n").strip()
     if not clean or clean == before.strip() or clean == "(empty)":
         return steps, ()
+    clean, doubted = _confirmed(clean, before, older)
     text, kept_lines = guarded(before, f"{clean}\n")
     refused = tuple(
         Refusal(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
         for line in kept_lines
+    ) + tuple(
+        Refusal(what="add a line to the notes", why=f"only a tool's word stands behind it: {_cut(line)}")
+        for line in doubted
     )
-    if len(text) > LONGEST_PAGE:
+    if len(text) > max(LONGEST_NOTES, len(before)):
         too_long = Refusal(what="rewrite the notes", why=f"they would have {len(text):,} characters")
         return steps, (*refused, too_long)
     if text != before:
         after = Page(name=notes.name, content=text, updated_at=view.now)
         steps.append(Step(edit=Edit(before=notes.page, after=after), why="brought up to date", sources=names))
     return steps, refused
+
+
+def _rests_on_tools(older: Sequence[Turn]) -> bool:
+    """Whether something of what is told rests on what tools, the web or an import said."""
+    return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
+
+
+def _confirmed(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
+    """The rewrite without new lines that rest on a tool's word alone, and these lines.
+
+    The notes stand in every prompt, so what the owner and the assistant by itself have not said may not get
+    into them. Where no tool was heard, nothing is looked at.
+    """
+    if not _rests_on_tools(older):
+        return update, ()
+    known = [before] + [
+        own_words(turn.content) if turn.role == "user" else turn.content
+        for turn in older
+        if turn.origin not in UNTRUSTED
+    ]
+    old = {line.strip() for line in before.splitlines()}
+    kept: list[str] = []
+    doubted: list[str] = []
+    for line in update.split("\n"):
+        is_known = line.strip() in old or not line.strip() or trust.is_grounded(line, known)
+        (kept if is_known else doubted).append(line)
+    return "\n".join(kept), tuple(doubted)
 
 
 def _plan(view: View, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[Step]) -> Plan:

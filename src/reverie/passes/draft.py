@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 
 from reverie.asks import Usage
 from reverie.categories import valid_category
 from reverie.edits import Edit
 from reverie.errors import InvalidInput
+from reverie.passes.attribution import exchanged, invented
 from reverie.passes.specifics import specifics
 from reverie.passes.view import View
 from reverie.plans import Plan, Refusal, Step
-from reverie.records import DATES, ORIGINS, Record, checked, labels
+from reverie.records import DATES, ORIGINS, UNTRUSTED, Record, checked, labels
 
 ARCHIVED_SHARE = 0.02
 """At most this share of the live records is archived in a cycle. For folds and merges, which keep what their
@@ -32,6 +34,11 @@ OFTEN_SEEN = 5
 
 DEEPEST = 2
 """A merge may be made of merges once; then only of originals."""
+
+LONGEST_MERGED = 800
+"""Characters of a merged record, as many as a prompt shows of one; a longer source may be repeated whole."""
+
+_SLACK = 20  # characters of each source for the words that join it to the others
 
 MERGED_FROM = "merged_from"
 MERGE_DEPTH = "merge_depth"
@@ -50,7 +57,6 @@ class Draft:
         self._view = view
         self._name = name
         self._live = {record.id: record for record in view.records if not record.archived}
-        self._said = {(record.scope, record.fingerprint): record.id for record in self._live.values()}
         self._steps: list[Step] = []
         self._refused: list[Refusal] = []
         self._notes: list[str] = []
@@ -60,6 +66,7 @@ class Draft:
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
         self._usage = Usage()
         self._failed = ""
+        self._added: dict[tuple[str, str], str] = {}
 
     # -- what is there now -------------------------------------------------------------------------------
 
@@ -67,6 +74,11 @@ class Draft:
     def live(self) -> list[Record]:
         """The live records as the plan would leave them, without those that it touches."""
         return [record for record in self._live.values() if record.id not in self._touched]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What was taken so far."""
+        return tuple(self._steps)
 
     @property
     def room(self) -> int:
@@ -145,7 +157,8 @@ class Draft:
             merged = self._merged(records, content, category, tags)
         except InvalidInput as error:
             return self._refuse(what, str(error), protects=names)
-        if reason := _mismatch(records) or _losses(records, merged) or self._said_elsewhere(merged, names):
+        problem = _mismatch(records) or _growth(records, merged) or _losses(records, merged)
+        if reason := problem or self._said_elsewhere(merged, names):
             return self._refuse(what, reason, protects=names)
         twin = next((old for old in records if old.fingerprint == merged.fingerprint), None)
         kept = merged if twin is None else replace(merged, id=twin.id, content=twin.content)
@@ -215,7 +228,7 @@ class Draft:
             checked(record)
         except InvalidInput as error:
             return self._refuse(what, str(error))
-        if known := self._said.get((record.scope, record.fingerprint)):
+        if known := self._saying(record):
             return self._refuse(what, f"the live record {known} says it already")
         self._take(Edit(before=None, after=record), why, tuple(sources))
         return True
@@ -289,8 +302,17 @@ class Draft:
             self._notes.append(text)
         return text
 
+    def _saying(self, record: Record) -> str | None:
+        """The live record that says the very same, after what was taken so far."""
+        said = (record.scope, record.fingerprint)
+        return self._added.get(said) or self._said.get(said)
+
+    @cached_property
+    def _said(self) -> dict[tuple[str, str], str]:
+        return {(record.scope, record.fingerprint): record.id for record in self._live.values()}
+
     def _said_elsewhere(self, merged: Record, sources: Sequence[str]) -> str:
-        known = self._said.get((merged.scope, merged.fingerprint))
+        known = self._saying(merged)
         return "" if known is None or known in sources else f"the live record {known} says it already"
 
     def _merged(
@@ -345,7 +367,7 @@ class Draft:
         self._touched.add(edit.id)
         after = edit.after
         if isinstance(after, Record) and not after.archived:
-            self._said[(after.scope, after.fingerprint)] = after.id
+            self._added[(after.scope, after.fingerprint)] = after.id
 
     def _refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:
         known = tuple(name for name in protects if name in self._live)
@@ -363,6 +385,8 @@ def _mismatch(records: Sequence[Record]) -> str:
     for record in records[1:]:
         if record.scope != first.scope:
             return f"{first.id} and {record.id} are of different scopes"
+        if (record.origin in UNTRUSTED) != (first.origin in UNTRUSTED):
+            return f"one of {first.id} and {record.id} is not trusted, and the other is"
         if (record.valid_from, record.valid_to) != (first.valid_from, first.valid_to):
             return f"{first.id} and {record.id} hold at different times"
         ours = {MERGED_FROM, MERGE_DEPTH, DATES}
@@ -372,24 +396,25 @@ def _mismatch(records: Sequence[Record]) -> str:
     return ""
 
 
+def _growth(records: Sequence[Record], merged: Record) -> str:
+    """Whether the record makes the memory larger than its sources did, or could not be shown in a prompt."""
+    length = len(merged.content)
+    if length > sum(len(record.content) + _SLACK for record in records):
+        return f"it would be longer than its sources together: {length:,} characters"
+    if length > max(LONGEST_MERGED, *(len(record.content) for record in records)):
+        return f"it would be longer than a prompt shows: {length:,} characters"
+    return ""
+
+
 def _losses(records: Sequence[Record], merged: Record) -> str:
-    """What would be lost or invented; empty when nothing would."""
+    """What would be lost, invented, or said of something else; empty when nothing would."""
     said = specifics(merged.content)
     for record in records:
         found = specifics(record.content)
         if missing := found.missing_from(said) | found.unsaid_in(said):
             return f"it would lose what {record.id} says: {', '.join(sorted(missing))}"
-    known = specifics("\n".join(record.content for record in records))
-    invented = (
-        (said.numbers - known.numbers)
-        | (said.times - known.times)
-        | (said.addresses - known.addresses)
-        | (said.code - known.code)
-        | (said.units - known.units)
-    )
-    if invented:
-        return f"no source says: {', '.join(sorted(invented))}"
-    return ""
+    sources = [record.content for record in records]
+    return invented(sources, merged.content) or exchanged(sources, merged.content)
 
 
 def _depth(record: Record) -> int:

@@ -178,7 +178,8 @@ _ENDS = ".,;:!?…"
 _UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _PREAMBLE = re.compile(
-    r"\s*(?:(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
+    r"\s*(?:(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:"  # a line of our own prompts, given back
+    r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
     r"|(?:fyi|btw|by the way|reminder)\s*[:,])\s+",
     re.IGNORECASE,
 )

@@ -17,11 +17,13 @@ from reverie.categories import valid_category
 from reverie.edits import Edit
 from reverie.errors import InvalidInput
 from reverie.passes.answers import Unusable, as_text, as_texts, parsed
-from reverie.passes.flow import Flow
+from reverie.passes.attribution import invented, taken_from_its_subject
+from reverie.passes.flow import NO_MODEL, Flow
 from reverie.passes.specifics import specifics
 from reverie.passes.view import View
 from reverie.plans import Plan, Refusal, Step
-from reverie.records import Record, checked, labels
+from reverie.quoting import fenced
+from reverie.records import ROUGH, Record, checked, labels
 
 NAME = "enrich"
 PROMPT = "memory-rules.md"
@@ -29,6 +31,7 @@ PROMPT = "memory-rules.md"
 MOST_RECORDS = 12
 ENRICHED_FROM = "enriched_from"
 _MOST_CATEGORIES = 100
+_SLACK = 40  # characters of each record, for what makes it understandable without the others
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
         "type": "object",
@@ -48,12 +51,12 @@ def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[
     """
     if note.archived or note.pinned:
         return _nothing(view, "the note is archived or pinned")
-    text = view.prompt(PROMPT).replace("{{note}}", note.content)
+    known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
     reply = yield Ask(
         messages=(
             Message(
                 role="user",
-                content=text.replace("{{categories}}", ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"),
+                content=view.filled(PROMPT, note=fenced(note.content), categories=known),
             ),
         ),
         purpose=NAME,
@@ -63,14 +66,19 @@ def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[
         timeout_s=60.0,
     )
     if not isinstance(reply, Reply):
-        return replace(_nothing(view, f"the note stays as it is: {reply.why}"), usage=reply.usage)
+        why = f"the note stays as it is: {reply.why}"
+        waiting = (
+            _nothing(view, why) if reply.why == NO_MODEL.why else replace(_nothing(view, ""), failed=why)
+        )
+        return replace(waiting, usage=reply.usage)
     try:
         records = _records(view, note, reply)
     except (Unusable, InvalidInput) as error:
-        return replace(_nothing(view, f"the note stays as it is: {error}"), usage=reply.usage)
+        return replace(_settled(view, note, f"the note stays as it is: {error}"), usage=reply.usage)
     if why := _refusal(view, note, records):
         refused = (Refusal(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
-        return replace(_nothing(view, "the note stays as it is"), refused=refused, usage=reply.usage)
+        settled = _settled(view, note, "the note stays as it is")
+        return replace(settled, refused=refused, usage=reply.usage)
     return replace(_plan(view, note, records), usage=reply.usage)
 
 
@@ -96,7 +104,7 @@ def _records(view: View, note: Record, reply: Reply) -> list[Record]:
                     content=as_text(given.get("content")),
                     category=valid_category(category) if category else note.category,
                     tags=labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
-                    metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
+                    metadata=MappingProxyType({**_settled_metadata(note), ENRICHED_FROM: note.id}),
                 )
             )
         )
@@ -104,16 +112,17 @@ def _records(view: View, note: Record, reply: Reply) -> list[Record]:
 
 
 def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
-    known, said = specifics(note.content), [specifics(record.content) for record in records]
+    known = specifics(note.content)
     together = specifics("\n".join(record.content for record in records))
     if missing := known.missing_from(together) | known.unsaid_in(together):
         return f"it would lose: {', '.join(sorted(missing))}"
-    for each in said:
-        invented = (
-            (each.numbers - known.numbers) | (each.times - known.times) | (each.addresses - known.addresses)
-        )
-        if invented:
-            return f"the note does not say: {', '.join(sorted(invented))}"
+    length = sum(len(record.content) for record in records)
+    if length > 2 * len(note.content) + _SLACK * len(records):
+        return f"it would be longer than the note is: {length:,} characters"
+    for record in records:
+        text = record.content
+        if why := invented([note.content], text) or taken_from_its_subject(note.content, text):
+            return why
     fingerprints = [record.fingerprint for record in records]
     if len(set(fingerprints)) < len(fingerprints):
         return "it says something twice"
@@ -133,14 +142,28 @@ def _plan(view: View, note: Record, records: Sequence[Record]) -> Plan:
         if record is not twin
     ]
     if twin is not None:
-        after = replace(twin, id=note.id, content=note.content, metadata=note.metadata, updated_at=view.now)
-        if replace(after, updated_at=note.updated_at) == note and not steps:
-            return _nothing(view, "the note is well-formed already")
+        after = replace(twin, id=note.id, content=note.content, metadata=_settled_metadata(note))
+        if replace(after, metadata=note.metadata) == note and not steps:
+            return _settled(view, note, "the note is well-formed already")
+        after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
         reason = f"enriched into {', '.join(record.id for record in records)}"
         after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
     steps.append(Step(edit=Edit(before=note, after=after), why="the note it was made of", sources=(note.id,)))
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
+
+
+def _settled(view: View, note: Record, why: str) -> Plan:
+    """That the note stays in its words, and is not asked about again."""
+    if ROUGH not in note.metadata:
+        return _nothing(view, why)
+    after = replace(note, metadata=_settled_metadata(note))
+    step = Step(edit=Edit(before=note, after=after), why=why, sources=(note.id,))
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
+
+
+def _settled_metadata(note: Record) -> Mapping[str, str]:
+    return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})
 
 
 def _nothing(view: View, why: str) -> Plan:

@@ -18,6 +18,7 @@ from reverie.passes.answers import Unusable, as_texts, parsed
 from reverie.passes.flow import Flow
 from reverie.passes.specifics import Specifics, specifics
 from reverie.passes.view import View
+from reverie.quoting import fenced, one_line
 
 NAME = "extract"
 PROMPT = "extract.md"
@@ -85,7 +86,7 @@ def extract(view: View, output: str, *, step: str = "") -> Flow[Extracted]:
     if len(text) < SHORTEST_OUTPUT:
         return Extracted(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
-    asked = view.prompt(PROMPT).replace("{{step}}", step or "(unnamed)").replace("{{output}}", text)
+    asked = view.filled(PROMPT, step=one_line(step) or "(unnamed)", output=fenced(text))
     reply = yield Ask(
         messages=(Message(role="user", content=asked),),
         purpose=NAME,

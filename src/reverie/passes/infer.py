@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,10 +22,12 @@ from reverie.passes.answers import Unusable, as_text, as_texts, parsed
 from reverie.passes.draft import Draft
 from reverie.passes.duplicates import keys, read_again
 from reverie.passes.flow import NO_MODEL, Flow
+from reverie.passes.signals import Signal, told
 from reverie.passes.specifics import specifics, word_set
 from reverie.passes.view import View
 from reverie.plans import Plan
-from reverie.records import Record
+from reverie.quoting import one_line, own_words
+from reverie.records import UNTRUSTED, Record
 from reverie.turns import Turn
 
 NAME = "infer"
@@ -35,8 +38,16 @@ PERMISSION = "requires_user_permission"
 NEEDED: Mapping[str, int] = MappingProxyType({"very_irritated": 1, "frustrated": 2, "casual": 3})
 """How many turns must show a preference, by how strongly they show it (RockBot)."""
 
+MOST_INFERRED = 20
+"""Preferences that are taken of one answer, and never more than there are new turns: a memory grows by what
+was said."""
+
+LONGEST_INFERRED = 500
+"""Characters of a preference that a model words."""
+
 MOST_TURNS = 400
 MOST_TOKENS = 12_000
+MOST_EARLIER_TOKENS = 4_000
 _LONGEST_TURN = 600
 
 _SENSITIVE_WORDS = word_set(
@@ -78,32 +89,38 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def infer(view: View, *, injected: Iterable[str] = ()) -> Flow[Plan]:
+def infer(view: View, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """The pass.
 
     Args:
         view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
-            what they answer.
+            what they answer. Turns of the week before count too, where a new one shows the same.
         injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
+        signals: What tells how well it went; shown to the model, and no evidence by themselves.
     """
     draft = Draft(view, name=NAME)
     echo = {_key(sentence) for text in injected for sentence in _sentences(text)}
-    scopes: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
-    for turn, before in _evidence(view.turns):
-        if not {_key(sentence) for sentence in _sentences(turn.content)} <= echo:
-            scopes[turn.scope].append((turn, before))
+    scopes = _by_scope(view.turns, echo)
     if not scopes:
         return draft.plan(skipped="the owner has said nothing since the last cycle")
+    earlier = _by_scope(view.earlier, echo)
     for scope in sorted(scopes):
-        known = [record for record in view.records if record.scope == scope and _is_preference(record)]
+        if len(scopes[scope]) > MOST_TURNS:
+            draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
         for part in _parts(scopes[scope]):
-            reply = yield _question(view, known, part)
+            shown = _Shown(new=part, earlier=_last(earlier.get(scope, ())))
+            known = [
+                record
+                for record in view.records
+                if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
+            ]
+            reply = yield _question(view, known, shown, [each for each in signals if each.scope == scope])
             draft.spend(reply.usage)
             if isinstance(reply, Reply):
-                _take(view, draft, scope, reply, part)
+                _take(view, draft, scope, reply, shown)
             elif reply.why == NO_MODEL.why:
                 draft.note("no model: only what was said outright and again was taken")
-                _outright(view, draft, scope, part)
+                _outright(view, draft, scope, shown)
             else:
                 draft.fail(reply.why)
     return draft.plan(skipped="nothing was inferred")
@@ -116,6 +133,50 @@ def needs_permission(content: str, category: str | None = None) -> bool:
     (True, False)
     """
     return bool(_SENSITIVE.search(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The owner's turns that one question is about, each with what the assistant had said before it.
+
+    Attributes:
+        new: Those since the last cycle, some at least.
+        earlier: Those of the week before.
+    """
+
+    new: Sequence[tuple[Turn, str]]
+    earlier: Sequence[tuple[Turn, str]]
+
+    @property
+    def turns(self) -> dict[str, Turn]:
+        """All of them by id."""
+        return {turn.id: turn for turn, _ in (*self.earlier, *self.new)}
+
+    def has_new(self, turns: Iterable[Turn]) -> bool:
+        """Whether a turn among these is since the last cycle."""
+        new = {turn.id for turn, _ in self.new}
+        return any(turn.id in new for turn in turns)
+
+
+def _by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
+    """The owner's turns that say something of their own, of each scope."""
+    found: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
+    for turn, before in _evidence(turns):
+        if not all(_key(sentence) in echo for sentence in _sentences(turn.content)):
+            found[turn.scope].append((turn, before))
+    return found
+
+
+def _last(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
+    """The latest of them that fit beside the new ones, in their order."""
+    kept: list[tuple[Turn, str]] = []
+    room = MOST_EARLIER_TOKENS
+    for turn, before in reversed(evidence):
+        room -= tokens.estimate(_line(turn, before))
+        if room < 0:
+            break
+        kept.append((turn, before))
+    return kept[::-1]
 
 
 def _is_preference(record: Record) -> bool:
@@ -132,13 +193,16 @@ def _key(sentence: str) -> str:
 
 
 def _evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
-    """The owner's turns, each with what the assistant had said before it in the same session."""
+    """The owner's turns, in their own words, each with what the assistant had said before it in the session.
+
+    What the owner quotes is not the owner's, and what the assistant made of a tool's result is left out.
+    """
     last: dict[str, str] = {}
     for turn in turns:
         if turn.role == "assistant" and turn.content.strip():
-            last[turn.session] = turn.content
-        elif turn.role == "user" and turn.content.strip():
-            yield turn, last.get(turn.session, "")
+            last[turn.session] = "" if turn.origin in UNTRUSTED else turn.content
+        elif turn.role == "user" and turn.origin == "owner" and (said := own_words(turn.content)):
+            yield replace(turn, content=said), last.get(turn.session, "")
 
 
 def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, str]]]:
@@ -154,10 +218,15 @@ def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, st
     yield part
 
 
-def _question(view: View, known: Sequence[Record], part: Sequence[tuple[Turn, str]]) -> Ask:
-    records = "\n".join(f"- {' '.join(record.content.split())}" for record in known[:200])
-    turns = "\n".join(_line(turn, before) for turn, before in part)
-    text = view.prompt(PROMPT).replace("{{records}}", records or "(nothing)").replace("{{turns}}", turns)
+def _question(view: View, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]) -> Ask:
+    records = "\n".join(f"- {one_line(record.content)}" for record in known[:200])
+    text = view.filled(
+        PROMPT,
+        records=records or "(nothing)",
+        earlier="\n".join(_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
+        turns="\n".join(_line(turn, before) for turn, before in shown.new),
+        signals=told(signals),
+    )
     return Ask(
         messages=(Message(role="user", content=text),),
         purpose=NAME,
@@ -169,15 +238,15 @@ def _question(view: View, known: Sequence[Record], part: Sequence[tuple[Turn, st
 
 
 def _line(turn: Turn, before: str) -> str:
-    said = " ".join(turn.content.split())[:_LONGEST_TURN]
-    after = f" (after “{' '.join(before.split())[:200]}”)" if before else ""
+    said = one_line(turn.content)[:_LONGEST_TURN]
+    after = f" (after “{one_line(before)[:200]}”)" if before else ""
     return f"- [{turn.id}]{after}: {said}"
 
 
 # -- with a model ----------------------------------------------------------------------------------------
 
 
-def _take(view: View, draft: Draft, scope: str, reply: Reply, part: Sequence[tuple[Turn, str]]) -> None:
+def _take(view: View, draft: Draft, scope: str, reply: Reply, shown: _Shown) -> None:
     try:
         answer = parsed(reply.text, keys=("preferences",)) if reply.finish != "length" else None
     except Unusable as error:
@@ -187,17 +256,18 @@ def _take(view: View, draft: Draft, scope: str, reply: Reply, part: Sequence[tup
     if not isinstance(proposals, list) or not all(isinstance(each, Mapping) for each in proposals):
         draft.fail("the answer has no list of preferences, or was cut off")
         return
-    turns = {turn.id: turn for turn, _ in part}
+    most = len(draft.steps) + min(MOST_INFERRED, len(shown.new))
     for proposal in proposals:
         if isinstance(proposal, Mapping):
-            _consider(view, draft, scope, proposal, turns)
+            _consider(view, draft, scope, proposal, shown, most=most)
 
 
 def _consider(
-    view: View, draft: Draft, scope: str, proposal: Mapping[str, Any], turns: Mapping[str, Turn]
+    view: View, draft: Draft, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
 ) -> None:
     content = as_text(proposal.get("content"))
     strength = as_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
+    turns = shown.turns
     evidence = [turns[name] for name in as_texts(proposal.get("evidence")) if name in turns]
     distinct = {" ".join(turn.content.lower().split()) for turn in evidence}
     needed = NEEDED.get(strength, NEEDED["casual"])
@@ -205,10 +275,19 @@ def _consider(
     if len(distinct) < needed:
         draft.refuse(what, f"{len(distinct)} turns show it, {needed} are needed")
         return
+    if not shown.has_new(evidence):
+        draft.refuse(what, "nothing that was said since the last cycle shows it")
+        return
+    if len(draft.steps) >= most:
+        draft.refuse(what, f"at most {most} are taken of {len(shown.new)} new turns")
+        return
     known = specifics("\n".join(turn.content for turn in evidence))
     said = specifics(content)
     if invented := (said.numbers - known.numbers) | (said.addresses - known.addresses):
         draft.refuse(what, f"no turn says: {', '.join(sorted(invented))}")
+        return
+    if len(content) > LONGEST_INFERRED:
+        draft.refuse(what, f"it would be longer than a preference is: {len(content):,} characters")
         return
     category = as_text(proposal.get("category"))
     _add(
@@ -259,14 +338,14 @@ def _add(
 # -- without one -----------------------------------------------------------------------------------------
 
 
-def _outright(view: View, draft: Draft, scope: str, part: Sequence[tuple[Turn, str]]) -> None:
+def _outright(view: View, draft: Draft, scope: str, shown: _Shown) -> None:
     """Sentences that state a preference outright, said in two turns or more in the same words."""
     said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
-    for turn, _ in part:
+    for turn, _ in (*shown.earlier, *shown.new):
         for sentence in _sentences(turn.content):
             if len(sentence) <= 300 and not sentence.endswith("?") and _OUTRIGHT.match(sentence):
                 said[_key(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
-        if len(evidence) >= NEEDED["frustrated"]:
+        if len(evidence) >= NEEDED["frustrated"] and shown.has_new(evidence):
             _add(view, draft, scope, found[-1][0].rstrip("."), evidence)

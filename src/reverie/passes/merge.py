@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
@@ -20,10 +19,13 @@ from reverie.categories import ANTI_PATTERNS
 from reverie.passes.answers import Unusable, as_text, as_texts, parsed
 from reverie.passes.draft import Draft
 from reverie.passes.flow import NO_MODEL, Flow
+from reverie.passes.signals import BAD, Signal, told
+from reverie.passes.specifics import specifics
 from reverie.passes.view import View
 from reverie.plans import Plan
+from reverie.quoting import one_line
 from reverie.recall import analysis
-from reverie.records import Record
+from reverie.records import UNTRUSTED, Record
 
 NAME = "merge"
 PROMPT = "dream.md"
@@ -31,13 +33,20 @@ PROMPT = "dream.md"
 MOST_RECORDS = 1_000
 """Records that are shown to a model in one cycle (RockBot's limit)."""
 
+LEFT = "dream.merge.left"
+"""The store's cursor that keeps the ids of changed records for which there was no room."""
+
 MOST_TOKENS = 8_000
 """Tokens of records in one question; a longer list is asked about in parts."""
+
+LONGEST_LESSON = 500
+"""Characters of an anti-pattern."""
 
 ALIKE = 3
 """Records shown beside each changed one, those that share most words with it."""
 
 _LEAST_ALIKE = 0.3
+_MOST_LOOKED_AT = 500  # records that have one of its words, so that a night over many records stays short
 _ANSWER_KEYS = ("merge", "archive", "refile", "anti_patterns")
 _KNOWN = {*_ANSWER_KEYS, "toDelete", "antiPatterns"}
 _LIST = {"type": "array", "items": {"type": "object"}}
@@ -67,59 +76,68 @@ class Fold(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
-    """A moment in which a person put the assistant right.
-
-    Attributes:
-        turn: The id of the person's turn.
-        text: What the person said.
-        before: What the assistant had said.
-    """
-
-    turn: str
-    text: str
-    before: str = ""
-
-
-def merge(view: View, folds: Iterable[Fold] = (), corrections: Sequence[Correction] = ()) -> Flow[Plan]:
+def merge(view: View, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """The pass.
 
     Args:
         view: What there is.
         folds: Which of the records say the same by form (`reverie.merging.folds`).
-        corrections: Where a person put the assistant right since the last cycle.
+        signals: What tells how well it went since the last cycle; the bad ones may stand behind an
+            anti-pattern.
     """
     draft = Draft(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
-    if not fresh and not corrections:
+    bad = [signal for signal in signals if signal.kind in BAD]
+    if not fresh and not bad:
         return draft.plan(skipped="nothing has changed since the last cycle")
     for fold in folds:
         draft.fold(fold.duplicates, into=fold.into, after=fold.after)
-    scopes = sorted({record.scope for record in fresh})
-    for scope in scopes or [""]:
-        yield from _ask(view, draft, scope, corrections if scope == "" else ())
-    return draft.plan(skipped="nothing to merge")
+    left: list[str] = []
+    scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
+    for scope in sorted(scopes):
+        for is_trusted in (True, False):
+            told_of = [
+                each
+                for each in signals
+                if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
+            ]
+            left += yield from _ask(view, draft, scope, told_of, is_trusted=is_trusted)
+    return draft.plan(skipped="nothing to merge", cursors={LEFT: " ".join(left) or None})
 
 
 # -- asking ----------------------------------------------------------------------------------------------
 
 
-def _ask(view: View, draft: Draft, scope: str, corrections: Sequence[Correction]) -> Flow[None]:
-    """Show the model what changed in one scope, in parts, and take what the checks let through."""
-    prompt = view.prompt(PROMPT)
-    left = [record for record in draft.live if record.scope == scope]
-    offered = list(_offers(left, view.changed))
-    if not offered and corrections:
-        offered = [[]]
-    shown = 0
+def _ask(
+    view: View, draft: Draft, scope: str, signals: Sequence[Signal], *, is_trusted: bool
+) -> Flow[list[str]]:
+    """Show the model what changed in one scope, in parts, and take what the checks let through.
+
+    What tools, the web and imports said is shown by itself, so that it cannot tell the model what to make of
+    the rest.
+
+    Returns:
+        The ids of changed records that there was no room to show.
+    """
+    live = [
+        record
+        for record in draft.live
+        if record.scope == scope and (record.origin not in UNTRUSTED) is is_trusted
+    ]
+    if not any(record.id in view.changed for record in live):
+        if not any(signal.kind in BAD for signal in signals):
+            return []
+        offered: Iterable[list[Record]] = [[]]
+    else:
+        offered = _offers(live, view.changed)
+    shown: set[str] = set()
     for part in offered:
-        shown += len(part)
-        if shown > MOST_RECORDS:
+        if len(shown) + len(part) > MOST_RECORDS:
             draft.note(f"at most {MOST_RECORDS} records are shown in one cycle; the rest waits for the next")
-            return
-        text = prompt.replace("{{records}}", _listed(part, view.changed) or "(none)")
-        text = text.replace("{{corrections}}", _told(corrections) or "(none)")
+            return [record.id for record in live if record.id in view.changed - shown]
+        shown |= {record.id for record in part}
+        lines = _listed(part, view.changed) or "(none)"
+        text = view.filled(PROMPT, records=lines, signals=told(signals), corrections=told(signals))
         reply = yield Ask(
             messages=(Message(role="user", content=text),),
             purpose=NAME,
@@ -134,12 +152,21 @@ def _ask(view: View, draft: Draft, scope: str, corrections: Sequence[Correction]
                 draft.note("no model: only what says the same by form was folded")
             else:
                 draft.fail(reply.why)
-            return
-        _take(view, draft, reply, corrections)
-        corrections = ()
+            return []
+        _take(view, draft, reply, scope, signals, shown_ids=frozenset(record.id for record in part))
+    return []
 
 
-def _take(view: View, draft: Draft, reply: Reply, corrections: Sequence[Correction]) -> None:
+def _take(
+    view: View,
+    draft: Draft,
+    reply: Reply,
+    scope: str,
+    signals: Sequence[Signal],
+    *,
+    shown_ids: frozenset[str],
+) -> None:
+    hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
         answer = parsed(reply.text, keys=_ANSWER_KEYS)
         if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
@@ -149,6 +176,8 @@ def _take(view: View, draft: Draft, reply: Reply, corrections: Sequence[Correcti
         return
     for proposal in _objects(answer.get("merge")):
         sources = as_texts(proposal.get("sources") or proposal.get("sourceIds"))
+        if _was_hidden(draft, f"merge {', '.join(sources)}", sources, hidden):
+            continue
         draft.merge(
             sources,
             as_text(proposal.get("content")),
@@ -157,28 +186,53 @@ def _take(view: View, draft: Draft, reply: Reply, corrections: Sequence[Correcti
             why=as_text(proposal.get("why")),
         )
     for proposal in _objects(answer.get("archive") or answer.get("toDelete"), key="id"):
-        draft.archive(as_text(proposal.get("id")), why=as_text(proposal.get("why")) or "noise")
+        name = as_text(proposal.get("id"))
+        if not _was_hidden(draft, f"archive {name}", [name], hidden):
+            draft.archive(name, why=as_text(proposal.get("why")) or "noise")
     for proposal in _objects(answer.get("refile")):
+        name = as_text(proposal.get("id"))
+        if _was_hidden(draft, f"refile {name}", [name], hidden):
+            continue
         draft.refile(
-            as_text(proposal.get("id")),
+            name,
             category=as_text(proposal.get("category")) or None,
             tags=as_texts(proposal.get("tags")) or None,
             why=as_text(proposal.get("why")),
         )
     for proposal in _objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
-        _learn(view, draft, proposal, corrections)
+        _learn(view, draft, proposal, scope, signals)
 
 
-def _learn(view: View, draft: Draft, proposal: Mapping[str, Any], corrections: Sequence[Correction]) -> None:
-    """An anti-pattern, if a correction stands behind it."""
-    known = {correction.turn for correction in corrections}
-    evidence = [name for name in as_texts(proposal.get("evidence")) if name in known]
+def _was_hidden(draft: Draft, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
+    """Whether something is proposed for records that the question did not show, and is refused."""
+    if not (unseen := [name for name in names if name in hidden]):
+        return False
+    draft.refuse(what, f"{', '.join(unseen)} was not shown")
+    return True
+
+
+def _learn(
+    view: View, draft: Draft, proposal: Mapping[str, Any], scope: str, signals: Sequence[Signal]
+) -> None:
+    """An anti-pattern, if a correction, a failure or a thumb down stands behind it."""
+    used = {name for step in draft.steps for name in step.sources}
+    known = {signal.id: signal for signal in signals if signal.kind in BAD and signal.id not in used}
+    evidence = [name for name in dict.fromkeys(as_texts(proposal.get("evidence"))) if name in known]
     what = "add an anti-pattern"
     if not evidence:
-        draft.refuse(what, "no correction stands behind it")
+        draft.refuse(what, "no correction, failure of a tool or thumb down of its own stands behind it")
         return
     domain = as_text(proposal.get("domain")).lower().replace(" ", "-") or "general"
     content = as_text(proposal.get("content"))
+    if len(content) > LONGEST_LESSON:
+        draft.refuse(what, f"it would be longer than an anti-pattern is: {len(content):,} characters")
+        return
+    told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
+    said, there = specifics(content), specifics(told_by)
+    if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses):
+        draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
+        return
+    from_tools = any(known[name].origin in UNTRUSTED for name in evidence)
     draft.add(
         Record(
             id=view.new_id(),
@@ -187,14 +241,15 @@ def _learn(view: View, draft: Draft, proposal: Mapping[str, Any], corrections: S
             kind="anti_pattern",
             layer="procedural",
             tags=("anti-pattern",),
-            origin="agent",
+            origin="tool" if from_tools else "agent",
+            scope=scope,
             references=tuple(evidence),
             created_at=view.now,
             updated_at=view.now,
             last_seen_at=view.now,
         ),
         sources=evidence,
-        why="a correction",
+        why=", ".join(dict.fromkeys(known[name].kind.replace("_", " ") for name in evidence)),
     )
 
 
@@ -234,17 +289,17 @@ def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list
 def _most_alike(
     record: Record, words: Mapping[str, frozenset[str]], having: Mapping[str, Sequence[Record]]
 ) -> list[Record]:
-    """The records that share most words with it, by the Dice coefficient; common words count little."""
+    """The records that share most words with it, by the Dice coefficient. The rarest words lead to them."""
     own = words[record.id]
-    shared: dict[str, float] = defaultdict(float)
     found: dict[str, Record] = {}
-    for word in own:
-        others = having[word]
-        for other in others:
-            if other.id != record.id:
-                shared[other.id] += 1.0
-                found[other.id] = other
-    scores = {name: 2 * count / (len(own) + len(words[name])) for name, count in shared.items()}
+    looked_at = 0
+    for word in sorted(own, key=lambda word: (len(having[word]), word)):
+        looked_at += len(having[word])
+        if found and looked_at > _MOST_LOOKED_AT:
+            break
+        found |= {other.id: other for other in having[word]}
+    found.pop(record.id, None)
+    scores = {name: 2 * len(own & words[name]) / (len(own) + len(words[name])) for name in found}
     best = sorted(scores, key=lambda name: (-scores[name], name))[:ALIKE]
     return [found[name] for name in best if scores[name] >= _LEAST_ALIKE]
 
@@ -255,13 +310,5 @@ def _listed(records: Iterable[Record], changed: frozenset[str]) -> str:
     for number, record in enumerate(records, 1):
         new = "NEW " if record.id in changed else ""
         about = ", ".join(chain((record.kind, record.category or "no category"), record.tags))
-        lines.append(f"{number}. {new}[{record.id}] ({about}): {' '.join(record.content.split())}")
-    return "\n".join(lines)
-
-
-def _told(corrections: Iterable[Correction]) -> str:
-    lines = []
-    for correction in corrections:
-        before = " ".join(correction.before.split())[:300]
-        lines.append(f"- [{correction.turn}] after “{before}”: {' '.join(correction.text.split())[:500]}")
+        lines.append(f"{number}. {new}[{record.id}] ({one_line(about)}): {one_line(record.content)}")
     return "\n".join(lines)

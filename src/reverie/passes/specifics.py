@@ -117,6 +117,10 @@ _ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
+_ALONE = rf"(?<![^\W{_UNSPACED}])"
+_APART = rf"(?![^\W{_UNSPACED}])"
+"""Where a number may begin and end: not within a word, but beside letters of scripts that put no spaces."""
+
 _PIECE = re.compile(
     rf"""
       (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++
@@ -125,10 +129,11 @@ _PIECE = re.compile(
     | (?P<path>(?:~|\.{{1,2}})?/[\w.@%+~-]++(?:/[\w.@%+~-]*+)*+
              | [A-Za-z]:\\[^\s"'<>|]++
              | (?<![\w.@~-])[\w.@~-]++(?:/[\w.@%+~-]++)++)
-    | (?P<flag>(?<![\w-])--?[A-Za-z][\w-]*+)
-    | (?P<date>(?<![\w-])-?-?(?:\d{{4}}-)?\d\d-\d\d(?![\w-]) | (?<![\w-])\d{{4}}-\d\d(?![\w-]))
-    | (?P<time>(?<![\w:])\d{{1,2}}:\d\d(?::\d\d)?(?![\w:]))
-    | (?P<number>(?<![\w.])[-+]?\d++(?:[.,]\d++)*+)(?P<glued>[A-Za-zµ°]{{0,7}}+(?!\w))
+    | (?P<flag>{_ALONE}(?<!-)--?[A-Za-z](?:-|[^\W{_UNSPACED}])*+)
+    | (?P<date>{_ALONE}(?<!-)-?-?(?:\d{{4}}-)?\d\d-\d\d(?!-){_APART}
+             | {_ALONE}(?<!-)\d{{4}}-\d\d(?!-){_APART})
+    | (?P<time>{_ALONE}(?<!:)\d{{1,2}}:\d\d(?::\d\d)?(?!:){_APART})
+    | (?P<number>{_ALONE}(?<!\.)[-+]?\d++(?:[.,]\d++)*+)(?P<glued>[A-Za-zµ°]{{0,7}}+{_APART})
     | (?P<unspaced>[{_UNSPACED}]++)
     | (?P<word>[^\W_{_UNSPACED}]++(?:['_.+:-]{{1,2}}[^\W{_UNSPACED}]++)*+(?:\+\+|\#)?+)
     | (?P<symbol>[$€£¥%])
@@ -259,6 +264,15 @@ def specifics(text: str) -> Specifics:
     for piece in _PIECE.finditer(with_plain_dates(plain_characters(text))):
         reader.take(piece)
     return reader.result()
+
+
+def stemmed(word: str) -> str:
+    """The stem of a word, as `affirmed` and `negations` have it.
+
+    >>> stemmed("deploys")
+    'deploy'
+    """
+    return _stem(word)
 
 
 def plain_characters(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reverie import tokens
+from reverie.quoting import one_line
 from reverie.turns import Turn
 
 
@@ -19,10 +19,11 @@ def told(turns: Iterable[Turn], *, longest: int) -> str:
     """
     lines = []
     for turn in turns:
-        words = " ".join(tokens.cleaned(turn.content).split())
+        words = one_line(turn.content)
         if turn.role == "tool" or not (words or turn.tool_calls):
             continue
-        called = f" [tools: {', '.join(call.name for call in turn.tool_calls)}]" if turn.tool_calls else ""
+        names = ", ".join(one_line(call.name) for call in turn.tool_calls)
+        called = f" [tools: {names}]" if turn.tool_calls else ""
         shown = words if len(words) <= longest else f"{words[: longest - 3]}..."
         lines.append(f"[{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{called}: {shown}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ from reverie.ids import NewId, new_id
 from reverie.records import Record
 from reverie.turns import Turn
 
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
 _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -24,6 +26,7 @@ class View:
         records: The live records, in any order.
         changed: Ids of those that were added or changed since the last cycle; only they are reconsidered.
         turns: What was said since the last cycle, the earliest first.
+        earlier: What was said in the week before, the earliest first: looked at already, and still evidence.
         prompts: The user's own prompts by file name, in place of those that ship.
         new_id: What makes ids.
     """
@@ -32,6 +35,7 @@ class View:
     records: tuple[Record, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
+    earlier: tuple[Turn, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=lambda: _NO_PROMPTS)
     new_id: NewId = new_id
 
@@ -42,3 +46,10 @@ class View:
             return own.strip()
         shipped = files("reverie.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()
+
+    def filled(self, name: str, **places: str) -> str:
+        """The prompt of a file name with what stands in its places, such as `{{records}}`.
+
+        All at once, so that the name of a place stays as it is in what is filled in; so does an unknown one.
+        """
+        return _PLACE.sub(lambda place: places.get(place[1], place[0]), self.prompt(name))

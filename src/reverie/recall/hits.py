@@ -99,10 +99,9 @@ class Hit:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it may be put into a prompt unasked: not from a tool, the web or an import."""
-        if self.record is not None:
-            return self.record.origin not in UNTRUSTED
-        return self.turn is None or self.turn.role != "tool"
+        """Whether it may be put into a prompt unasked: not from a tool, the web or an import, nor resting on
+        what they said."""
+        return self._value.origin not in UNTRUSTED
 
     def to_dict(self) -> dict[str, Any]:
         """The hit as JSON has it."""

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "unpin": (f"{_RECORDS}:unpin", "Let a pinned record go its way again."),
         "purge": (f"{_RECORDS}:purge", "Remove archived records for good."),
         "forget": ("reverie.surfaces.commands.forget:forget", "Remove something for good, everywhere."),
+        "redact": ("reverie.surfaces.commands.redact:redact", "Take stored secrets out for good."),
     },
     "What was changed": {
         "history": (f"{_HISTORY}:history", "List the changes made."),
@@ -58,6 +59,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "context": (f"{_CONVERSATIONS}:context", "Print what would go into the prompt."),
         "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
         "ingest": ("reverie.surfaces.commands.ingest:ingest", "Read conversations from a file."),
+    },
+    "Agents": {
+        "tools": ("reverie.surfaces.commands.tools:tools", "List the tools that a model gets."),
+        "mcp": ("reverie.surfaces.commands.mcp:mcp", "Serve the memory to agents over MCP."),
+        "hook": ("reverie.surfaces.commands.hook:hook", "Remember for a coding agent, at its events."),
     },
     "Pages": {
         "pages": (f"{_PAGES}:pages", "List pages and logs."),
@@ -173,6 +179,9 @@ def _report(error: Exception, *, debug: bool) -> int:
     if isinstance(error, click.ClickException):
         output.complain(_of_click(error))
         return Exit.WRONG
+    if isinstance(error, errors.ScopeNeeded):
+        output.complain(_WHOSE)
+        return Exit.WRONG
     if isinstance(error, errors.ReverieError):
         output.complain(str(error))
         return _MEANS.get(type(error), Exit.UNAVAILABLE)
@@ -200,6 +209,12 @@ _MEANS: Mapping[type[errors.ReverieError], Exit] = {
     errors.StoreForeign: Exit.CORRUPT,
 }
 """Which exit code says which error; all others can be tried again."""
+
+
+_WHOSE = (
+    "this memory is that of several: say whose is meant with --scope user:alice or the like, --scope '' for "
+    "what is everybody's, or --scope '*' for all of them"
+)
 
 
 def _of_click(error: click.ClickException) -> str:

@@ -21,6 +21,7 @@ import click
 
 from reverie import clock
 from reverie.conversations import read_conversations
+from reverie.scopes import EVERY_SCOPE
 from reverie.surfaces import output
 from reverie.surfaces.asking import agrees
 from reverie.surfaces.invocation import Command, Invocation, as_json, invocation
@@ -172,20 +173,21 @@ def _saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
 
 def _last(memory: Memory) -> datetime | None:
     """The time of the last step of an earlier replay; None when there was none."""
-    said = [session.last_at for session in memory.sessions() if session.state.id.startswith(_PREFIX)]
+    sessions = memory.sessions(scope=EVERY_SCOPE)
+    said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
     saved = [record.last_seen_at for record in _saved(memory)]
     return max([*said, *saved], default=None)
 
 
 def _saved(memory: Memory) -> list[Record]:
-    return [record for record in memory.records(limit=1000) if record.source == SOURCE]
+    return [record for record in memory.records(limit=1000, scope=EVERY_SCOPE) if record.source == SOURCE]
 
 
 def _is_ours(memory: Memory) -> bool:
     """Whether the memory is empty or holds the demo's conversation already."""
-    sessions = memory.sessions()
+    sessions = memory.sessions(scope=EVERY_SCOPE)
     if not sessions:
-        return not memory.records(limit=1, archived=None)
+        return not memory.records(limit=1, archived=None, scope=EVERY_SCOPE)
     return any(session.state.id.startswith(_PREFIX) for session in sessions)
 
 
@@ -201,7 +203,7 @@ def _agreed(memory: Memory, folder: Path) -> bool:
 def _ask(memory: Memory, showing: Showing) -> None:
     showing.sessions = {
         each.state.id: each.turns
-        for each in sorted(memory.sessions(), key=lambda each: each.last_at)
+        for each in sorted(memory.sessions(scope=EVERY_SCOPE), key=lambda each: each.last_at)
         if each.state.id.startswith(_PREFIX)
     }
     showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
@@ -210,10 +212,10 @@ def _ask(memory: Memory, showing: Showing) -> None:
     showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
     showing.problems = memory.check()
     for question in QUESTIONS:
-        hits = memory.recall(question, limit=_SHOWN)
+        hits = memory.recall(question, limit=_SHOWN, scope="")
         pack = memory.session("demo:next-morning").context(question, mark=False)
         showing.answers.append(Answer(question=question, hits=hits, pack=pack))
-    showing.nothing = memory.recall(UNANSWERABLE, limit=_SHOWN)
+    showing.nothing = memory.recall(UNANSWERABLE, limit=_SHOWN, scope="")
 
 
 # -- showing -----------------------------------------------------------------------------------------

@@ -17,11 +17,15 @@ from reverie.errors import NotFound
 from reverie.surfaces.asking import When
 
 if TYPE_CHECKING:
+    from reverie.config import Settings
     from reverie.memory import Memory
     from reverie.past import Past
 
 FOLDER = "REVERIE_FOLDER"
 """The environment variable that names the folder where `--folder` does not."""
+
+MCP_TOKEN = "REVERIE_MCP_TOKEN"
+"""The environment variable that holds the token of `reverie mcp --transport http` where no file does."""
 
 
 class Exit(IntEnum):
@@ -77,6 +81,7 @@ class Invocation:
         folder: str | None = None,
         clock: clock.Clock = clock.utc_now,
         model: str | None = None,
+        actor: str = "owner",
     ) -> Iterator[Memory]:
         """The memory that was asked for, open; closed in the end.
 
@@ -85,12 +90,11 @@ class Invocation:
             folder: The folder, where it is not the one that was asked for.
             clock: What tells the time.
             model: What is asked, as `provider:model`; None takes the setting.
+            actor: Who is named in the journal as the author of changes.
         """
-        from reverie.config import Settings
         from reverie.memory import Memory
 
-        environ = {name: value for name, value in os.environ.items() if name != FOLDER}
-        settings = Settings.load(self.settings, environ=environ)
+        settings = self.configured()
         try:
             memory = Memory.open(
                 folder if folder is not None else self.place(),
@@ -98,6 +102,7 @@ class Invocation:
                 create=create,
                 clock=clock,
                 model=model,
+                actor=actor,
             )
         except NotFound as error:
             what = str(error).rpartition(":")[0]
@@ -106,6 +111,13 @@ class Invocation:
             ) from error
         with memory:
             yield memory
+
+    def configured(self) -> Settings:
+        """The settings of the file that was named, and of the environment."""
+        from reverie.config import Settings
+
+        environ = {name: value for name, value in os.environ.items() if name != FOLDER}
+        return Settings.load(self.settings, environ=environ)
 
     @contextmanager
     def reading(self) -> Iterator[Memory | Past]:

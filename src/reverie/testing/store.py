@@ -361,6 +361,22 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.tally("tag", Filter(scopes=("s",))) == {"x": 1, "y": 1}
         assert store.tally("category", Filter(archived=True)) == {"z": 1}
 
+    def test_it_says_whether_anything_has_a_scope(self, store: Store) -> None:
+        store.commit(added(record(1), session(), turn()), actor="test", at=NOW)
+        assert not store.has_scopes()
+        here = store.sequence()
+        hers = record(2, scope="user:a", archived_at=NOW)
+        store.commit(added(hers), actor="test", at=NOW)
+        assert store.has_scopes()
+        assert store.has_scopes(after=here)
+        assert not store.has_scopes(after=here + 1)
+        store.commit(removed(hers), actor="test", at=NOW)
+        assert not store.has_scopes()
+        assert not store.has_scopes(after=here)
+        store.commit(added(session("chat:2", scope="user:a")), actor="test", at=NOW)
+        assert store.has_scopes()
+        assert store.has_scopes(after=here)
+
     def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
         one = record(1, tags=("x",))
         store.commit(added(one), actor="test", at=NOW)

@@ -10,12 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from reverie.asks import ToolSpec
-from reverie.errors import Conflict, InvalidInput, NotFound
+from reverie.errors import InvalidInput, NotFound, ReverieError, StoreError
+from reverie.tools.arguments import taken
 from reverie.turns import ToolCall
+
+if TYPE_CHECKING:
+    from reverie.working import WorkingMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class Tool:
 
     Attributes:
         spec: Its name, description and the schema of its arguments.
-        run: What it does with the arguments, which have been checked against the schema; raises
-            `InvalidInput`, `NotFound` or `Conflict` for the model to read.
+        run: What it does with the arguments, which have been checked against the schema and have its types;
+            what it raises of `ReverieError` is for the model to read, except a `StoreError`.
         reads_only: Whether it changes nothing.
         destructive: Whether it may take something away.
         idempotent: Whether calling it again with the same arguments changes nothing more.
@@ -60,8 +65,9 @@ class Tool:
         return self.spec.name
 
 
-Approve = Callable[[Tool, Mapping[str, Any]], bool]
-"""Asked before a tool is run, with the tool and its arguments; False refuses the call."""
+Approve = Callable[[Tool, Mapping[str, Any]], bool | str]
+"""Asked before a tool is run, with the tool and its checked arguments: True lets it run, False refuses, and
+so does a text, which says why."""
 
 
 class Toolset(Sequence[Tool]):
@@ -182,13 +188,74 @@ class Toolset(Sequence[Tool]):
                 return tool
 
             def run(given: Mapping[str, Any]) -> Told:
-                if not approve(tool, given):
-                    return Told(f"{tool.name} was not approved, and nothing was done.", failed=True)
-                return tool.run(given)
+                agreed = approve(tool, given)
+                if agreed is True:
+                    return tool.run(given)
+                why = f": {agreed.strip().rstrip('.')}" if isinstance(agreed, str) and agreed.strip() else ""
+                return Told(f"{tool.name} was not approved, and nothing was done{why}.", failed=True)
 
             return replace(tool, run=run)
 
         return Toolset(guarded(tool) for tool in self)
+
+    def chunked(
+        self,
+        working: WorkingMemory,
+        *,
+        most_tokens: int | None = None,
+        ttl: str | float | timedelta | None = "30m",
+    ) -> Toolset:
+        """The same tools, whose answers are set aside where they are too long (`reverie.tools.chunking`).
+
+        Args:
+            working: Where to, such as `session.working`.
+            most_tokens: Estimated tokens of an answer that are left as they are, and of a piece, 50 or more;
+                None for 5,000.
+            ttl: How long pieces are kept; None until they are dropped.
+        """
+        from reverie.tools import large
+
+        most = large.MOST_TOKENS if most_tokens is None else most_tokens
+        return large.chunking(self, working, most_tokens=most, ttl=ttl)
+
+    # -- shapes ------------------------------------------------------------------------------------------
+
+    def openai(self, *, strict: bool = True) -> list[dict[str, Any]]:
+        """The tools as OpenAI's Chat Completions takes them, and every server that speaks the same.
+
+        Args:
+            strict: Whether to ask for strict arguments where a schema allows it: then every argument is
+                required, and one that may be left out may be null.
+        """
+        from reverie.tools import shapes
+
+        return [shapes.openai(tool, strict=strict) for tool in self]
+
+    def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
+        """The tools as OpenAI's Responses takes them.
+
+        Args:
+            strict: As in `openai`.
+        """
+        from reverie.tools import shapes
+
+        return [shapes.openai_responses(tool, strict=strict) for tool in self]
+
+    def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
+        """The tools as Anthropic's Messages takes them, always in the same order and words.
+
+        Args:
+            cached: Whether to mark the last one as the end of a prefix that the server keeps.
+        """
+        from reverie.tools import shapes
+
+        return shapes.anthropic(self, cached=cached)
+
+    def mcp(self) -> list[dict[str, Any]]:
+        """The tools as the Model Context Protocol lists them, with output schemas and annotations."""
+        from reverie.tools import shapes
+
+        return [shapes.mcp(tool) for tool in self]
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -221,31 +288,19 @@ class Toolset(Sequence[Tool]):
                 f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object.",
                 failed=True,
             )
-        if wrong := mistakes(tool.spec, given):
-            return Told(wrong, failed=True)
+        checked = taken(tool.spec, given)
+        if checked.wrong:
+            return Told(checked.wrong, failed=True)
         try:
-            return tool.run(given)
-        except (InvalidInput, NotFound, Conflict) as error:
-            return Told(f"Nothing was done: {error}.", failed=True)
+            return tool.run(checked.arguments)
+        except StoreError:
+            raise
+        except ReverieError as error:
+            return Told(f"Nothing was done: {str(error).rstrip('.')}.", failed=True)
 
     def called(self, call: ToolCall) -> str:
         """What a model is told of the call that it made."""
         return self.call(call.name, call.arguments).text
-
-
-def mistakes(spec: ToolSpec, given: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments of a call, as a sentence for the model; empty if nothing is.
-
-    Args:
-        spec: The tool's.
-        given: The arguments.
-    """
-    wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
-    if unknown := sorted(str(name) for name in set(given) - set(wanted)):
-        return f"{spec.name} has no argument {', '.join(unknown)}. It takes: {', '.join(wanted) or 'none'}."
-    if missing := [name for name in spec.parameters.get("required", ()) if given.get(name) in (None, "")]:
-        return f"{spec.name} needs {', '.join(missing)}."
-    return ""
 
 
 def schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ from reverie.analyser import analyse
 from reverie.errors import InvalidInput, StoreCorrupt, StoreError, StoreForeign, StoreUnavailable
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.filters import Filter
+from reverie.redacting import bare
 from reverie.stores.base import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
@@ -162,6 +163,7 @@ def make(
         StoreCorrupt: the store is damaged.
         StoreUnavailable: the file cannot be written.
     """
+    store = bare(store)
     if not isinstance(store, SQLiteStore):
         raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
     path = Path(target).expanduser().absolute()

@@ -11,19 +11,33 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from reverie.clock import Clock
 from reverie.edits import JournalRow
 from reverie.errors import Conflict, InvalidInput
-from reverie.records import LONGEST_SCOPE, ORIGINS, Origin, one_of
+from reverie.records import ORIGINS, Origin, one_of
+from reverie.redacting import redacted_value, redactor_of
+from reverie.scopes import checked_scope
+from reverie.secrets import Redactor
 from reverie.stores.base import Store
-from reverie.tokens import plain_text
 from reverie.transfer.deciding import Decided, Met
 from reverie.transfer.formats import detection, reading
-from reverie.transfer.items import Form, FoundTurns, Item, Reason, Skipped, Terms, What, valid_form
+from reverie.transfer.items import (
+    Form,
+    FoundPage,
+    FoundParagraph,
+    FoundRecord,
+    FoundTurns,
+    Item,
+    Reason,
+    Skipped,
+    Terms,
+    What,
+    valid_form,
+)
 
 BATCH = 300
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
@@ -116,7 +130,7 @@ def take_in(
     """
     path = Path(source).expanduser().absolute()
     if scope is not None:
-        plain_text(scope, name="scope", longest=LONGEST_SCOPE, empty=True)
+        checked_scope(scope)
     if origin is not None:
         one_of(origin, ORIGINS, name="origin")
     found = detection.form_of(path) if form is None else valid_form(form)
@@ -186,10 +200,10 @@ class Intake:
         return Imported(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
 
     def _as_far_as_it_goes(self, items: Iterable[Item]) -> Iterator[Item]:
-        begun = False
+        begun, redactor = False, redactor_of(self.store)
         try:
             for item in items:
-                yield item
+                yield _redacted(item, redactor)
                 begun = True
         except InvalidInput as error:
             if not begun:
@@ -227,6 +241,34 @@ class Intake:
             cursors=decided.met.cursors or None,
         )
         self.notice(rows)
+
+
+def _redacted(item: Item, redactor: Redactor) -> Item:
+    """What was found, without its secrets; what bears a secret for a name is left out."""
+    try:
+        match item:
+            case FoundRecord():
+                return replace(item, record=redacted_value(item.record, redactor))
+            case FoundTurns():
+                turns = tuple(redacted_value(turn, redactor) for turn in item.turns)
+                return replace(item, state=redacted_value(item.state, redactor), turns=turns)
+            case FoundPage():
+                return replace(item, page=redacted_value(item.page, redactor))
+            case FoundParagraph():
+                return replace(item, paragraph=redacted_value(item.paragraph, redactor))
+            case Skipped():
+                return replace(item, detail=redactor.text(item.detail))
+    except InvalidInput as error:
+        what = _WHAT[type(item)]
+        return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_weight(item))
+
+
+_WHAT: Mapping[type[Any], What] = {
+    FoundRecord: "record",
+    FoundTurns: "session",
+    FoundPage: "page",
+    FoundParagraph: "paragraph",
+}
 
 
 def _weight(item: Item) -> int:

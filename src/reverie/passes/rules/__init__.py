@@ -7,7 +7,6 @@ a quotation, code, hearsay and what other people want state nothing here. Nothin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from reverie.passes.rules.corrections import is_correction
@@ -15,12 +14,22 @@ from reverie.passes.rules.named import looks_secret, references, tags
 from reverie.passes.rules.sentences import plain, sentences, speaks_for_itself
 from reverie.passes.rules.troubles import is_failure, is_fix
 from reverie.passes.rules.wishes import is_constraint, is_decision, is_preference
-from reverie.passes.rules.wording import CODE_LINE, NO_STATEMENT, OPENING, RULES, Rule, Speaker, compiled
+from reverie.passes.rules.wording import (
+    CODE_LINE,
+    NO_STATEMENT,
+    OPENING,
+    RULES,
+    Lazy,
+    Rule,
+    Speaker,
+    compiled,
+)
 
 __all__ = [
     "RULES",
     "Rule",
     "Speaker",
+    "corrects",
     "looks_secret",
     "references",
     "sentences",
@@ -39,7 +48,7 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
     "failure": is_failure,
     "fix": is_fix,
 }
-_CUES: Mapping[Rule, re.Pattern[str]] = {
+_CUES: Mapping[Rule, Lazy] = {
     "decision": compiled(
         r"\b(?:decided|decision|agreed|opted|chose|chosen|settled|resolved|concluded|went with|"
         r"ended up|made up|picked|"
@@ -101,11 +110,29 @@ def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple
     said = plain(sentence)
     if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
         return ()
-    cued = {rule for rule, cue in _CUES.items() if cue.search(said)}
-    found: set[Rule] = set()
-    if speaker == "user" and "correction" in cued and is_correction(said, answering=answering):
-        found.add("correction")
-    if cued - {"correction"} and not NO_STATEMENT.search(said):
-        body = OPENING.sub("", said)
+    found: set[Rule] = {"correction"} if speaker == "user" and _corrects(said, answering) else set()
+    cued = {rule for rule in _HOLDS if _CUES[rule].search(said)}
+    if cued and not NO_STATEMENT.search(said):
+        body = OPENING.pattern.sub("", said)
         found |= {rule for rule, holds in _HOLDS.items() if rule in cued and holds(body, speaker)}
     return tuple(rule for rule in RULES if rule in found)
+
+
+def corrects(sentence: str, *, answering: bool = False) -> bool:
+    """Whether one sentence of a user's says that the assistant was wrong: `correction` is in `stated`.
+
+    Args:
+        sentence: The sentence, as `sentences` gives it.
+        answering: Whether it answers a question of the assistant's.
+
+    >>> corrects("That's wrong, it is 8."), corrects("No problem.")
+    (True, False)
+    """
+    said = plain(sentence)
+    if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
+        return False
+    return _corrects(said, answering)
+
+
+def _corrects(said: str, answering: bool) -> bool:
+    return _CUES["correction"].search(said) is not None and is_correction(said, answering=answering)

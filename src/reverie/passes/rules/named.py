@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 
 from reverie.passes.rules.sentences import LONGEST_TEXT
+from reverie.passes.rules.wording import Lazy
 
 
 def looks_secret(sentence: str) -> bool:
@@ -26,7 +27,7 @@ def references(text: str) -> tuple[str, ...]:
     ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
     """
     found: dict[str, None] = {}
-    for each in _REFERENCE.finditer(text[:LONGEST_TEXT]):
+    for each in _REFERENCE.pattern.finditer(text[:LONGEST_TEXT]):
         name = each.group().rstrip(".,;:!?)]}'\"")
         is_commit = each.lastgroup == "commit"
         if name and not (is_commit and (name.isdigit() or name.isalpha())) and not looks_secret(name):
@@ -41,7 +42,7 @@ def tags(text: str) -> tuple[str, ...]:
     ('docker', 'go', 'python')
     """
     found: dict[str, None] = {}
-    for each in _NAMED.finditer(text[:LONGEST_TEXT]):
+    for each in _NAMED.pattern.finditer(text[:LONGEST_TEXT]):
         word = each.group()
         found[_TOOLS.get(word.lower()) or _ENDINGS.get(word.lower().rpartition(".")[2]) or word.lower()] = (
             None
@@ -56,7 +57,7 @@ _SUFFIXES = (
     "scss|vue|json|yaml|yml|toml|xml|ini|cfg|conf|env|md|rst|txt|csv|tsv|log|lock|ipynb|proto|tf|gradle|dart|"
     "lua|ex|exs|hs|ml|r"
 )
-_REFERENCE = re.compile(
+_REFERENCE = Lazy(
     rf"""(?P<url>https?://[^\s<>"'`|]+)
       | (?P<test>[\w./-]+\.py(?:::[\w\[\]-]+)+)
       | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_SUFFIXES})\b(?!\.\w))
@@ -103,13 +104,13 @@ _ENDINGS = {
     "hs": "haskell",
 }  # fmt: skip
 _TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
-_NAMED = re.compile(
+_NAMED = Lazy(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
     r"server))(?!\w)"
     rf"|(?<![\w])[\w/-]+\.(?:{'|'.join(_ENDINGS)})\b"
 )
-_SECRET = re.compile(
+_SECRET = Lazy(
     r"""\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|npm|pypi|hf|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9]{12,}
       | -----BEGIN
       | \b(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[ _-]?key|access[ _-]?key|

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from reverie import clock
 from reverie.errors import InvalidInput
 from reverie.surfaces import output
 from reverie.surfaces.invocation import Command, Invocation, invocation
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, Answer
+    from reverie.integrations.lightrag import Indexing, LightRAG
     from reverie.memory import Memory
 
 _HELP = """/new            begin anew; what is remembered stays
@@ -53,16 +55,14 @@ def chat(
     """
     from reverie.agent import Agent
     from reverie.thinking import model_of
-    from reverie.tools import memory_tools
 
-    with asked.memory(create=True, model=model) as memory:
-        conversation = memory.session(session)
-        scope = conversation.state.scope
+    with asked.memory(create=True, model=model) as memory, _graph(memory) as graph:
         agent = Agent(
-            conversation,
+            memory.session(session),
             model=model_of(model or memory.settings.model),
-            tools=memory_tools(memory, clock=clock.utc_now, source=f"session:{session}"[:200], scope=scope),
-            done=memory.worker.wake,
+            memory=memory,
+            done=_waking(memory, graph),
+            related=None if graph is None else graph[0].recall,
         )
         talk = _Talk(memory=memory, agent=agent, quiet=asked.quiet, explain=explain)
         memory.worker.start()
@@ -70,6 +70,29 @@ def chat(
             _say(talk, message)
         else:
             _converse(talk)
+
+
+@contextmanager
+def _graph(memory: Memory) -> Iterator[tuple[LightRAG, Indexing] | None]:
+    """The knowledge graph that the settings name, fed in the background meanwhile; None for none."""
+    if memory.settings.rag_url is None or not memory.settings.rag_enabled:
+        yield None
+        return
+    from reverie.integrations.lightrag import API_KEY, Indexing, LightRAG
+
+    rag = LightRAG.of(memory.settings, api_key=os.environ.get(API_KEY, ""))
+    assert rag is not None
+    with rag, Indexing(memory, rag) as indexing:
+        yield rag, indexing
+
+
+def _waking(memory: Memory, graph: tuple[LightRAG, Indexing] | None) -> Callable[[], None]:
+    def wake() -> None:
+        memory.worker.wake()
+        if graph is not None:
+            graph[1].wake()
+
+    return wake
 
 
 def _converse(talk: _Talk) -> None:

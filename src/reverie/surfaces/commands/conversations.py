@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope.")
+@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @as_of
 @as_json

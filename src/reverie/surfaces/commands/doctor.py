@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.errors import NotFound, StoreCorrupt, StoreForeign
+from reverie.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
 from reverie.surfaces import output
 from reverie.surfaces.invocation import Command, Exit, Invocation, as_json, invocation
 
@@ -50,14 +50,21 @@ def _diagnosis(asked: Invocation, *, fix: bool) -> tuple[Diagnosis, bool]:
         try:
             memory = opened.enter_context(asked.memory())
         except _CANNOT_OPEN as error:
-            from reverie.doctor import unopened
-            from reverie.memory import folder_of
+            return _unopened(asked, error), False
+        try:
+            return memory.doctor(fix=fix), True
+        except StoreCorrupt as error:  # what it opened with can be read, and the rest cannot
+            return _unopened(asked, error), False
 
-            found = unopened(folder_of(asked.place()), error)
-            if found is None:
-                raise
-            return found, False
-        return memory.doctor(fix=fix), True
+
+def _unopened(asked: Invocation, error: ReverieError) -> Diagnosis:
+    from reverie.doctor import unopened
+    from reverie.memory import folder_of
+
+    found = unopened(folder_of(asked.place()), error)
+    if found is None:
+        raise error
+    return found
 
 
 def _plain(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reverie.dreaming import Outcome
     from reverie.memory import Memory
 
-_PASSES = ("merge", "infer", "promote")
+_PASSES = ("enrich", "merge", "infer", "promote")
 
 
 @click.command(cls=Command)
@@ -39,7 +39,7 @@ def dream(
     undone: int | None,
     as_json: bool,
 ) -> None:
-    """Think about what is remembered: fold, merge, infer preferences, promote.
+    """Think about what is remembered: enrich, fold, merge, infer preferences, promote.
 
     Without a model it folds what says the same and promotes by rule. Every change is checked; at most 2 % of
     the records are archived, and --undo takes back what a dream did.
@@ -65,6 +65,8 @@ def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: b
         output.document({"passes": [_outcome(each) for each in worked.outcomes]})
         return
     for each in worked.outcomes:
+        if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
+            continue  # most memories have no rough notes, and many no model
         click.echo(output.safe(_headline(each)))
         if each.plan is not None and not quiet:
             for line in each.plan.lines():

@@ -117,7 +117,13 @@ def rebuild(asked: Invocation, /, yes: bool, force: bool, as_json: bool) -> None
         output.say("Nothing was done.", quiet=asked.quiet)
         return
     with output.progress("files", None, quiet=asked.quiet or as_json) as advance:
-        found = rebuilt_from(folder, analyse=analyse, force=force, progress=lambda done, total: advance(1))
+        found = rebuilt_from(
+            folder,
+            analyse=analyse,
+            force=force,
+            redactor=asked.configured().redactor,
+            progress=lambda done, total: advance(1),
+        )
     if as_json:
         output.document(_plain(found))
     else:

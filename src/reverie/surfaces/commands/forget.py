@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -29,9 +29,19 @@ _WORDS = {
 _SHOWN = 20
 
 
+class _What(TypedDict):
+    """What `Memory.forget` is asked beside ids."""
+
+    session: str | None
+    scope: str | None
+    match: str | None
+    turns: bool
+
+
 @click.command(cls=Command)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--session", metavar="SESSION", help="All of this session instead, its name too.")
+@click.option("--scope", metavar="SCOPE", help="All that is this scope's instead, such as user:alice.")
 @click.option("--match", metavar="TEXT", help="Whatever has this text instead.")
 @click.option("--turns", is_flag=True, help="Also the turns of conversations that repeat it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go and what would stay.")
@@ -43,6 +53,7 @@ def forget(
     /,
     ids: tuple[str, ...],
     session: str | None,
+    scope: str | None,
     match: str | None,
     turns: bool,
     dry_run: bool,
@@ -59,17 +70,18 @@ def forget(
     With --json: {"done": true or false, "counts": {"subject": number}, "going": [{"subject", "id", "fate",
     "because", "text"}], "left": [the same], "pending": [text], "notes": [text]}.
     """
-    if not ids and session is None and match is None:
-        raise InvalidInput("nothing says what to forget: name ids, or use --session or --match")
+    if not ids and session is None and scope is None and match is None:
+        raise InvalidInput("nothing says what to forget: name ids, or use --session, --scope or --match")
+    what: _What = {"session": session, "scope": scope, "match": match, "turns": turns}
     with asked.memory() as memory:
-        plan = memory.forgetting(*ids, session=session, match=match, turns=turns)
+        plan = memory.forgetting(*ids, **what)
         if not dry_run and not yes:
             if not as_json:
                 _show(plan, quiet=False)
             if not agrees("Forget this for good?", instead="--yes, or --dry-run to see what would go"):
                 output.say("Nothing was forgotten.", quiet=asked.quiet)
                 return
-        done = plan if dry_run else memory.forget(*ids, session=session, match=match, turns=turns)
+        done = plan if dry_run else memory.forget(*ids, **what)
     if as_json:
         output.document(done.to_dict())
     elif dry_run:

@@ -38,7 +38,8 @@ _where = options(
                  help="Only this layer; repeatable."),
     click.option("--origin", "origins", multiple=True, type=click.Choice(ORIGINS),
                  help="Only what this origin said; repeatable."),
-    click.option("--scope", metavar="SCOPE", help="Only this scope, such as user:alice."),
+    click.option("--scope", metavar="SCOPE",
+                 help="Only this scope, such as user:alice; '*' for all of them."),
     click.option("--since", "created_after", type=Moment(back=True), metavar="TIME",
                  help="Only from then on: 2025-01-31, a time, or 7d for the last seven days."),
     click.option("--before", "created_before", type=Moment(back=True), metavar="TIME",
@@ -300,7 +301,7 @@ def list_records(
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope.")
+@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
 @as_of
 @as_json
 @invocation
@@ -315,7 +316,7 @@ def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
-@click.option("--scope", metavar="SCOPE", help="Only this scope.")
+@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
 @as_of
 @as_json
 @invocation

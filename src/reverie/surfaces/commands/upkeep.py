@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from reverie.scopes import EVERY_SCOPE
 from reverie.surfaces import output
 from reverie.surfaces.invocation import Command, Exit, Invocation, as_json, as_of, invocation
 
@@ -40,19 +41,21 @@ def check(asked: Invocation, /, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
+@click.option("--scope", metavar="SCOPE", help="Only what is seen from this scope, such as user:alice.")
 @as_of
 @as_json
 @invocation
-def stats(asked: Invocation, /, as_json: bool) -> None:
+def stats(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
     """Count what there is: records, turns, sessions, pages, changes, bytes, and how far the search index is.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
     "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
-    "index": {…}}.
+    "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
     """
     with asked.reading() as memory:
-        numbers = plain(memory.stats())
-    numbers = {"folder": numbers.pop("path"), **numbers}
+        numbers = plain(memory.stats() if scope in (None, EVERY_SCOPE) else memory.scope_stats(scope))
+    if "path" in numbers:
+        numbers = {"folder": numbers.pop("path"), **numbers}
     if as_json:
         output.document(numbers)
     elif output.on_terminal():

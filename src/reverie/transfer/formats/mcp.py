@@ -1,8 +1,9 @@
 """What does the graph of the MCP reference memory server hold? Its JSON lines, read into records.
 
 An entity has a name, a type and observations; each observation becomes a record that names the entity. A
-relation becomes a record too. The server writes one object a line; what its `read_graph` tool answers, one
-object with `entities` and `relations`, is read as well. Neither has times.
+relation becomes a record too. All of it shows in `Memory.knowledge_graph`. The server writes one object a
+line; what its `read_graph` tool answers, one object with `entities` and `relations`, is read as well. Neither
+has times.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from reverie.errors import InvalidInput
 from reverie.records import Record, checked
 from reverie.tokens import cleaned
+from reverie.tools.knowledge_graph import CATEGORY, ENTITY, ENTITY_TYPE, FROM, OBSERVATION, RELATION, TO
 from reverie.transfer import sources
 from reverie.transfer.formats import notes
 from reverie.transfer.formats.fields import Fields
@@ -100,7 +102,7 @@ def _entity(fields: Fields, terms: Terms, place: str) -> Iterator[Item]:
             yield Skipped(what="record", place=where, why="empty")
         else:
             content = text if _names(text, name) else f"{name}: {text}"
-            yield _record(content, text, (name, kind), terms, where)
+            yield _record(content, text, (name, kind), terms, where, observation=text)
 
 
 def _names(text: str, name: str) -> bool:
@@ -119,13 +121,23 @@ def _relation(fields: Fields, terms: Terms, place: str) -> Item:
             detail="a relation needs 'from', 'relationType' and 'to'",
         )
     content = f"{source} {verb.replace('_', ' ')} {target}"
-    metadata = {"from": source, "relation": verb, "to": target}
+    metadata = {FROM: source, RELATION: verb, TO: target}
     return _found(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
 
 
-def _record(content: str, text: str, entity: tuple[str, str], terms: Terms, place: str) -> Item:
+def _record(
+    content: str,
+    text: str,
+    entity: tuple[str, str],
+    terms: Terms,
+    place: str,
+    *,
+    observation: str | None = None,
+) -> Item:
     name, kind = entity
-    metadata = {"entity": name} | ({"entity_type": kind} if kind else {})
+    metadata = {ENTITY: name} | ({ENTITY_TYPE: kind} if kind else {})
+    if observation is not None:
+        metadata[OBSERVATION] = observation
     return _found(content, ("entity", name, text), (kind,) if kind else (), metadata, terms, place)
 
 
@@ -142,6 +154,7 @@ def _found(
         record = Record(
             id=stable_id(FORM, terms.foreign_scope, source_id),
             content=content,
+            category=CATEGORY,
             created_at=terms.now,
             updated_at=terms.now,
             last_seen_at=terms.now,

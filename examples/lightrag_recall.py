@@ -1,0 +1,92 @@
+"""An agent with a knowledge graph beside its memory: LightRAG, asked before a turn and fed after it.
+
+Runs as it stands, with a tiny LightRAG and a scripted model on this machine. With yours: pass its address and
+key to `LightRAG`, and a model such as "openai:gpt-5-mini" to `model_of`.
+
+    pip install 'reverie[lightrag]'
+    python examples/lightrag_recall.py
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from reverie import Memory
+from reverie.agent import Agent
+from reverie.asks import Ask
+from reverie.integrations.lightrag import Indexing, LightRAG
+from reverie.thinking import model_of
+
+
+@contextmanager
+def tiny_lightrag() -> Iterator[tuple[str, list[str]]]:
+    """A server that gives back the documents which share a word with the question; its address, and them."""
+    documents: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path == "/documents/text":
+                documents.append(told["text"])
+                self.tell({"status": "success", "message": "queued", "track_id": "insert_1"})
+            else:
+                words = {word for word in told["query"].lower().split() if len(word) > 3}
+                found = [text for text in documents if words & set(text.lower().split())]
+                self.tell({"response": "\n".join(found) or "Sorry, nothing is known of that.[no-context]"})
+
+        def tell(self, answer: dict[str, str]) -> None:
+            data = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", documents
+        finally:
+            server.shutdown()
+
+
+def scripted(ask: Ask) -> str:
+    """A model that answers from what stands under `# Relevant Memory`."""
+    system = ask.messages[0].content if ask.messages[0].role == "system" else ""
+    graph = system.partition("# Relevant Memory")[2]
+    return "At berth 7, I was told." if "berth 7" in graph else "I will remember that, thank you for telling."
+
+
+def main() -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tiny_lightrag() as (url, documents),
+        Memory.open(folder) as memory,
+        LightRAG(url, mode="hybrid", timeout_s=2.0) as rag,
+        Indexing(memory, rag) as indexing,
+    ):
+        for chat, message in (
+            ("cli:monday", "The Nautilus lies at berth 7 from today on"),
+            ("cli:tuesday", "Where does the Nautilus lie?"),
+        ):
+            agent = Agent(
+                memory.session(chat), model=model_of(scripted), related=rag.recall, done=indexing.wake
+            )
+            answer = agent.turn(message)
+            print(f"[{chat}] {message}\n  -> {answer.text}")
+            until = time.monotonic() + 10
+            while indexing.waiting() and time.monotonic() < until:
+                time.sleep(0.01)
+        print(f"{len(documents)} exchanges are in the graph; {dict(rag.counts)}")
+
+
+if __name__ == "__main__":
+    main()

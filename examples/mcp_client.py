@@ -1,0 +1,73 @@
+"""A program that uses a memory over the Model Context Protocol: it starts the server, saves, searches, hears.
+
+Runs as it stands; the server is a process of this machine. Any client does the same: `reverie mcp config`
+prints what to paste into one.
+
+    pip install 'reverie[mcp]'
+    python examples/mcp_client.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+
+from mcp import Client, StdioServerParameters
+from mcp.client import Transport
+from mcp.client.stdio import stdio_client
+
+PAGE = "reverie://memory/MEMORY.md"
+
+
+def server(folder: str) -> Transport:
+    """What starts the server for a client; `reverie mcp --folder FOLDER` in a terminal is the same."""
+    program = "from reverie.surfaces.cli import main; main()"
+    args = ["-c", program, "mcp", "--folder", folder, "--knowledge-graph"]
+    return stdio_client(StdioServerParameters(command=sys.executable, args=args))
+
+
+async def use(folder: str) -> None:
+    """One conversation with the server."""
+    async with Client(server(folder)) as client:
+        tools = (await client.list_tools()).tools
+        print(f"{len(tools)} tools, such as {tools[0].name}")
+
+        saved = await client.call_tool(
+            "save_memory", {"content": "Deploys go out on Tuesdays", "category": "project-context/deploy"}
+        )
+        print(saved.content[0].text.split(" as ")[0])
+        found = await client.call_tool("search_memory", {"query": "when do we deploy?"})
+        print(found.content[0].text.splitlines()[0])
+
+        ada = {"name": "Ada", "entityType": "person", "observations": ["Runs the deploys"]}
+        await client.call_tool("create_entities", {"entities": [ada]})
+        graph = await client.call_tool("search_nodes", {"query": "deploys"})
+        print("who deploys:", graph.structured_content["entities"][0]["name"])
+
+        prompt = await client.get_prompt("what-do-you-remember", {"about": "deploys"})
+        print(prompt.messages[0].content.text.splitlines()[0])
+
+
+async def hear(folder: str) -> None:
+    """One client is told of what another one does: any number of servers may stand on one folder."""
+    async with (
+        Client(server(folder)) as one,
+        Client(server(folder)) as other,
+        one.listen(resources_list_changed=True) as events,
+    ):
+        await other.call_tool("save_memory", {"content": "The office is in Bergen"})
+        event = await asyncio.wait_for(anext(events), 30)
+        listed = await one.list_resources()
+        print(f"heard {type(event).__name__}; there are {len(listed.resources)} resources, such as {PAGE}")
+
+
+def main() -> None:
+    """Both, over a folder of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(use(folder))
+        asyncio.run(hear(folder))
+
+
+if __name__ == "__main__":
+    main()

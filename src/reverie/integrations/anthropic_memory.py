@@ -1,0 +1,345 @@
+"""What does Claude's memory tool do with a Reverie memory? The six commands of `memory_20250818`, answered.
+
+Claude sees a folder `/memories`. Which files are in it is `reverie.documents`' affair; here are the paths,
+answers and errors in the words that Claude was taught. Every change is one journalled transaction by `agent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reverie.documents import Documents, Parts, checked_path
+from reverie.documents.paths import plain
+from reverie.errors import Conflict, InvalidInput, MissingExtra, NotFound
+from reverie.quoting import NOT_CONFIRMED
+from reverie.scoped import Scoped
+
+try:
+    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+except ImportError:
+    raise MissingExtra(
+        "Claude's memory tool needs anthropic 0.125 or newer: pip install 'reverie[anthropic]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+        BetaMemoryTool20250818CreateCommand,
+        BetaMemoryTool20250818DeleteCommand,
+        BetaMemoryTool20250818InsertCommand,
+        BetaMemoryTool20250818RenameCommand,
+        BetaMemoryTool20250818StrReplaceCommand,
+        BetaMemoryTool20250818ViewCommand,
+    )
+
+    from reverie.memory import Memory
+    from reverie.session import Session
+
+ROOT = "/memories"
+
+MOST_LINES = 999_999
+"""Lines of a file that can be viewed; their numbers have six digits."""
+
+LONGEST_SHOWN = 2_000_000
+"""Characters of a file that are shown at once, line numbers included; no page has as many."""
+
+_T = TypeVar("_T")
+_AROUND = 2  # lines shown before and after a change
+_DEPTH = 2
+_UNITS = "BKMG"
+_DOUBTED = f"(This file rests on what a tool said, and is {NOT_CONFIRMED}.)"
+_MISSING = "The path {} does not exist"
+_INVALID = "The path {} does not exist. Please provide a valid path."
+
+
+class ReverieMemoryTool(BetaAbstractMemoryTool):
+    """Claude's memory tool over a memory, for `client.beta.messages.tool_runner(tools=[tool], ...)`."""
+
+    def __init__(
+        self,
+        memory: Memory | Scoped,
+        *,
+        session: Session | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Let Claude read and write a memory as files.
+
+        Args:
+            memory: The memory, whose pages are the files; or what `Memory.scoped` gave, whose files are
+                records of that scope.
+            session: The conversation in which Claude uses it, where its turns are stored: then what rests on
+                a tool's word does not get into records and pages that are put before Claude unasked.
+            cache_control: Where the prompt's cached part ends, as Anthropic's API takes it.
+        """
+        super().__init__(cache_control=cache_control)
+        self._desk = _Desk(memory, session)
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """What is in a file, with line numbers, or in a folder, two levels deep."""
+        return self._desk.view(command)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Make a file where there is none."""
+        return self._desk.create(command)
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Put one text in the place of another that stands once in a file."""
+        return self._desk.str_replace(command)
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """Put lines behind a line of a file."""
+        return self._desk.insert(command)
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Remove a file or folder; `Memory.undo` brings it back."""
+        return self._desk.delete(command)
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Give a file or folder another path."""
+        return self._desk.rename(command)
+
+
+class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The same for `AsyncAnthropic`: every command runs on a worker thread."""
+
+    def __init__(
+        self,
+        memory: Memory | Scoped,
+        *,
+        session: Session | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        """Let Claude read and write a memory as files; see `ReverieMemoryTool`.
+
+        Args:
+            memory: The memory or scope; of an `AsyncMemory` or `AsyncScoped`, its `sync`.
+            session: The conversation in which Claude uses it, where its turns are stored: then what rests on
+                a tool's word does not get into records and pages that are put before Claude unasked.
+            cache_control: Where the prompt's cached part ends, as Anthropic's API takes it.
+        """
+        super().__init__(cache_control=cache_control)
+        self._desk = _Desk(memory, session)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """See `ReverieMemoryTool.view`."""
+        return await asyncio.to_thread(self._desk.view, command)
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """See `ReverieMemoryTool.create`."""
+        return await asyncio.to_thread(self._desk.create, command)
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """See `ReverieMemoryTool.str_replace`."""
+        return await asyncio.to_thread(self._desk.str_replace, command)
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """See `ReverieMemoryTool.insert`."""
+        return await asyncio.to_thread(self._desk.insert, command)
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """See `ReverieMemoryTool.delete`."""
+        return await asyncio.to_thread(self._desk.delete, command)
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """See `ReverieMemoryTool.rename`."""
+        return await asyncio.to_thread(self._desk.rename, command)
+
+
+class _Desk:
+    """Answers commands. What Claude can act on is raised as a `ToolError`."""
+
+    def __init__(self, memory: Memory | Scoped, session: Session | None) -> None:
+        scoped = memory if isinstance(memory, Scoped) else memory.scoped("")
+        heard = None if session is None else session.origin_of
+        self._files: Documents = scoped.documents(actor="agent", heard=heard)
+
+    def view(self, command: Any) -> str:
+        """The answer to `view`."""
+        path = _text(command, "path")
+        parts = _parts(path)
+        kind = self._asked(self._files.kind, parts)
+        if kind == "folder":
+            return self._folder(path, parts)
+        text = None if kind is None else self._asked(self._files.read, parts)
+        if text is None:
+            raise ToolError(_INVALID.format(path))
+        lines = text.split("\n")
+        if len(lines) > MOST_LINES:
+            raise ToolError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
+        first, last = _range(command, len(lines))
+        shown = _numbered(lines, first, last)
+        if len(shown) > LONGEST_SHOWN:  # only logs grow so long
+            raise ToolError(
+                f"File {path} has {len(lines):,} lines, too much to be shown at once. "
+                f"Please pass a shorter view_range, such as [{max(1, len(lines) - 200)}, -1]."
+            )
+        told = f"Here's the content of {path} with line numbers:\n{shown}"
+        return told if self._asked(self._files.is_confirmed, parts) else f"{told}\n{_DOUBTED}"
+
+    def create(self, command: Any) -> str:
+        """The answer to `create`."""
+        path, text = _text(command, "path"), _text(command, "file_text")
+        parts = _parts(path)
+        if not parts or not self._asked(lambda: self._files.create(parts, text)):
+            raise ToolError(f"File {path} already exists")
+        return f"File created successfully at: {path}"
+
+    def str_replace(self, command: Any) -> str:
+        """The answer to `str_replace`."""
+        path = _text(command, "path")
+        old, new = plain(_text(command, "old_str")), plain(_text(command, "new_str"))
+        changed: list[int] = []
+
+        def change(text: str) -> str:
+            found = _places(text, old)
+            if not found:
+                raise ToolError(
+                    f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+                )
+            if len(found) > 1 and text.count(old) > 1:
+                lines = ", ".join(str(text[:place].count("\n") + 1) for place in found)
+                raise ToolError(
+                    f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+                    f"{lines}. Please ensure it is unique"
+                )
+            changed.append(text[: found[0]].count("\n") + 1)
+            return text.replace(old, new)
+
+        after = self._edited(path, change)
+        lines = after.split("\n")
+        shown = _numbered(lines, changed[-1] - _AROUND, changed[-1] + _AROUND)
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+            + shown
+        )
+
+    def insert(self, command: Any) -> str:
+        """The answer to `insert`."""
+        path, text = _text(command, "path"), plain(_text(command, "insert_text"))
+        place = getattr(command, "insert_line", None)
+        if isinstance(place, bool) or not isinstance(place, int):
+            raise ToolError("The parameter `insert_line` is missing or is not a whole number")
+
+        def change(before: str) -> str:
+            lines = before.split("\n")
+            if lines[-1] == "":
+                lines.pop()
+            if not 0 <= place <= len(lines):
+                raise ToolError(
+                    f"Invalid `insert_line` parameter: {place}. "
+                    f"It should be within the range [0, {len(lines)}]."
+                )
+            after = "\n".join([*lines[:place], text.rstrip("\n"), *lines[place:]])
+            return after if after.endswith("\n") else f"{after}\n"
+
+        self._edited(path, change)
+        return f"The file {path} has been edited."
+
+    def delete(self, command: Any) -> str:
+        """The answer to `delete`."""
+        path = _text(command, "path")
+        parts = _parts(path)
+        if not parts:
+            raise ToolError(f"Cannot delete the {ROOT} directory itself")
+        if not self._asked(self._files.remove, parts):
+            raise ToolError(_MISSING.format(path))
+        return f"Successfully deleted {path}"
+
+    def rename(self, command: Any) -> str:
+        """The answer to `rename`."""
+        old, new = _text(command, "old_path"), _text(command, "new_path")
+        parts, others = _parts(old), _parts(new)
+        if not parts:
+            raise ToolError(f"Cannot rename the {ROOT} directory itself")
+        outcome = self._asked(lambda: self._files.move(parts, others))
+        if outcome == "taken":
+            raise ToolError(f"The destination {new} already exists")
+        if outcome == "missing":
+            raise ToolError(_MISSING.format(old))
+        return f"Successfully renamed {old} to {new}"
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _edited(self, path: str, change: Callable[[str], str]) -> str:
+        """The text of a file after a change."""
+        parts = _parts(path)
+        after = self._asked(lambda: self._files.edit(parts, change))
+        if after is not None:
+            return after
+        is_folder = self._asked(self._files.kind, parts) == "folder"
+        raise ToolError(f"The path {path} is not a file." if is_folder else _INVALID.format(path))
+
+    def _folder(self, path: str, parts: Parts) -> str:
+        found = self._asked(lambda: self._files.listed(parts, depth=_DEPTH))
+        whole = sum(each.size or 0 for each in found if len(each.path) == 1)
+        counts = [each.count or 0 for each in found if len(each.path) == 1 and each.count is not None]
+        lines = [f"{_size(whole) if not counts or whole else _records(sum(counts))}\t{path}"]
+        for each in found:
+            size = _records(each.count or 0) if each.size is None else _size(each.size)
+            lines.append(f"{size}\t{path}/{'/'.join(each.path)}{'/' if each.folder else ''}")
+        header = (
+            f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
+        )
+        return "\n".join([header, *lines])
+
+    def _asked(self, ask: Callable[..., _T], *given: Any) -> _T:
+        """What the files answer; what they refuse is told to Claude, a broken store raises."""
+        try:
+            return ask(*given)
+        except (InvalidInput, NotFound, Conflict) as error:
+            raise ToolError(f"Nothing was done: {error}.") from None
+
+
+def _parts(path: str) -> Parts:
+    """The path below `/memories`; raises `ToolError` for one that is not, or leads out of it."""
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise ToolError(f"Path must start with {ROOT}, got: {path}")
+    try:
+        return checked_path(path.removeprefix(ROOT))
+    except InvalidInput as error:
+        raise ToolError(f"Path {path} would escape {ROOT} directory ({error})") from None
+
+
+def _text(command: Any, name: str) -> str:
+    given = getattr(command, name, None)
+    if not isinstance(given, str):
+        raise ToolError(f"The parameter `{name}` is missing or is not a text")
+    return given
+
+
+def _places(text: str, piece: str) -> list[int]:
+    """Where a piece begins in a text, overlapping ones too."""
+    found, place = [], text.find(piece)
+    while place != -1:
+        found.append(place)
+        place = text.find(piece, place + 1)
+    return found
+
+
+def _range(command: Any, count: int) -> tuple[int, int]:
+    """The first and the last line that shall be shown, from 1."""
+    asked: Sequence[int] | None = getattr(command, "view_range", None)
+    if not asked or len(asked) != 2:
+        return 1, count
+    first, last = asked
+    return max(1, first), count if last == -1 else last
+
+
+def _numbered(lines: Sequence[str], first: int, last: int) -> str:
+    """Those lines with their numbers, as Claude was taught to read them."""
+    first = max(1, first)
+    shown = lines[first - 1 : last]
+    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, first))
+
+
+def _size(count: int) -> str:
+    """A number of bytes in short, such as `1.5K`."""
+    unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    many = count / 1024**unit
+    return f"{many:.0f}{_UNITS[unit]}" if many == int(many) else f"{many:.1f}{_UNITS[unit]}"
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"

@@ -1,0 +1,371 @@
+"""How does a LangGraph graph keep its long-term memory here? As a `BaseStore` over a memory.
+
+Items are values on a shelf of the memory (`reverie.shelf`), so each is a record that people see, change and
+take back, and a question finds it by its words, without embeddings. Checkpoints of threads are not kept here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from reverie.aio import AsyncMemory, AsyncScoped
+from reverie.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.kept import Kept, Namespace, Place, Put
+from reverie.recalling import searched_for
+from reverie.records import Origin
+from reverie.shelf import Shelf, minutes
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        InvalidNamespaceError,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        get_text_at_path,
+        tokenize_path,
+    )
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] not in {"langgraph", "langchain_core"}:
+        raise
+    raise MissingExtra("a LangGraph store needs LangGraph: pip install 'reverie[langgraph]'") from error
+
+_log = logging.getLogger("reverie")
+
+_WHOLE = "$"
+_SWEEP_MINUTES = 5.0
+
+
+class Shelving(Protocol):
+    """What a store needs of a memory: a `Memory`, or what `Memory.scoped` gives."""
+
+    def shelf(self, name: str, *, origin: Origin = "agent") -> Shelf:
+        """The values of a program under keys."""
+        ...
+
+
+class ReverieStore(BaseStore):
+    """LangGraph's store over a memory: `builder.compile(store=ReverieStore(memory))`. Safe for threads.
+
+    It behaves as LangGraph's own stores do, but that an item keeps its `created_at` when it is put again,
+    that one whose time is over is not read any more though it has not been swept, and that a search with a
+    `query` finds only what is relevant to it, best first, with scores from 0 to 1.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: Shelving | AsyncMemory | AsyncScoped,
+        *,
+        name: str = "langgraph",
+        fields: Sequence[str] = (_WHOLE,),
+        ttl: TTLConfig | None = None,
+        origin: Origin = "agent",
+    ) -> None:
+        """Keep items in a memory.
+
+        Args:
+            memory: A `Memory`, or what `Memory.scoped` gives: then nothing of another scope is seen; or their
+                asynchronous forms.
+            name: The first segment of the items' categories; stores of other names have other items.
+            fields: What a search with a query looks at where `put` does not say (`index`): paths such as
+                `metadata.title`, `chapters[*].content`; `$` for the whole value.
+            ttl: `default_ttl` and `sweep_interval_minutes`, in minutes, and `refresh_on_read`.
+            origin: Whose word the items are: those of a `tool` or the `web` are found by search, never put
+                into a prompt unasked.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        if isinstance(fields, str):
+            raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
+        self.ttl_config = ttl
+        self._fields = list(fields)
+        plain: Shelving = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        self._shelf = plain.shelf(name, origin=origin)
+        self._sweeper: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    # -- operations --------------------------------------------------------------------------------------
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Make several operations: all reads see what was there before, all puts are one transaction.
+
+        Args:
+            ops: The operations; of several puts of one key the last counts.
+
+        Returns:
+            The result of each, in order.
+
+        Raises:
+            InvalidNamespaceError: a label is empty, no string, or has a period or NUL.
+            InvalidInput: a value is no JSON object, or an argument is not of its form; nothing was changed.
+        """
+        ops = list(ops)
+        for op in ops:
+            _check_labels(op)
+        puts = [self._put_of(op) for op in ops if isinstance(op, PutOp)]
+        results: list[Result] = [None] * len(ops)
+        read: list[Place] = []
+        self._get(ops, results, read)
+        for index, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                results[index] = self._search(op, read)
+            elif isinstance(op, ListNamespacesOp):
+                results[index] = _listed(self._shelf.namespaces(), op)
+        if read:
+            self._shelf.touch(read)
+        if puts:
+            self._shelf.put_many(puts)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` on a worker thread, so that the event loop never waits for a disk."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
+        wanted = [(index, op) for index, op in enumerate(ops) if isinstance(op, GetOp)]
+        places = [(tuple(op.namespace), op.key) for _, op in wanted]
+        for (index, op), found in zip(wanted, self._shelf.get_many(places), strict=True):
+            if found is None:
+                continue
+            results[index] = Item(
+                value=found.value,
+                key=found.key,
+                namespace=found.namespace,
+                created_at=found.created_at,
+                updated_at=found.updated_at,
+            )
+            if op.refresh_ttl and found.ttl is not None:
+                read.append((found.namespace, found.key))
+
+    def _search(self, op: SearchOp, read: list[Place]) -> list[SearchItem]:
+        accept = None if not op.filter else _Matching(op.filter)
+        hits = self._shelf.search(
+            searched_for(op.query) if op.query else None,
+            namespace=tuple(op.namespace_prefix),
+            limit=op.limit,
+            offset=op.offset,
+            where=accept,
+        )
+        if op.refresh_ttl:
+            read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
+        return [_search_item(found) for found in hits]
+
+    def _put_of(self, op: PutOp) -> Put:
+        ttl = None if op.ttl is None or op.value is None else minutes(op.ttl)
+        texts = None if op.value is None else self._texts(op.value, op.index)
+        return Put(namespace=tuple(op.namespace), key=op.key, value=op.value, texts=texts, ttl=ttl)
+
+    def _texts(self, value: Mapping[str, Any], index: Sequence[str] | bool | None) -> Sequence[str] | None:
+        """What a search shall look at in a value; None for all of it."""
+        if index is False:
+            return ()
+        if index is True or isinstance(index, str):
+            raise InvalidInput(f"index is {index!r}: pass False, or paths such as ['metadata.title']")
+        paths = self._fields if index is None else list(index)
+        if _WHOLE in paths:
+            return None
+        return [text for path in paths for text in get_text_at_path(dict(value), tokenize_path(path))]
+
+    # -- time to live ------------------------------------------------------------------------------------
+
+    def sweep_ttl(self) -> int:
+        """Archive the items whose time is over, which are not read any more before that; returns how many."""
+        return self._shelf.sweep()
+
+    def start_ttl_sweeper(
+        self, sweep_interval_minutes: float | None = None
+    ) -> concurrent.futures.Future[None]:
+        """Sweep again and again in a thread, if the store was given a `ttl`.
+
+        Args:
+            sweep_interval_minutes: How long to wait between two sweeps; None takes the `ttl`'s, or 5 minutes.
+
+        Returns:
+            What is done when the sweeper ends; cancelling it stops the sweeper.
+        """
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        if not self.ttl_config:
+            future.set_result(None)
+            return future
+        future.add_done_callback(lambda done: self._stop.set() if done.cancelled() else None)
+        if self._sweeper is not None and self._sweeper.is_alive():
+            return future
+        self._stop = threading.Event()
+        interval = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
+        self._sweeper = threading.Thread(
+            target=_sweep_again_and_again,
+            args=(self.sweep_ttl, self._stop, float(interval) * 60, future),
+            name="reverie-ttl-sweeper",
+            daemon=True,
+        )
+        self._sweeper.start()
+        return future
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the sweeper and wait until it has stopped.
+
+        Args:
+            timeout: For how many seconds to wait; None for ever.
+
+        Returns:
+            False if it has not stopped in time.
+        """
+        self._stop.set()
+        if self._sweeper is not None:
+            self._sweeper.join(timeout)
+            if self._sweeper.is_alive():
+                return False
+            self._sweeper = None
+        return True
+
+
+def _sweep_again_and_again(
+    sweep: Callable[[], int],
+    stop: threading.Event,
+    seconds: float,
+    future: concurrent.futures.Future[None],
+) -> None:
+    while not stop.wait(seconds):
+        try:
+            sweep()
+        except ReverieError as error:  # a full disk, a lock: the next sweep may succeed
+            _log.warning("the items whose time is over could not be archived: %s", error)
+    if not future.done():
+        future.set_result(None)
+
+
+def _search_item(found: Kept) -> SearchItem:
+    return SearchItem(
+        namespace=found.namespace,
+        key=found.key,
+        value=found.value,
+        created_at=found.created_at,
+        updated_at=found.updated_at,
+        score=found.score,
+    )
+
+
+# -- namespaces ------------------------------------------------------------------------------------------
+
+
+def _check_labels(op: Op) -> None:
+    if isinstance(op, GetOp | PutOp):
+        _check_namespace(op.namespace)
+    elif isinstance(op, SearchOp):
+        _check_namespace(op.namespace_prefix)
+    elif isinstance(op, ListNamespacesOp):
+        for condition in op.match_conditions or ():
+            if condition.match_type not in {"prefix", "suffix"}:
+                raise InvalidInput(f"match_type is {condition.match_type!r}: use prefix or suffix")
+            _check_namespace(condition.path)
+    else:
+        what = type(op).__name__
+        raise InvalidInput(f"an operation is {what}: use GetOp, PutOp, SearchOp or ListNamespacesOp")
+
+
+def _check_namespace(namespace: Sequence[str]) -> None:
+    for label in namespace:
+        if not isinstance(label, str) or not label or "." in label or "\0" in label:
+            raise InvalidNamespaceError(
+                f"namespace {namespace!r} has the label {label!r}: use strings that are not empty and have "
+                "neither a period nor NUL"
+            )
+
+
+def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
+    if op.limit < 0 or op.offset < 0 or (op.max_depth is not None and op.max_depth < 0):
+        raise InvalidInput("limit, offset or max_depth is negative: pass whole numbers from 0")
+    matching = [
+        each for each in namespaces if all(_matches(each, wanted) for wanted in op.match_conditions or ())
+    ]
+    if op.max_depth is not None:
+        matching = sorted({each[: op.max_depth] for each in matching})
+    return matching[op.offset : op.offset + op.limit]
+
+
+def _matches(namespace: Namespace, wanted: MatchCondition) -> bool:
+    """Whether a namespace begins (ends) with the path; `*` stands for any one label."""
+    path = tuple(wanted.path)
+    if len(namespace) < len(path):
+        return False
+    start = 0 if wanted.match_type == "prefix" else len(namespace) - len(path)
+    part = namespace[start : start + len(path)]
+    return all(step in {"*", label} for label, step in zip(part, path, strict=True))
+
+
+# -- filters ---------------------------------------------------------------------------------------------
+
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$gt": lambda value, wanted: value > wanted,
+    "$gte": lambda value, wanted: value >= wanted,
+    "$lt": lambda value, wanted: value < wanted,
+    "$lte": lambda value, wanted: value <= wanted,
+}
+_OPERATORS = ("$eq", "$ne", *_ORDERS)
+
+
+class _Matching:
+    """Whether a value is one that a filter lets through."""
+
+    def __init__(self, wanted: Mapping[str, Any]) -> None:
+        self._wanted = wanted
+        for condition in wanted.values():
+            _check_operators(condition)
+
+    def __call__(self, value: Mapping[str, Any]) -> bool:
+        return all(_is_like(value.get(key), condition) for key, condition in self._wanted.items())
+
+
+def _check_operators(condition: object) -> None:
+    if not isinstance(condition, Mapping):
+        return
+    if any(str(name).startswith("$") for name in condition):
+        if unknown := sorted(str(name) for name in condition if name not in _OPERATORS):
+            raise InvalidInput(f"a filter has the operator {unknown[0]!r}: use {', '.join(_OPERATORS)}")
+    else:
+        for inner in condition.values():
+            _check_operators(inner)
+
+
+def _is_like(value: object, wanted: object) -> bool:
+    if isinstance(wanted, Mapping):
+        if any(str(name).startswith("$") for name in wanted):
+            return all(_satisfies(value, name, operand) for name, operand in wanted.items())
+        return isinstance(value, Mapping) and all(
+            _is_like(value.get(key), inner) for key, inner in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        if not isinstance(value, list) or len(value) != len(wanted):
+            return False
+        return all(_is_like(one, other) for one, other in zip(value, wanted, strict=True))
+    return value == wanted
+
+
+def _satisfies(value: object, name: str, operand: object) -> bool:
+    if name == "$eq":
+        return value == operand
+    if name == "$ne":
+        return value != operand
+    if isinstance(value, str) and isinstance(operand, str):
+        return _ORDERS[name](value, operand)
+    if isinstance(value, int | float) and isinstance(operand, int | float):
+        return _ORDERS[name](value, operand)
+    return False
+
+
+__all__ = ["ReverieStore", "Shelving"]

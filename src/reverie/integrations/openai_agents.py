@@ -1,0 +1,268 @@
+"""How does an agent of the OpenAI Agents SDK remember? A session, what is put before its model, and tools.
+
+`ReverieSession` keeps the SDK's items losslessly (`reverie.items`), and what they say as turns that are
+searched and learned from. Its `remember` is a `call_model_input_filter` that puts the pack into the
+instructions of each call: it is no item, so it is neither stored nor learned. `tools_for` turns a `Toolset`
+into the SDK's tools. Everything runs on worker threads; the event loop never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reverie import tokens
+from reverie.aio import AsyncMemory, AsyncScoped
+from reverie.errors import MissingExtra, ReverieError
+from reverie.items import Items, Said
+from reverie.session import Session
+from reverie.tools import Tool, Toolset
+from reverie.turns import Role, ToolCall, Turn
+
+try:
+    from agents import FunctionTool
+    from agents.memory.session_settings import SessionSettings
+    from agents.run_config import CallModelData, ModelInputData
+except ImportError:
+    raise MissingExtra(
+        "an OpenAI agent's memory needs openai-agents 0.20 or newer: pip install 'reverie[openai-agents]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from agents.items import TResponseInputItem
+    from agents.tool_context import ToolContext
+
+    from reverie.memory import Memory
+    from reverie.scoped import Scoped
+
+_log = logging.getLogger("reverie")
+
+_ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+_LONGEST_PICTURE = 200
+
+
+class ReverieSession:
+    """A conversation of the Agents SDK, kept in a Reverie memory: `Runner.run(agent, message, session=…)`.
+
+    Attributes:
+        session_id: The id that it was given.
+        session_settings: How many items `get_items` gives by default.
+        session: The same conversation as the rest of Reverie has it.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        memory: Memory | Scoped | AsyncMemory | AsyncScoped,
+        *,
+        session_settings: SessionSettings | Mapping[str, Any] | None = None,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+    ) -> None:
+        """Go on with a conversation, or begin it; nothing is written before its first item.
+
+        Args:
+            session_id: `{channel}:{chat}`, or any text of 1 to 200 characters.
+            memory: Where it is kept; of a scope, the conversation is that scope's.
+            session_settings: The SDK's own, such as `SessionSettings(limit=50)`.
+            soft_tokens: The soft budget of what `remember` puts before the model; None takes the setting.
+            hard_tokens: The hard budget; None takes the setting.
+
+        Raises:
+            InvalidInput: the id is not of its form.
+        """
+        self.session_id = session_id
+        if isinstance(session_settings, Mapping):
+            session_settings = SessionSettings(**session_settings)
+        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
+        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        self.session: Session = plain.session(session_id)
+        self._items = Items(self.session, said=said_in, items_of=items_of)
+        self._soft_tokens = soft_tokens
+        self._hard_tokens = hard_tokens
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The items since the conversation was begun anew, the last of them in their order.
+
+        Args:
+            limit: How many; None takes the limit of `session_settings`, and all where that has none. As with
+                the SDK's own sessions, a negative number gives all.
+        """
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        wanted = None if limit is not None and limit < 0 else limit
+        return await asyncio.to_thread(self._items.get, wanted)
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add items at the end, all of them or none; they are on disk when this returns.
+
+        Raises:
+            TypeError: one of them is no JSON; nothing was added.
+        """
+        await asyncio.to_thread(self._items.add, items)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Remove the last item and return it; None where there is none. `Memory.undo` brings it back."""
+        found: TResponseInputItem | None = await asyncio.to_thread(self._items.pop)
+        return found
+
+    async def clear_session(self) -> None:
+        """Begin anew (`/new`): there are no items any more; what was said stays stored and searchable."""
+        await asyncio.to_thread(self._items.clear)
+
+    async def remember(self, data: CallModelData[Any]) -> ModelInputData:
+        """Put what is remembered for the user's last message into the instructions of one call of the model.
+
+        For `RunConfig(call_model_input_filter=session.remember)`. Where memory cannot be read, that is a
+        warning, and the call goes on without.
+
+        Args:
+            data: What the model would be sent.
+
+        Returns:
+            The same items, and the instructions with the pack behind them, within its budget.
+        """
+        given = data.model_data
+        try:
+            pack = await asyncio.to_thread(
+                self.session.context,
+                _question(given.input),
+                soft_tokens=self._soft_tokens,
+                hard_tokens=self._hard_tokens,
+            )
+        except ReverieError as error:
+            _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
+            return given
+        instructions = "\n\n".join(part for part in (given.instructions, pack.text) if part)
+        return ModelInputData(input=given.input, instructions=instructions or None)
+
+
+def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
+    """Tools as the Agents SDK calls them: `Agent(tools=tools_for(memory.tools()))`.
+
+    What is wrong in a call comes back to the model as a sentence; a broken store raises.
+
+    Args:
+        tools: The tools, such as `memory.tools(session="telegram:1")`.
+    """
+    toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+    return [
+        FunctionTool(
+            name=tool.name,
+            description=tool.spec.description,
+            params_json_schema=_schema(tool),
+            on_invoke_tool=_invoking(toolset, tool.name),
+            strict_json_schema=False,  # strict ones know no optional arguments
+        )
+        for tool in toolset
+    ]
+
+
+def _schema(tool: Tool) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(tool.spec.parameters, default=dict))
+    return copied
+
+
+def _invoking(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
+    async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        del context
+        return (await asyncio.to_thread(tools.call, name, arguments)).text
+
+    return invoke
+
+
+# -- items -----------------------------------------------------------------------------------------------
+
+
+def said_in(item: Any) -> Said | None:
+    """What an item of the Responses API says; None for one that says nothing, such as a model's reasoning.
+
+    A type that is not known is taken for a call where its name ends in `_call`, for a result where it ends in
+    `_output`.
+
+    Args:
+        item: The item.
+    """
+    if not isinstance(item, Mapping):
+        return None
+    kind = item.get("type", "message")
+    role = _ROLES.get(str(item.get("role")))
+    if kind == "message" and role is not None:
+        return Said(role=role, content=_text(item.get("content")))
+    if not isinstance(kind, str):
+        return None
+    if kind.endswith("_call"):
+        name = item.get("name") or kind.removesuffix("_call")
+        call = ToolCall(id=_call_id(item), name=str(name), arguments=_arguments(item))
+        return Said(role="assistant", content="", call=call)
+    if kind.endswith("_output"):
+        return Said(role="tool", content=_text(item.get("output")), answers=_call_id(item))
+    return None
+
+
+def items_of(turn: Turn) -> list[dict[str, Any]]:
+    """The items that a turn is which came another way than by the SDK.
+
+    Args:
+        turn: The turn.
+    """
+    if turn.role == "tool":
+        return [
+            {"type": "function_call_output", "call_id": turn.tool_call_id or turn.id, "output": turn.content}
+        ]
+    said = [{"role": turn.role, "content": turn.content}] if turn.content or not turn.tool_calls else []
+    calls = [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in turn.tool_calls
+    ]
+    return [*said, *calls]
+
+
+def _call_id(item: Mapping[str, Any]) -> str:
+    return str(item.get("call_id") or item.get("id") or "")
+
+
+def _arguments(item: Mapping[str, Any]) -> str:
+    given = item.get("arguments", item.get("input", item.get("action")))
+    return given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
+
+
+def _text(content: Any) -> str:
+    """The text of a content: a string, or parts of which some are text and some are named."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        content = [content]
+    if not isinstance(content, Sequence):
+        return ""
+    return "\n".join(filter(None, (_part(part) for part in content)))
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return ""
+    for name in ("text", "refusal", "transcript"):
+        if isinstance(text := part.get(name), str):
+            return text
+    named = next((part[name] for name in ("filename", "file_url", "image_url") if part.get(name)), "")
+    is_short = isinstance(named, str) and not named.startswith("data:") and len(named) <= _LONGEST_PICTURE
+    return f"[{part.get('type', 'part')}{f': {named}' if named and is_short else ''}]"
+
+
+def _question(items: Sequence[Any]) -> str | None:
+    """What the user asked last; None where that cannot be told."""
+    for item in reversed(items):
+        said = said_in(item)
+        if said is not None and said.role == "user" and tokens.cleaned(said.content).strip():
+            return said.content
+    return None

@@ -1,0 +1,500 @@
+"""How does an agent of Pydantic AI remember? A capability for it, a toolset, and the messages of before.
+
+`Remembering` gives an agent the tools of a memory, puts what is remembered for the user's prompt into the
+instructions of a run, and records the exchange afterwards. `history` gives a session's messages back, for
+`message_history`. Everything runs on worker threads; the event loop never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reverie import tokens
+from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
+from reverie.errors import MissingExtra, ReverieError, StoreError
+from reverie.items import Items, Said
+from reverie.session import Session
+from reverie.tools import Tool, Toolset
+from reverie.turns import ToolCall, Turn
+
+try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+        ToolReturn,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+    from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError, core_schema
+except ImportError:
+    raise MissingExtra(
+        "a Pydantic AI agent's memory needs pydantic-ai-slim 2 or newer: pip install 'reverie[pydantic-ai]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from pydantic_ai.run import AgentRunResult
+
+    from reverie.memory import Memory
+    from reverie.scoped import Scoped
+
+    AnyMemory = Memory | Scoped | AsyncMemory | AsyncScoped
+
+_log = logging.getLogger("reverie")
+
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+_OUTPUT = "final_result"
+_PATIENCE_S = 2.0
+_RETRIES = 2
+
+_T = TypeVar("_T")
+
+
+# -- tools -----------------------------------------------------------------------------------------------
+
+
+class MemoryToolset(AbstractToolset[Any]):
+    """Tools of Reverie as Pydantic AI calls them: `Agent(toolsets=[MemoryToolset(memory.tools())])`.
+
+    Each keeps its own schema. What is wrong in a call comes back to the model as a retry prompt, so that it
+    can correct itself, and the last time as the tool's answer, so that no run fails for it. A tool's
+    definition says in its metadata whether it `reads_only`, is `destructive` or `idempotent`.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset | Iterable[Tool],
+        *,
+        id: str | None = "reverie",
+        needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
+        max_retries: int = _RETRIES,
+    ) -> None:
+        """Make tools available to an agent.
+
+        Args:
+            tools: The tools, such as `memory.tools(session="telegram:1")`.
+            id: The toolset's name, for agents that have several.
+            needs_approval: Says of a tool and its arguments whether a person must approve the call first,
+                such as `lambda tool, arguments: tool.destructive`; the run then ends with
+                `DeferredToolRequests`.
+            max_retries: How often a model may correct a call, 0 or more.
+        """
+        self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self._id = id
+        self._needs_approval = needs_approval
+        self._max_retries = max_retries
+
+    @property
+    def id(self) -> str | None:
+        """The toolset's name."""
+        return self._id
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """The tools, by name."""
+        del ctx
+        return {
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=_definition(tool),
+                max_retries=self._max_retries,
+                args_validator=_OBJECT,
+            )
+            for tool in self.tools
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Run a tool on a worker thread, and give the model its sentence, the program its data."""
+        ours = self.tools.tool(name)
+        asks = self._needs_approval is not None and self._needs_approval(ours, tool_args)
+        if asks and not ctx.tool_call_approved:
+            raise ApprovalRequired
+        try:
+            told = await asyncio.to_thread(self.tools.call, name, tool_args)
+        except StoreError as error:  # the reply goes on without
+            _log.warning("the tool %r could not reach the memory: %s", name, error)
+            return f"Nothing was done: the memory cannot be reached now. Answer without {name}."
+        if told.failed and ctx.retry < tool.max_retries:
+            raise ModelRetry(told.text)
+        if told.data is None:
+            return told.text
+        return ToolReturn(return_value=told.text, metadata=dict(told.data))
+
+
+def _definition(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.spec.description,
+        parameters_json_schema=_plain(tool.spec.parameters),
+        sequential=not tool.reads_only,
+        metadata={
+            "reads_only": tool.reads_only,
+            "destructive": tool.destructive,
+            "idempotent": tool.idempotent,
+        },
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A schema of mappings and tuples as one of dicts and lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# -- the capability --------------------------------------------------------------------------------------
+
+
+class Remembering(AbstractCapability[Any]):
+    """An agent's memory: `Agent(capabilities=[Remembering(memory, session="telegram:1")])`.
+
+    In each run the model has the tools of the memory, and what is remembered for the user's prompt is in its
+    instructions. When the run ends that is taken out of its messages again, so it is neither stored nor taken
+    for something that was said. The exchange (the prompt, calls with their results, the reply) is recorded in
+    the session. Where memory fails or is slow, that is a warning, and the reply goes on without.
+    """
+
+    def __init__(
+        self,
+        memory: AnyMemory | Callable[[RunContext[Any]], AnyMemory],
+        *,
+        session: str | Callable[[RunContext[Any]], str],
+        tools: Toolset | None = None,
+        needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
+        inject: bool = True,
+        record: bool = True,
+        patience: float = _PATIENCE_S,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+    ) -> None:
+        """Let an agent remember.
+
+        Args:
+            memory: The memory, or what `scoped` gives; or a function that gives it for a run, such as
+                `lambda ctx: memory.scoped(f"user:{ctx.deps.user}")`.
+            session: The conversation's id, such as `telegram:1`; or a function that gives it for a run.
+            tools: The tools; None takes `memory.tools(session=session)`, `Toolset()` gives none.
+            needs_approval: Which calls a person must approve, as for `MemoryToolset`.
+            inject: Whether what is remembered goes into the instructions.
+            record: Whether the exchange is recorded.
+            patience: For how many seconds the reply waits for the memory, each time.
+            soft_tokens: The soft budget of what is injected; None takes the setting.
+            hard_tokens: The hard budget; None takes the setting.
+        """
+        self._memory = memory
+        self._session = session
+        self._tools = tools
+        self._needs_approval = needs_approval
+        self._inject = inject
+        self._record = record
+        self._patience = patience
+        self._budget = (soft_tokens, hard_tokens)
+        self._opened: tuple[Session, Toolset] | None = None
+        self._injected: str | None = None
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """None: it holds a memory, and cannot be made from a specification."""
+        return None
+
+    async def for_run(self, ctx: RunContext[Any]) -> Remembering:
+        """The capability of one run, with its session opened."""
+        memory = self._memory(ctx) if callable(self._memory) else self._memory
+        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        name = self._session(ctx) if callable(self._session) else self._session
+
+        def opened() -> tuple[Session, Toolset]:
+            session = plain.session(name)
+            return session, plain.tools(session=name) if self._tools is None else self._tools
+
+        own = copy.copy(self)
+        own._injected = None
+        own._opened = await _patiently(opened, self._patience, "opened", refused=StoreError)
+        return own
+
+    def get_toolset(self) -> AbstractToolset[Any] | None:
+        """The tools of the run; none before it."""
+        if self._opened is None or not len(self._opened[1]):
+            return None
+        return MemoryToolset(self._opened[1], needs_approval=self._needs_approval)
+
+    def get_instructions(self) -> Any:
+        """What gives the instructions of the run; nothing before it."""
+        return self._instructions if self._opened is not None and self._inject else None
+
+    async def _instructions(self, ctx: RunContext[Any]) -> str:
+        """What is remembered for the prompt of the run, the same at each of its steps."""
+        if self._injected is None and self._opened is not None:
+            session, (soft, hard) = self._opened[0], self._budget
+            asked = _text_of(ctx.prompt) if ctx.prompt is not None else _asked_in(ctx.messages)
+            pack = await _patiently(
+                lambda: session.context(asked, soft_tokens=soft, hard_tokens=hard), self._patience, "read"
+            )
+            self._injected = "" if pack is None else pack.text.strip()
+        return self._injected or ""
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Take out what was injected, and record the exchange."""
+        self._take_out(result.all_messages())
+        if self._opened is not None and self._record:
+            items = _items_of_run(result.new_messages(), _output_tools(ctx))
+            session = self._opened[0]
+            await _patiently(lambda: _kept(session).add(items), self._patience, "written")
+        return result
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
+        """Take out what was injected; a run that failed is not recorded."""
+        self._take_out(ctx.messages)
+        raise error
+
+    def _take_out(self, messages: Iterable[ModelMessage]) -> None:
+        for message in messages:
+            if isinstance(message, ModelRequest) and self._injected and message.instructions:
+                message.instructions = message.instructions.replace(self._injected, "").strip() or None
+
+
+async def _patiently(
+    work: Callable[[], _T],
+    patience: float,
+    what: str,
+    *,
+    refused: type[ReverieError] = ReverieError,
+) -> _T | None:
+    """What `work` gives, from a worker thread; None, with a warning, where it fails or takes too long."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.wait_for(asyncio.shield(task), patience)
+    except TimeoutError:
+        _log.warning("the memory was not %s within %g s, the reply goes on without", what, patience)
+        task.add_done_callback(_told_late)
+    except refused as error:
+        _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
+    return None
+
+
+def _told_late(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.warning("the memory failed after the reply: %s", task.exception())
+
+
+def _asked_in(messages: Sequence[ModelMessage]) -> str | None:
+    """What the user asked last; None where that cannot be told."""
+    for message in reversed(messages):
+        for part in reversed(message.parts):
+            if isinstance(part, UserPromptPart):
+                return _text_of(part.content)
+    return None
+
+
+def _output_tools(ctx: RunContext[Any]) -> Callable[[str], bool]:
+    """Says of a tool's name whether it is how the model gives the run's result."""
+    known = {} if ctx.tool_manager is None or ctx.tool_manager.tools is None else ctx.tool_manager.tools
+    names = {name for name, tool in known.items() if tool.tool_def.kind == "output"}
+    return lambda name: name in names or (name not in known and name.startswith(_OUTPUT))
+
+
+# -- messages --------------------------------------------------------------------------------------------
+
+
+def history(
+    session: Session | AsyncSession, *, limit: int | None = None, everything: bool = False
+) -> list[ModelMessage]:
+    """The messages of a session, for `message_history`: losslessly what was recorded of a run.
+
+    What came another way (another framework, the command line) is among them, as plain messages. They begin
+    with a user's, and no call is without its results.
+
+    Args:
+        session: The session.
+        limit: How many turns of the window at most; None takes the setting, 20.
+        everything: Whether to give all since the conversation was begun anew instead, without a limit.
+    """
+    plain = session.sync if isinstance(session, AsyncSession) else session
+    items = _kept(plain)
+    if everything:
+        return _messages_of(items.get())
+    return _without_orphans(_from_a_question(_messages_of(items.of(plain.replay(limit)))))
+
+
+def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
+    """Record messages in a session, such as `result.new_messages()`; `Remembering` does it after each run.
+
+    Instructions are not recorded: an agent gives them anew.
+
+    Args:
+        session: The session.
+        messages: The messages, in their order.
+
+    Returns:
+        The turns that they are.
+    """
+    plain = session.sync if isinstance(session, AsyncSession) else session
+    return _kept(plain).add(_items_of_run(messages, lambda name: name.startswith(_OUTPUT)))
+
+
+def _kept(session: Session) -> Items:
+    return Items(session, said=_said_in, items_of=_items_of_turn)
+
+
+def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """The messages as items, one for each part: a mark of the message, its other fields, and the part."""
+    items: list[dict[str, Any]] = []
+    for message in messages:
+        try:
+            [document] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+        except (PydanticSerializationError, ValueError) as error:
+            _log.warning("a message of Pydantic AI cannot be recorded: %s", error)
+            continue
+        parts = document.pop("parts")
+        document.pop("instructions", None)
+        mark = secrets.token_hex(4)
+        for part, written in zip(message.parts, parts, strict=True):
+            item = {"message": mark, "of": document, "part": written}
+            if isinstance(part, ToolCallPart | ToolReturnPart) and is_output(part.tool_name):
+                item["output"] = True
+            items.append(item)
+    silent: list[dict[str, Any]] = []
+    while items and _said_in(items[-1]) is None:  # they stand with what was said before them
+        silent.insert(0, items.pop())
+    if items and silent:
+        items[-1]["after"] = silent
+    return items or silent
+
+
+def _said_in(item: Any) -> Said | None:
+    """What an item says (see `reverie.items`); None for one that says nothing, such as a model's thinking."""
+    part, is_output = item["part"], item.get("output", False)
+    match part.get("part_kind"):
+        case "user-prompt":
+            return Said(role="user", content=_text_of(part["content"]))
+        case "text":
+            return Said(role="assistant", content=part["content"])
+        case "tool-call":
+            arguments = _as_text(part.get("args") or {})
+            if is_output:
+                return Said(role="assistant", content=arguments)
+            call = ToolCall(id=part["tool_call_id"], name=part["tool_name"], arguments=arguments)
+            return Said(role="assistant", content="", call=call)
+        case "tool-return" if not is_output:
+            return Said(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+        case "retry-prompt" if part.get("tool_name"):
+            return Said(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+        case _:
+            return None
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _messages_of(items: Iterable[Any]) -> list[ModelMessage]:
+    """The messages that items are, those of one mark put together again."""
+    documents: list[dict[str, Any]] = []
+    mark = None
+    for item in _unfolded(items):
+        if mark is None or item.get("message") != mark:
+            documents.append({**item["of"], "parts": []})
+        mark = item.get("message")
+        documents[-1]["parts"].append(item["part"])
+    found: list[ModelMessage] = []
+    for document in documents:
+        try:
+            found += ModelMessagesTypeAdapter.validate_python([document])
+        except ValidationError as error:
+            _log.warning("a message of Pydantic AI cannot be read any more: %s", error)
+    return found
+
+
+def _unfolded(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """The items, each before those that say nothing and stand with it; others than ours are left out."""
+    for item in items:
+        if isinstance(item, dict) and "part" in item:
+            yield item
+            yield from _unfolded(item.get("after", ()))
+
+
+def _items_of_turn(turn: Turn) -> list[dict[str, Any]]:
+    """The items of a turn that came another way than by Pydantic AI."""
+    parts: list[Any]
+    if turn.role == "assistant":
+        said = [TextPart(content=turn.content)] if turn.content else []
+        calls = [
+            ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
+            for call in turn.tool_calls
+        ]
+        parts = [*said, *calls]
+        message: ModelMessage = ModelResponse(parts=parts, timestamp=turn.at)
+    elif turn.role == "tool":
+        answer = ToolReturnPart(
+            tool_name="tool", content=turn.content, tool_call_id=turn.tool_call_id, timestamp=turn.at
+        )
+        message = ModelRequest(parts=[answer])
+    else:
+        said_so = turn.content if turn.role == "user" else f"[{turn.role}] {turn.content}"
+        message = ModelRequest(parts=[UserPromptPart(content=said_so, timestamp=turn.at)])
+    return _items_of_run([message], lambda name: False)
+
+
+def _without_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+    """The messages without answers to calls that are not among them."""
+    called: set[str] = set()
+    found: list[ModelMessage] = []
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            called |= {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
+            found.append(message)
+            continue
+        parts = [part for part in message.parts if _call_answered(part) in {None, *called}]
+        if parts:
+            found.append(replace(message, parts=parts))
+    return found
+
+
+def _call_answered(part: object) -> str | None:
+    """The id of the call that a part answers; None where it answers none."""
+    answer = getattr(part, "tool_call_id", None)
+    return answer if getattr(part, "tool_name", None) is not None else None
+
+
+def _from_a_question(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The messages from the first on in which the user speaks; all, where the user never does."""
+    for index, message in enumerate(messages):
+        if any(isinstance(part, UserPromptPart) for part in message.parts):
+            return messages[index:]
+    return messages
+
+
+def _text_of(content: object) -> str:
+    """The text of a prompt: a string, or parts, as objects or as JSON, of which some are text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    return tokens.cleaned("\n".join(map(_text_of_one, content)))
+
+
+def _text_of_one(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    fields = part if isinstance(part, Mapping) else vars(part)
+    kind, text = fields.get("kind", "part"), fields.get("content")
+    return text if isinstance(text, str) else f"[{kind}]"
+
+
+__all__ = ["MemoryToolset", "Remembering", "add_messages", "history"]

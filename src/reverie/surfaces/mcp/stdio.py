@@ -1,0 +1,280 @@
+"""How does the protocol go over standard input and output? A message a line, and nothing else on that output.
+
+The transport of the `mcp` package is not used: it leaves lines that are no messages unanswered, reads lines
+of any length, loses the answers to what was asked just before the end of input, and cannot be ended by a
+signal while it waits for a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent import futures
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types.jsonrpc import jsonrpc_message_adapter
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one message; a longer one is answered with an error and not read."""
+
+LAST_ANSWERS_S = 10.0
+"""How long, after the end of input, is waited for answers that are still being made."""
+
+_PIECE = 1 << 16
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+_log = logging.getLogger("reverie.mcp")
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def streams(source: int | None = None, target: int | None = None) -> AsyncIterator[Streams]:
+    """What a server reads from and writes to, while it runs.
+
+    Args:
+        source: The file descriptor that is read; None for standard input.
+        target: The one that is written; None for standard output, which becomes standard error meanwhile, so
+            that nothing else can be written between the messages.
+    """
+    with _descriptors(source, target) as (reading, writing):
+        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        pending = _Pending()
+        writer = _Writer(writing)
+        reader = _Reader(reading, to_server, writer, pending)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_written, from_server, writer, pending, reader)
+            reader.start()
+            try:
+                yield from_client, to_client
+            finally:
+                writer.finish()
+                tasks.cancel_scope.cancel()
+
+
+async def _written(
+    messages: MemoryObjectReceiveStream[SessionMessage], writer: _Writer, pending: _Pending, reader: _Reader
+) -> None:
+    """Write what the server says; where nobody reads it any more, that is the end of input."""
+    async with messages:
+        async for message in messages:
+            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            if not await writer.write(line.encode() + b"\n"):
+                reader.end()
+                return
+            if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
+                pending.answered(message.message.id)
+
+
+class _Pending:
+    """Which requests wait for their answer."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._none = anyio.Event()
+
+    def take(self, message: Any) -> None:
+        """Note what a message asks for, or takes back. A subscription is answered only when it ends."""
+        if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
+            key = str(message.id)
+            self._ids[key] = self._ids.get(key, 0) + 1
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self.answered((message.params or {}).get("requestId"))
+
+    def answered(self, id: Any) -> None:
+        """Note that a request waits no more."""
+        key = str(id)
+        if key in self._ids:
+            self._ids[key] -= 1
+            if not self._ids[key]:
+                del self._ids[key]
+        if not self._ids:
+            self._none.set()
+
+    async def none(self, timeout: float) -> None:
+        """Wait until no request waits, or so many seconds are over."""
+        self._none = anyio.Event()
+        if self._ids:
+            with anyio.move_on_after(timeout):
+                await self._none.wait()
+
+
+class _Writer:
+    """Writes lines from a thread of its own: a client that does not read holds up neither loop nor exit."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._loop = asyncio.get_running_loop()
+        self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[bool]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="reverie-mcp-out", daemon=True)
+        self._thread.start()
+
+    async def write(self, line: bytes) -> bool:
+        """Write a line; False when nobody reads it any more."""
+        done: asyncio.Future[bool] = self._loop.create_future()
+        self._lines.put((line, done))
+        return await done
+
+    def finish(self) -> None:
+        """Write what is left, for a second at most."""
+        self._lines.put(None)
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        while (item := self._lines.get()) is not None:
+            line, done = item
+            try:
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(self._target, view) :]
+                alive = True
+            except OSError:
+                alive = False
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(_settle, done, alive)
+
+
+def _settle(done: asyncio.Future[bool], alive: bool) -> None:
+    if not done.done():
+        done.set_result(alive)
+
+
+class _Reader:
+    """Reads lines on a thread of its own, which a signal need not wait for, and hands on the messages."""
+
+    def __init__(
+        self,
+        source: int,
+        to_server: MemoryObjectSendStream[SessionMessage | Exception],
+        writer: _Writer,
+        pending: _Pending,
+    ) -> None:
+        self._source = source
+        self._to_server = to_server
+        self._writer = writer
+        self._pending = pending
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Begin to read."""
+        threading.Thread(target=self._run, name="reverie-mcp-in", daemon=True).start()
+
+    def end(self) -> None:
+        """Take it that nothing comes any more."""
+        self._to_server.close()
+
+    def _run(self) -> None:
+        with suppress(
+            RuntimeError, futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError
+        ):
+            for line in _lines(self._source):
+                if line is None:
+                    limit = f"{LONGEST_LINE // 1024 // 1024} MB"
+                    self._do(self._refuse(None, types.INVALID_REQUEST, f"A message is over {limit}."))
+                elif line.strip():
+                    self._do(self._take(line))
+            self._do(self._close())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have the loop do something, and wait for it; raises `RuntimeError` when the loop has ended."""
+        try:
+            asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except RuntimeError:
+            work.close()
+            raise
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            await self._wrong(line)
+            return
+        self._pending.take(message)
+        await self._to_server.send(SessionMessage(message))
+
+    async def _wrong(self, line: bytes) -> None:
+        """Answer a line that is no message."""
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            await self._refuse(None, types.PARSE_ERROR, "Parse error: a line is not JSON.")
+            return
+        if isinstance(said, dict) and "method" not in said and {"result", "error"} & set(said):
+            _log.warning("an answer of the client is not of its form, and was passed over")
+            return
+        name = said.get("id") if isinstance(said, dict) else None
+        known = isinstance(name, str | int) and not isinstance(name, bool)
+        what = "Invalid request: send one JSON-RPC 2.0 message a line, with jsonrpc, method and params."
+        await self._refuse(name if known else None, types.INVALID_REQUEST, what)
+
+    async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
+        error = types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
+        await self._writer.write(error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+    async def _close(self) -> None:
+        await self._pending.none(LAST_ANSWERS_S)
+        self._to_server.close()
+
+
+def _lines(source: int) -> Iterator[bytes | None]:
+    """The lines that can be read, without their ends; None for one too long. The last needs no end."""
+    held = bytearray()
+    too_long = False
+    while True:
+        try:
+            piece = os.read(source, _PIECE)
+        except OSError:
+            piece = b""
+        if not piece:
+            if held and not too_long:
+                yield bytes(held)
+            return
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            if not too_long:
+                held += part
+                yield bytes(held) if len(held) <= LONGEST_LINE else None
+            held.clear()
+            too_long = False
+        if too_long:
+            continue
+        held += rest
+        if len(held) > LONGEST_LINE:
+            held.clear()
+            too_long = True
+            yield None
+
+
+@contextmanager
+def _descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
+    """The descriptors to read and write; nobody else reaches the standard ones meanwhile."""
+    kept: list[tuple[int, int]] = []
+
+    def taken(standard: int, instead: int) -> int:
+        mine = os.dup(standard)
+        os.dup2(instead, standard)
+        os.close(instead)
+        kept.append((standard, mine))
+        return mine
+
+    try:
+        if source is None:
+            source = taken(0, os.open(os.devnull, os.O_RDONLY))
+        if target is None:
+            sys.stdout.flush()
+            target = taken(1, os.dup(2))
+        yield source, target
+    finally:
+        for standard, mine in kept:
+            os.dup2(mine, standard)  # and `mine` stays open: a thread may still be reading it

@@ -1,0 +1,47 @@
+"""Where do calls run, so that a slow one holds up no other? On threads, which can be waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+MOST_AT_ONCE = 32
+"""Calls that run at the same time; more wait for a thread."""
+
+_T = TypeVar("_T")
+
+
+class Threads:
+    """Runs what blocks. A call that its client has cancelled runs to its end, and nobody waits for it."""
+
+    def __init__(self, at_once: int = MOST_AT_ONCE) -> None:
+        self._limiter = anyio.CapacityLimiter(at_once)
+        self._none_left = threading.Condition()
+        self._running = 0
+
+    async def run(self, call: Callable[[], _T]) -> _T:
+        """What `call` returns or raises."""
+        return await anyio.to_thread.run_sync(
+            self._counted, call, abandon_on_cancel=True, limiter=self._limiter
+        )
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until no call runs any more; False when some still do after so many seconds."""
+        end = time.monotonic() + timeout
+        with self._none_left:
+            return self._none_left.wait_for(lambda: self._running == 0, max(0.0, end - time.monotonic()))
+
+    def _counted(self, call: Callable[[], _T]) -> _T:
+        with self._none_left:
+            self._running += 1
+        try:
+            return call()
+        finally:
+            with self._none_left:
+                self._running -= 1
+                self._none_left.notify_all()

@@ -1,0 +1,229 @@
+"""Are these the arguments that a tool takes? Checked against its schema, and put right where it is clear.
+
+A model that passes `"5"` for 5, `"a, b"` for a list of labels, null for nothing or `Add` for `add` is
+understood. Anything else gets a sentence that says which argument is wrong, and what it should be. Runs
+nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reverie.asks import ToolSpec
+
+_WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0*)?")
+_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+_LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
+_SHOWN = 60
+_MOST_SENTENCES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What became of the arguments of a call.
+
+    Attributes:
+        arguments: Those that were given, each of its type; empty where something is wrong.
+        wrong: What is wrong, as sentences for the model; empty if nothing is.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    wrong: str = ""
+
+
+class _Wrong(Exception):
+    """An argument is not of its form; the message says what it should be."""
+
+
+def taken(spec: ToolSpec, given: Mapping[Any, Any]) -> Taken:
+    """The arguments of a call as its schema wants them.
+
+    Args:
+        spec: The tool's.
+        given: The arguments, as the model passed them.
+    """
+    wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
+    required = spec.parameters.get("required", ())
+    sentences = []
+    if unknown := [name for name in given if name not in wanted]:
+        sentences.append(_unknown(spec.name, unknown, list(wanted)))
+    arguments: dict[str, Any] = {}
+    missing = []
+    for name, rule in wanted.items():
+        value = given.get(name)
+        if value is None or (value == "" and (name not in required or rule.get("minLength"))):
+            if name in required:
+                missing.append(name)
+            continue
+        try:
+            arguments[name] = _value(rule, value)
+        except _Wrong as error:
+            sentences.append(f"{name} {error}.")
+    if missing:
+        sentences.insert(0, f"{spec.name} needs {', '.join(missing)}.")
+    if not sentences:
+        return Taken(arguments=arguments)
+    left = len(sentences) - _MOST_SENTENCES
+    more = f" ({left} more of its arguments are wrong.)" if left > 0 else ""
+    return Taken(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
+
+
+def mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
+    """What is wrong with the arguments of a call, as sentences for the model; empty if nothing is.
+
+    Args:
+        spec: The tool's.
+        given: The arguments.
+    """
+    return taken(spec, given).wrong
+
+
+# -- one argument ------------------------------------------------------------------------------------------
+
+
+def _value(rule: Mapping[str, Any], value: Any) -> Any:
+    kinds = rule.get("type", ())
+    kind = next((each for each in ([kinds] if isinstance(kinds, str) else kinds) if each != "null"), None)
+    if kind == "string":
+        return _string(rule, value)
+    if kind == "integer":
+        return _bounded(rule, _whole(value))
+    if kind == "number":
+        return _bounded(rule, _number(value))
+    if kind == "boolean":
+        return _boolean(value)
+    if kind == "array":
+        return _list(rule, value)
+    if kind == "object" and not isinstance(value, Mapping):
+        raise _Wrong(f"is {_shown(value)}: pass a JSON object")
+    return value
+
+
+def _string(rule: Mapping[str, Any], value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Wrong(f"is {_shown(value)}: pass a string")
+    allowed = rule.get("enum")
+    if allowed is not None:
+        meant = value.strip().casefold()
+        for each in allowed:
+            if isinstance(each, str) and each.casefold() == meant:
+                return each
+        words = ", ".join(str(each) for each in allowed if each is not None)
+        raise _Wrong(f"is {_shown(value)}: pass one of {words}")
+    if len(value) > rule.get("maxLength", math.inf):
+        raise _Wrong(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
+    if len(value) < rule.get("minLength", 0):
+        raise _Wrong("is empty: pass some text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(float(value))
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _Wrong(f"is {_shown(value)}: pass a whole number")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise _Wrong(f"is {_shown(value)}: pass a number")
+    return value
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float is as large as
+        return False
+
+
+def _bounded(rule: Mapping[str, Any], value: float) -> float:
+    least, most = rule.get("minimum"), rule.get("maximum")
+    if (least is not None and value < least) or (most is not None and value > most):
+        bounds = f"from {least:,} to {most:,}" if most is not None else f"of {least:,} or more"
+        raise _Wrong(f"is {_shown(value)}: pass a number {bounds}")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, str) and value.strip().casefold() in {"true", "false"}:
+        return value.strip().casefold() == "true"
+    if not isinstance(value, bool):
+        raise _Wrong(f"is {_shown(value)}: pass true or false")
+    return value
+
+
+def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
+    item: Mapping[str, Any] = rule.get("items", {})
+    if isinstance(value, str):
+        value = _from_text(value, item)
+    if not isinstance(value, Sequence):
+        raise _Wrong(f"is {_shown(value)}: pass a list of {item.get('type', 'value')}s")
+    value = [each for each in value if each is not None and each != ""]
+    most = rule.get("maxItems", math.inf)
+    if len(value) > most:
+        raise _Wrong(f"has {len(value):,} items: at most {most:,} are allowed")
+    made = []
+    for number, each in enumerate(value, start=1):
+        try:
+            made.append(_value(item, each))
+        except _Wrong as error:
+            raise _Wrong(f"has as item {number} what {error}") from None
+    return made
+
+
+def _from_text(text: str, item: Mapping[str, Any]) -> Any:
+    """The list that a string stands for: JSON, labels between commas, or the one sentence that it is."""
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    if item.get("type") == "string" and item.get("maxLength", math.inf) > _LABEL:
+        return [text]
+    return [part.strip() for part in text.split(",")]
+
+
+# -- words -------------------------------------------------------------------------------------------------
+
+
+def _unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:
+    names = [_shown(name) if not isinstance(name, str) else name[:_SHOWN] for name in unknown]
+    close = difflib.get_close_matches(names[0], wanted, n=1)
+    meant = f" Do you mean {close[0]}?" if close else ""
+    shown = ", ".join(names[:_MOST_SENTENCES])
+    return f"{tool} has no argument {shown}.{meant} It takes: {', '.join(wanted) or 'none'}."
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, short, and what JSON calls it where it is not a string."""
+    if isinstance(value, str):
+        return f"{value[:_SHOWN]!r}{'…' if len(value) > _SHOWN else ''}"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return _number_shown(value)
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, Sequence) else f"a {type(value).__name__}"
+
+
+def _number_shown(value: float) -> str:
+    try:
+        said = str(value)
+    except ValueError:  # thousands of digits
+        return "a very large number"
+    return said if len(said) <= _SHOWN else "a very large number"

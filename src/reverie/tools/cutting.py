@@ -1,0 +1,145 @@
+"""Where is a long text cut, so that each piece can be read by itself? At headings, blank lines, then by size.
+
+The pieces put together are the text, to the character. Stores nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
+_LEAST_FULL = 2  # a piece is at least half full, unless that would tear a block of code
+_CAREFUL = 64  # characters looked back through for a place that tears no letter apart
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where a text may be cut, each list ascending.
+
+    Attributes:
+        headings: Before a heading, by its level, the largest first.
+        blanks: After blank lines.
+        lines: At ends of lines outside of code blocks.
+        inside: At ends of lines within them.
+        fences: Where a code block begins and ends.
+    """
+
+    headings: list[list[int]] = field(default_factory=lambda: [[] for _ in range(6)])
+    blanks: list[int] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    inside: list[int] = field(default_factory=list)
+    fences: list[tuple[int, int]] = field(default_factory=list)
+
+
+def pieces(text: str, longest: int) -> list[str]:
+    """The text in pieces, in order; one piece if it is short enough.
+
+    Args:
+        text: Any text.
+        longest: The most characters of a piece, 1 or more.
+    """
+    places = _places(text)
+    cut = []
+    start = 0
+    while len(text) - start > longest:
+        end = _end(text, places, start, start + longest)
+        cut.append(text[start:end])
+        start = end
+    if text[start:] or not cut:
+        cut.append(text[start:])
+    return cut
+
+
+def _end(text: str, places: _Places, start: int, furthest: int) -> int:
+    """Where the piece that begins at `start` ends, at most at `furthest`."""
+    least = start + max(1, (furthest - start) // _LEAST_FULL)
+    for candidates in (*places.headings, places.blanks, places.lines):
+        found = _last(candidates, least, furthest)
+        if found is not None:
+            return found
+    before = _last(places.lines, start + 1, furthest)
+    if before is not None and _is_whole_afterwards(places.fences, before, furthest - start):
+        return before
+    found = _last(places.inside, least, furthest)
+    if found is not None:
+        return found
+    space = max(text.rfind(" ", least, furthest), text.rfind("\n", least, furthest))
+    return space + 1 if space >= 0 else _between_letters(text, start, furthest)
+
+
+def _last(places: Sequence[int], least: int, most: int) -> int | None:
+    """The last place within bounds, both included."""
+    at = bisect_right(places, most) - 1
+    return places[at] if at >= 0 and places[at] >= least else None
+
+
+def _is_whole_afterwards(fences: Sequence[tuple[int, int]], at: int, longest: int) -> bool:
+    """Whether a block of code begins at a place, and a piece of its own has room for it."""
+    number = bisect_left(fences, (at, 0))
+    return number < len(fences) and fences[number][0] == at and fences[number][1] - at <= longest
+
+
+def _between_letters(text: str, start: int, furthest: int) -> int:
+    """The last place at which no letter is torn from its accents, and no line end apart."""
+    for at in range(furthest, max(start, furthest - _CAREFUL), -1):
+        following, before = text[at], text[at - 1]
+        if unicodedata.combining(following) or following in _JOINERS or before == "\u200d":
+            continue
+        if (before, following) != ("\r", "\n"):
+            return at
+    return furthest
+
+
+def _places(text: str) -> _Places:
+    """Every place where the text may be cut."""
+    places = _Places()
+    rows = _rows(text)
+    fences = _fences(text, rows)
+    inside_until = -1
+    blank_before = False
+    for start, end in rows:
+        if start in fences:
+            inside_until = fences[start]
+            places.fences.append((start, inside_until))
+        is_inside = start < inside_until and start not in fences
+        row = text[start : min(end, start + 80)]
+        if start and is_inside:
+            places.inside.append(start)
+        elif start:
+            places.lines.append(start)
+            if blank_before and row.strip():
+                places.blanks.append(start)
+            if heading := _HEADING.match(row):
+                places.headings[len(heading[1]) - 1].append(start)
+        blank_before = not is_inside and not text[start:end].strip()
+    return places
+
+
+def _rows(text: str) -> list[tuple[int, int]]:
+    """Where each line begins, and where it ends with its line end."""
+    ends = [found.end() for found in re.finditer("\n", text)]
+    if not ends or ends[-1] < len(text):
+        ends.append(len(text))
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Where each block of code begins, and where it ends; one that is never closed is none."""
+    found: dict[int, int] = {}
+    opened: tuple[int, str] | None = None
+    for start, end in rows:
+        fence = _FENCE.match(text, start, min(end, start + 200))
+        if fence is None:
+            continue
+        if opened is None:
+            opened = (start, fence[1])
+        elif fence[1].startswith(opened[1]) and not text[fence.end() : end].strip():
+            found[opened[0]] = end
+            opened = None
+    return found

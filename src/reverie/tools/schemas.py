@@ -1,0 +1,82 @@
+"""Which pieces are the schemas of the tools made of? JSON Schema as Python mappings, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reverie import categories
+from reverie.records import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
+from reverie.tools.base import schema
+
+Schema = Mapping[str, Any]
+
+STRING: Schema = {"type": "string"}
+STRINGS: Schema = {"type": "array", "items": STRING}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+SCORE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+IDENTIFIER: Schema = {"type": "string", "minLength": 1}
+
+CATEGORY: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": categories.LONGEST,
+    "description": "A slash path of letters, digits, _ and -, such as user-preferences/style.",
+}
+IN_CATEGORY: Schema = {**CATEGORY, "description": "Only this category and those below it."}
+TAGS: Schema = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL},
+    "maxItems": MOST_LABELS,
+    "description": "Labels, such as docker or billing.",
+}
+WITH_TAGS: Schema = {**TAGS, "description": "Only what has all of these labels."}
+KIND: Schema = {"type": "string", "enum": list(KINDS), "description": "What sort of thing it is."}
+LAYER: Schema = {
+    "type": "string",
+    "enum": list(LAYERS),
+    "description": "episodic: what happened; semantic: what is so; procedural: how to do things.",
+}
+ORIGIN: Schema = {"type": "string", "enum": list(ORIGINS), "description": "Whose word it is."}
+QUERY: Schema = {"type": "string", "maxLength": 10_000}
+
+
+def text(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
+    """A string of at most so many characters."""
+    return {
+        "type": "string",
+        "minLength": 0 if empty else 1,
+        "maxLength": longest,
+        "description": description,
+    }
+
+
+def whole(description: str, *, least: int, most: int) -> Schema:
+    """A whole number within bounds, both included."""
+    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
+
+
+def limit(usual: int, most: int = 50) -> Schema:
+    """How many results are wanted at most."""
+    return whole(f"At most so many; {usual} if left out.", least=1, most=most)
+
+
+def shape(description: str = "", **properties: Schema) -> Schema:
+    """An object of which every property is always there."""
+    made = dict(schema(list(properties), **properties))
+    return {**made, "description": description} if description else made
+
+
+def several(items: Schema) -> Schema:
+    """A list of such things."""
+    return {"type": "array", "items": items}
+
+
+def nullable(one: Schema) -> Schema:
+    """The same, or null."""
+    return {**one, "type": [one["type"], "null"]}
+
+
+def choice(values: Sequence[str], description: str) -> Schema:
+    """One of some words."""
+    return {"type": "string", "enum": list(values), "description": description}

@@ -1,0 +1,601 @@
+"""LangGraph's store over a memory: what its users rely on, beside LangGraph's own stores."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
+from langgraph.store.memory import InMemoryStore
+from tests.conftest import MovableClock
+
+from reverie import AsyncMemory, Memory
+from reverie.errors import InvalidInput
+from reverie.integrations.langgraph import ReverieStore
+
+USERS = ("users", "alice")
+
+
+@pytest.fixture
+def store(memory: Memory) -> Iterator[ReverieStore]:
+    opened = ReverieStore(memory)
+    yield opened
+    assert opened.stop_ttl_sweeper(5)
+
+
+# -- items -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_put_is_got_and_survives_a_restart(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        ReverieStore(memory).put(USERS, "prefs", {"theme": "dark", "size": 3, "deep": {"a": [1, None, True]}})
+    with Memory.open(tmp_path) as memory:
+        item = ReverieStore(memory).get(USERS, "prefs")
+        assert item is not None
+        assert item.value == {"theme": "dark", "size": 3, "deep": {"a": [1, None, True]}}
+        assert (item.namespace, item.key) == (USERS, "prefs")
+        assert item.created_at == item.updated_at
+        assert item.created_at.tzinfo is not None
+
+
+def test_another_put_of_a_key_replaces_and_keeps_when_it_was_created(
+    memory: Memory, store: ReverieStore, clock: MovableClock
+) -> None:
+    store.put(USERS, "prefs", {"theme": "dark"})
+    clock.move(hours=1)
+    store.put(USERS, "prefs", {"theme": "light"})
+    item = store.get(USERS, "prefs")
+    assert item is not None
+    assert item.value == {"theme": "light"}
+    assert (item.updated_at - item.created_at).total_seconds() == 3600
+    assert len(memory.records()) == 1
+
+
+def test_two_keys_of_equal_value_are_two_records_and_no_save_adds_to_them(
+    memory: Memory, store: ReverieStore
+) -> None:
+    for key in ("a", "A", "a ", "b"):
+        store.put(USERS, key, {"text": "Alice prefers short answers"})
+    saved = memory.save("Alice prefers short answers")
+    assert saved.outcome == "created"
+    again = memory.save("Alice prefers  short answers")
+    assert (again.outcome, again.record.id) == ("reinforced", saved.record.id)
+    assert [len(store.search(USERS)), len(memory.records())] == [4, 5]
+    assert len(store.search(USERS, query="short answers")) == 4
+    store.delete(USERS, "a")
+    assert store.get(USERS, "A") is not None
+    assert memory.search("short answers")
+
+
+def test_a_deleted_item_is_gone_and_can_be_brought_back(memory: Memory, store: ReverieStore) -> None:
+    store.put(USERS, "prefs", {"theme": "dark"})
+    [record] = memory.records()
+    store.delete(USERS, "prefs")
+    store.delete(USERS, "never there")
+    assert store.get(USERS, "prefs") is None
+    assert store.search(()) == []
+    assert store.list_namespaces() == []
+    memory.restore(record.id)
+    item = store.get(USERS, "prefs")
+    assert item is not None
+    assert item.value == {"theme": "dark"}
+
+
+def test_what_a_program_did_can_be_taken_back(memory: Memory, store: ReverieStore) -> None:
+    store.put(USERS, "prefs", {"theme": "dark"})
+    store.put(USERS, "prefs", {"theme": "light"})
+    memory.undo(memory.history()[-1])
+    item = store.get(USERS, "prefs")
+    assert item is not None
+    assert item.value == {"theme": "dark"}
+
+
+def test_a_person_changes_an_item_by_changing_its_record(memory: Memory, store: ReverieStore) -> None:
+    store.put(USERS, "one", {"content": "Alice lives in Bremen"})
+    store.put(USERS, "two", {"city": "Bremen", "rooms": 3, "note": "near\nthe: river"})
+    for record in memory.records():
+        memory.update(record.id, content=record.content.replace("Bremen", "Kiel").replace("3", "4"))
+    one, two = store.get(USERS, "one"), store.get(USERS, "two")
+    assert one is not None
+    assert two is not None
+    assert one.value == {"content": "Alice lives in Kiel"}
+    assert two.value == {"city": "Kiel", "rooms": 4, "note": "near\nthe: river"}
+
+
+def test_a_file_that_a_person_edits_changes_the_item(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        store.put(USERS, "home", {"text": "Alice lives in Bremen"})
+        assert memory.folder is not None
+        memory.folder.sync()
+        [file] = [
+            path for path in (tmp_path / "memory").rglob("*.json") if "Bremen" in path.read_text("utf-8")
+        ]
+        said = '"content": "Alice lives in '
+        text = file.read_text("utf-8")
+        assert f"{said}Bremen" in text
+        file.write_text(text.replace(f"{said}Bremen", f"{said}Kiel"), "utf-8")
+        memory.folder.sync()
+        item = store.get(USERS, "home")
+        assert item is not None
+        assert item.value == {"text": "Alice lives in Kiel"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+labels = st.text(st.characters(exclude_characters=".\0"), min_size=1, max_size=8)
+
+
+@given(
+    namespace=st.lists(labels, min_size=1, max_size=4),
+    key=st.text(max_size=20),
+    value=st.dictionaries(st.text(), json_values, max_size=4),
+)
+def test_any_json_is_kept_losslessly_under_any_key(
+    namespace: list[str], key: str, value: dict[str, object]
+) -> None:
+    with Memory.open(":memory:") as memory:
+        store = ReverieStore(memory)
+        store.batch([PutOp(tuple(namespace), key, value)])
+        item = store.batch([GetOp(tuple(namespace), key)])[0]
+        assert item is not None
+        assert item.value == value  # type: ignore[union-attr]
+        assert item.key == key  # type: ignore[union-attr]
+        assert item.namespace == tuple(namespace)  # type: ignore[union-attr]
+        assert store.list_namespaces() == [tuple(namespace)]
+
+
+def test_large_values_are_kept_whole(memory: Memory, store: ReverieStore) -> None:
+    value = {"text": "word " * 30_000, "more": ["ä\n\x00\x7f" * 20_000]}
+    store.put(USERS, "large", value)
+    item = store.get(USERS, "large")
+    assert item is not None
+    assert item.value == value
+    [record] = memory.records()
+    memory.update(record.id, content="Shortened by hand")
+    item = store.get(USERS, "large")
+    assert item is not None
+    assert item.value == value  # what was cut off is not lost to an edit of the beginning
+
+
+def test_what_json_has_no_word_for_is_written_as_usual_or_refused(store: ReverieStore) -> None:
+    moment = datetime(2025, 1, 2, tzinfo=UTC)
+    store.put(USERS, "k", {"at": moment, "id": UUID(int=5), "pair": (1, 2)})
+    item = store.get(USERS, "k")
+    assert item is not None
+    assert item.value == {"at": moment.isoformat(), "id": str(UUID(int=5)), "pair": [1, 2]}
+    for wrong in ({"f": object()}, {1: "x"}, {"in": {2: "x"}}, {"s": {1}}, ["no", "mapping"]):
+        with pytest.raises(InvalidInput, match="value"):
+            store.batch([PutOp(USERS, "other", {}), PutOp(USERS, "wrong", wrong)])  # type: ignore[arg-type]
+    assert store.get(USERS, "other") is None
+
+
+@pytest.mark.parametrize("namespace", [("a.b",), ("",), ("a", 1), ("a\0",)])
+def test_namespaces_are_refused_as_langgraph_refuses_them(store: ReverieStore, namespace: tuple[str]) -> None:
+    with pytest.raises(InvalidNamespaceError):
+        store.put(namespace, "k", {})
+    for op in (
+        PutOp(namespace, "k", {}),
+        GetOp(namespace, "k"),
+        SearchOp(namespace),
+        ListNamespacesOp((MatchCondition("prefix", namespace),)),
+    ):
+        with pytest.raises(InvalidNamespaceError):
+            store.batch([op])
+    with pytest.raises(InvalidNamespaceError):
+        store.put(("langgraph", "x"), "k", {})
+    with pytest.raises(InvalidNamespaceError):
+        store.put((), "k", {})
+
+
+# -- batches ---------------------------------------------------------------------------------------------
+
+
+def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(
+    memory: Memory, store: ReverieStore
+) -> None:
+    store.put(USERS, "k", {"n": 0})
+    before = len(memory.history())
+    results = store.batch(
+        [
+            PutOp(USERS, "k", {"n": 1}),
+            GetOp(USERS, "k"),
+            PutOp(USERS, "k", {"n": 2}),
+            PutOp(USERS, "new", {"n": 9}),
+            GetOp(USERS, "new"),
+            SearchOp(("users",)),
+            ListNamespacesOp(),
+            PutOp(USERS, "gone", {"n": 1}),
+            PutOp(USERS, "gone", None),
+        ]
+    )
+    assert results[1].value == {"n": 0}  # type: ignore[union-attr]
+    assert results[4] is None
+    assert [item.value for item in results[5]] == [{"n": 0}]  # type: ignore[union-attr]
+    assert results[6] == [USERS]
+    found = store.get(USERS, "k")
+    assert found is not None
+    assert found.value == {"n": 2}
+    assert store.get(USERS, "gone") is None
+    rows = memory.history()[before:]
+    assert len(rows) == 2
+    assert len({row.batch for row in rows}) == 1
+
+
+def test_a_thousand_puts_are_one_transaction(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        store.batch([PutOp(("bulk", str(n % 7)), str(n), {"n": n}) for n in range(1000)])
+        rows = memory.history(limit=2000)
+        assert len(rows) == 1000
+        assert len({row.batch for row in rows}) == 1
+        assert len(store.search(("bulk",), limit=2000)) == 1000
+        assert len(store.search(("bulk", "3"), limit=2000)) == 143
+
+
+def test_several_threads_and_loops_use_one_store(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+
+        def put(who: int) -> None:
+            for n in range(10):
+                store.put(("t",), f"{who}-{n}", {"n": n})
+                store.put(("t",), "shared", {"who": who, "n": n})
+
+        threads = [threading.Thread(target=put, args=(who,)) for who in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        async def more() -> list[object]:
+            await asyncio.gather(*(store.aput(("a",), str(n), {"n": n}) for n in range(10)))
+            return await asyncio.gather(*(store.aget(("a",), str(n)) for n in range(10)))
+
+        assert [item.value for item in asyncio.run(more())] == [{"n": n} for n in range(10)]  # type: ignore[attr-defined]
+        assert len(store.search(("t",), limit=100)) == 41
+        assert memory.check() == []
+
+
+def _put_from_a_process(folder: str, who: int) -> None:
+    with Memory.open(folder) as memory:
+        store = ReverieStore(memory)
+        for n in range(10):
+            store.batch(
+                [PutOp(("p",), f"{who}-{n}", {"n": n}), PutOp(("p",), "shared", {"who": who, "n": n})]
+            )
+
+
+def test_several_processes_use_one_folder(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_put_from_a_process, args=(str(tmp_path), who)) for who in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        assert len(store.search(("p",), limit=100)) == 21
+        shared = store.get(("p",), "shared")
+        assert shared is not None
+        assert shared.value["n"] == 9
+        assert memory.check() == []
+
+
+# -- search ----------------------------------------------------------------------------------------------
+
+
+def test_a_question_finds_what_is_relevant_best_first(store: ReverieStore) -> None:
+    store.put(("docs",), "deploy", {"text": "The staging deploy runs every night at two"})
+    store.put(("docs",), "party", {"text": "The summer party is in July"})
+    store.put(("docs", "old"), "deploy", {"text": "Deploys of staging were by hand"})
+    store.put(("docsearch",), "deploy", {"text": "The staging deploy of the search"})
+    found = store.search(("docs",), query="when does the staging deploy run?")
+    assert found[0].key == "deploy"
+    assert found[0].namespace == ("docs",)
+    assert {item.namespace for item in found} == {("docs",), ("docs", "old")}
+    scores = [item.score for item in found]
+    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+    assert all(0 < score <= 1 for score in scores)  # type: ignore[operator]
+    assert store.search(("docs",), query="quantum chromodynamics") == []
+    assert (
+        store.search((), query="staging deploy", limit=2, offset=1)
+        == store.search((), query="staging deploy", limit=3)[1:]
+    )
+
+
+def test_a_question_looks_at_the_fields_that_put_names(memory: Memory) -> None:
+    store = ReverieStore(memory, fields=["metadata.title"])
+    value = {
+        "metadata": {"title": "Lighthouses"},
+        "chapters": [{"content": "Bremerhaven"}, {"content": "Cuxhaven"}],
+        "secret": "passphrase",
+    }
+    store.put(("b",), "default", value)
+    store.put(("b",), "chapters", value, index=["chapters[*].content"])
+    store.put(("b",), "hidden", value, index=False)
+    store.put(("b",), "whole", value, index=["$"])
+
+    def keys(query: str) -> set[str]:
+        return {item.key for item in store.search(("b",), query=query)}
+
+    assert keys("lighthouses") == {"default", "whole"}
+    assert keys("Cuxhaven") == {"chapters", "whole"}
+    assert keys("passphrase") == {"whole"}
+    assert keys("hidden") == set()
+    assert len(store.search(("b",))) == 4
+    hidden = store.get(("b",), "hidden")
+    assert hidden is not None
+    assert hidden.value == value
+    assert not [hit for hit in memory.search("passphrase") if "hidden" in hit.content]
+    with pytest.raises(InvalidInput, match="index"):
+        store.batch([PutOp(("b",), "x", {}, index="title")])  # type: ignore[arg-type]
+
+
+def test_filters_are_part_of_a_question(store: ReverieStore) -> None:
+    store.batch(
+        [
+            PutOp(("n",), str(n), {"text": f"Note {n} about the harbour", "n": n, "even": n % 2 == 0})
+            for n in range(300)
+        ]
+    )
+    found = store.search(("n",), query="note about the harbour", filter={"n": {"$gte": 290}, "even": True})
+    assert {item.value["n"] for item in found} == {290, 292, 294, 296, 298}
+
+
+FILTERS: list[tuple[dict[str, object], list[str]]] = [
+    ({"color": "red"}, ["a", "c"]),
+    ({"color": {"$eq": "red"}, "n": 1}, ["a"]),
+    ({"n": {"$ne": 1}}, ["b", "c", "d"]),
+    ({"n": {"$gt": 1, "$lte": 3}}, ["b", "c"]),
+    ({"n": {"$lt": 2.5}}, ["a", "b"]),
+    ({"n": {"$gte": 3}}, ["c", "d"]),
+    ({"color": {"$gte": "green"}}, ["a", "b", "c"]),
+    ({"in": {"deep": 1}}, ["d"]),
+    ({"tags": ["x", "y"]}, ["d"]),
+    ({"absent": None}, ["a", "b", "c", "d"]),
+    ({"color": {"$gt": 1}}, []),
+    ({}, ["a", "b", "c", "d"]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "keys"), FILTERS)
+def test_filters(store: ReverieStore, wanted: dict[str, object], keys: list[str]) -> None:
+    store.put(("f",), "a", {"color": "red", "n": 1})
+    store.put(("f",), "b", {"color": "green", "n": 2})
+    store.put(("f",), "c", {"color": "red", "n": 3})
+    store.put(("f",), "d", {"color": "blue", "n": 4, "in": {"deep": 1, "too": 2}, "tags": ["x", "y"]})
+    assert sorted(item.key for item in store.search(("f",), filter=wanted)) == keys
+
+
+def test_an_unknown_operator_is_refused(store: ReverieStore) -> None:
+    with pytest.raises(ValueError, match=r"\$in"):
+        store.search((), filter={"n": {"$in": [1]}})
+
+
+def test_pages_of_a_list_neither_repeat_nor_skip(store: ReverieStore, clock: MovableClock) -> None:
+    for n in range(25):
+        store.put(("l", str(n % 3)), str(n), {"n": n})
+        clock.move(seconds=1)
+    pages = [store.search(("l",), limit=10, offset=start) for start in (0, 10, 20, 30)]
+    assert [item.value["n"] for page in pages for item in page] == list(range(24, -1, -1))
+    assert store.search(("l",), limit=0) == []
+
+
+def test_a_prompt_and_the_product_s_search_find_items(memory: Memory, store: ReverieStore) -> None:
+    store.put(("memories", "alice"), "1", {"content": "Alice is allergic to walnuts"})
+    [hit] = memory.search("what is Alice allergic to?")
+    assert hit.record is not None
+    assert hit.record.category == "langgraph/memories/alice"
+    assert "walnuts" in memory.session("s").context("what is Alice allergic to?").text
+
+
+def test_scopes_and_names_keep_items_apart(memory: Memory) -> None:
+    alice, bob = (ReverieStore(memory.scoped(f"user:{name}")) for name in ("alice", "bob"))
+    other = ReverieStore(memory.scoped("user:alice"), name="other")
+    alice.put(USERS, "k", {"text": "the secret of Alice"})
+    for store in (bob, other):
+        assert store.get(USERS, "k") is None
+        assert store.search((), query="secret") == store.search(()) == store.list_namespaces() == []
+        store.delete(USERS, "k")
+    bob.put(USERS, "k", {"text": "Bob's"})
+    assert [item.value for item in alice.search(())] == [{"text": "the secret of Alice"}]
+
+
+def test_secrets_are_kept_neither_in_values_nor_in_keys(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # of the form of a token, and nobody's
+    with Memory.open(tmp_path) as memory:
+        store = ReverieStore(memory)
+        value = {
+            "text": f"The token is {token}",
+            "password": "hunter2-Xk9!q",
+            "list": [{"deep": f"token={token}"}],
+            "n": 5,
+        }
+        store.put(USERS, "k", value)
+        item = store.get(USERS, "k")
+        assert item is not None
+        assert item.value["n"] == 5
+        assert item.value["text"].startswith("The token is [redacted")
+        assert [hit.key for hit in store.search((), query="token")] == ["k"]
+        for place in ((USERS, token), (("users", token), "k")):
+            with pytest.raises(InvalidInput, match="secret"):
+                store.put(*place, {"n": 1})
+        identifier = "0b9d4c1e-6f7a-4f57-9a8e-2c1d3e4f5a6b"
+        store.put(USERS, identifier, {"id": identifier})
+        found = store.get(USERS, identifier)
+        assert found is not None
+        assert found.value == {"id": identifier}
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert token.encode() not in written
+    assert b"hunter2" not in written
+
+
+def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
+    async def run() -> object:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            store = ReverieStore(memory)
+            await store.aput(USERS, "k", {"n": 1})
+            await store.adelete(USERS, "k")
+            await store.aput(USERS, "k", {"n": 2})
+            assert await store.alist_namespaces(prefix=("users",)) == [USERS]
+            [item] = await store.asearch(("users",))
+            return item.value
+
+    assert asyncio.run(run()) == {"n": 2}
+
+
+# -- namespaces ------------------------------------------------------------------------------------------
+
+steps = st.sampled_from(["a", "b", "c", "*"])
+conditions = st.builds(
+    MatchCondition,
+    st.sampled_from(["prefix", "suffix"]),
+    st.lists(steps, min_size=1, max_size=3).map(tuple),
+)
+
+
+@given(
+    namespaces=st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), max_size=12),
+    wanted=st.lists(conditions, max_size=2),
+    max_depth=st.none() | st.integers(1, 4),
+    limit=st.integers(0, 8),
+    offset=st.integers(0, 4),
+)
+def test_namespaces_are_listed_as_langgraph_lists_them(
+    namespaces: list[tuple[str, ...]],
+    wanted: list[MatchCondition],
+    max_depth: int | None,
+    limit: int,
+    offset: int,
+) -> None:
+    theirs = InMemoryStore()
+    op = ListNamespacesOp(tuple(wanted), max_depth, limit, offset)
+    puts = [PutOp(namespace, "k", {}) for namespace in namespaces]
+    theirs.batch(puts)
+    with Memory.open(":memory:") as memory:
+        ours = ReverieStore(memory)
+        ours.batch(puts)
+        assert ours.batch([op]) == theirs.batch([op])
+
+
+# -- time to live ----------------------------------------------------------------------------------------
+
+
+def test_an_item_goes_when_its_time_is_over_and_is_archived(
+    memory: Memory, store: ReverieStore, clock: MovableClock
+) -> None:
+    store.put(USERS, "short", {"text": "soon gone"}, ttl=10)
+    store.put(USERS, "long", {"text": "stays"}, ttl=None)
+    clock.move(minutes=9)
+    assert store.get(USERS, "short", refresh_ttl=False) is not None
+    clock.move(minutes=2)
+    assert store.get(USERS, "short") is None
+    assert [item.key for item in store.search(())] == ["long"]
+    assert store.search((), query="soon gone") == []
+    assert store.sweep_ttl() == 1
+    assert store.sweep_ttl() == 0
+    [record] = memory.records(archived=True)
+    assert (record.content, record.archive_reason) == ("soon gone", "expired")
+
+
+def test_reading_begins_the_time_anew(memory: Memory, clock: MovableClock) -> None:
+    store = ReverieStore(memory, ttl={"default_ttl": 10, "refresh_on_read": True})
+    store.put(USERS, "got", {"text": "apples"})
+    store.put(USERS, "found", {"text": "pears"})
+    store.put(USERS, "left", {"text": "plums"})
+    for _ in range(3):
+        clock.move(minutes=7)
+        assert store.get(USERS, "got") is not None
+        assert [item.key for item in store.search(USERS, query="pears")] == ["found"]
+    assert store.get(USERS, "left") is None
+    clock.move(minutes=11)
+    assert store.get(USERS, "got") is None
+
+
+def test_reading_does_not_where_it_is_told_so(memory: Memory, clock: MovableClock) -> None:
+    store = ReverieStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
+    store.put(USERS, "k", {})
+    store.put(USERS, "explicit", {})
+    clock.move(minutes=7)
+    store.get(USERS, "k")
+    store.search(())
+    store.get(USERS, "explicit", refresh_ttl=True)
+    clock.move(minutes=7)
+    assert store.get(USERS, "k") is None
+    assert store.get(USERS, "explicit") is not None
+
+
+def test_a_put_after_the_end_makes_a_new_item(
+    memory: Memory, store: ReverieStore, clock: MovableClock
+) -> None:
+    store.put(USERS, "k", {"n": 1}, ttl=5)
+    clock.move(minutes=6)
+    store.put(USERS, "k", {"n": 2})
+    item = store.get(USERS, "k")
+    assert item is not None
+    assert item.created_at == clock.now
+    clock.move(days=400)
+    assert store.get(USERS, "k") is not None
+    with pytest.raises(InvalidInput, match="ttl"):
+        store.put(USERS, "k", {}, ttl=float("nan"))
+
+
+def test_the_sweeper_runs_until_it_is_stopped_or_cancelled(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        plain = ReverieStore(memory)
+        assert plain.start_ttl_sweeper().done()
+        store = ReverieStore(memory, ttl={"default_ttl": 0.0005})
+        store.put(USERS, "k", {"text": "gone"})
+        future = store.start_ttl_sweeper(0.001)  # type: ignore[arg-type]
+        again = store.start_ttl_sweeper(0.001)  # type: ignore[arg-type]
+        deadline = time.monotonic() + 10
+        while not memory.records(archived=True) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [record.content for record in memory.records(archived=True)] == ["gone"]
+        again.cancel()
+        future.result(10)
+        assert store.stop_ttl_sweeper(5)
+
+
+# -- nothing changes items by itself ---------------------------------------------------------------------
+
+
+def test_a_dream_leaves_items_alone(memory: Memory, store: ReverieStore) -> None:
+    for n in range(3):
+        store.put(USERS, str(n), {"text": "The deploy runs at two every night."})
+        memory.save(f"The deploy of service {n} runs at two every night.")
+    memory.apply(memory.plan("dream"))
+    assert len(store.search(USERS)) == 3
+
+
+def test_forgetting_takes_an_item_away_for_good(memory: Memory, store: ReverieStore) -> None:
+    store.put(USERS, "k", {"text": "Alice was born in Wremen by the sea"})
+    store.put(USERS, "hidden", {"text": "Alice was born in Wremen by the sea"}, index=False)
+    store.put(USERS, "other", {"text": "Bob likes tea"})
+    memory.forget(match="born in Wremen by the sea")
+    assert store.get(USERS, "k") is None
+    assert store.get(USERS, "hidden") is None
+    assert [item.key for item in store.search(())] == ["other"]
+    store.put(USERS, "k", {"text": "Alice likes coffee"})
+    assert store.get(USERS, "k") is not None

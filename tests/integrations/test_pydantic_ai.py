@@ -1,0 +1,561 @@
+"""An agent of Pydantic AI remembers: tools, what is injected, what is recorded, and messages of before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from tests.providers.server import Script as Wire
+from tests.providers.server import says as wired
+from tests.providers.server import serving
+
+from reverie import AsyncMemory, Memory
+from reverie.errors import InvalidInput, StoreUnavailable
+from reverie.integrations.pydantic_ai import MemoryToolset, Remembering, add_messages, history
+from reverie.tools import Tool, Toolset
+
+Step = Callable[[list[ModelMessage], AgentInfo], ModelResponse] | ModelResponse
+
+ANSWERS = ("tool-return", "retry-prompt")
+"""What a part may be that tells a model what became of its call; of a wrong one the release decides."""
+
+
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """The loop that `run_sync` takes, closed afterwards."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    asyncio.set_event_loop(None)
+
+
+class Script:
+    """A model that gives its answers in order, and keeps what it was told."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.told: list[tuple[list[ModelMessage], AgentInfo]] = []
+
+    def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.told.append((list(messages), info))
+        step = self.steps.pop(0)
+        return step(messages, info) if callable(step) else step
+
+    @property
+    def instructions(self) -> str:
+        """The instructions of the last request."""
+        return self.told[-1][1].instructions or ""
+
+    @property
+    def model(self) -> FunctionModel:
+        return FunctionModel(self.answer)
+
+
+def says(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
+
+def calls(name: str, **arguments: Any) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart(name, arguments)])
+
+
+def last_part(messages: list[ModelMessage]) -> Any:
+    return messages[-1].parts[-1]
+
+
+def roles(memory: Memory, session: str) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in memory.turns(session)]
+
+
+# -- the run ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_told_what_is_remembered_and_is_recorded(memory: Memory) -> None:
+    memory.save("Alice is allergic to walnuts")
+    script = Script(calls("save_memory", content="Alice likes plums"), says("No walnuts, but plums."))
+    agent = Agent(script.model, instructions="Be brief.", capabilities=[Remembering(memory, session="cli:1")])
+    result = agent.run_sync("What is Alice allergic to?")
+    assert result.output == "No walnuts, but plums."
+    for _, info in script.told:
+        assert info.instructions is not None
+        assert info.instructions.startswith("Be brief.")
+        assert "Alice is allergic to walnuts" in info.instructions
+    assert memory.search("plums")[0].content == "Alice likes plums"
+    recorded = roles(memory, "cli:1")
+    assert [role for role, _ in recorded] == ["user", "assistant", "tool", "assistant"]
+    assert recorded[0][1] == "What is Alice allergic to?"
+    assert recorded[2][1].startswith("Saved as")
+    assert recorded[3][1] == "No walnuts, but plums."
+    [call] = memory.turns("cli:1")[1].tool_calls
+    assert (call.name, call.arguments) == ("save_memory", '{"content": "Alice likes plums"}')
+
+
+def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None:
+    memory.save("Alice is allergic to walnuts")
+    script = Script(says("To some nuts."), says("Yes."))
+    agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+    first = agent.run_sync("What is Alice allergic to?")
+    assert "walnuts" in script.instructions
+    assert b"walnuts" not in first.all_messages_json()
+    agent.run_sync("Is that sure?", message_history=first.all_messages())
+    assert not [turn for turn in memory.turns("cli:1") if "walnuts" in str(turn.to_dict())]
+    assert [hit.content for hit in memory.search("walnuts")] == ["Alice is allergic to walnuts"]
+
+
+def test_a_turn_never_sees_itself(memory: Memory) -> None:
+    script = Script(says("Noted."))
+    agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+    agent.run_sync("The zebra crossing is closed")
+    assert "zebra" not in script.instructions
+
+
+def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        agent = Agent(Script(says("Hello Alice.")).model, capabilities=[Remembering(memory, session="cli:1")])
+        first = agent.run_sync("I am Alice")
+    with Memory.open(tmp_path) as memory:
+        script = Script(says("Alice."))
+        agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+        before = history(memory.session("cli:1"))
+        assert [message.parts for message in before] == [message.parts for message in first.all_messages()]
+        agent.run_sync("Who am I?", message_history=before)
+        contents = [part.content for message in script.told[0][0] for part in message.parts]  # type: ignore[union-attr]
+        assert contents == ["I am Alice", "Hello Alice.", "Who am I?"]
+        assert len(memory.turns("cli:1")) == 4
+
+
+def test_each_run_has_its_own_memory_and_session(memory: Memory) -> None:
+    @dataclass
+    class Deps:
+        user: str
+
+    agent = Agent(
+        Script(says("ok"), says("ok")).model,
+        deps_type=Deps,
+        capabilities=[
+            Remembering(
+                lambda ctx: memory.scoped(f"user:{ctx.deps.user}"),
+                session=lambda ctx: f"chat:{ctx.deps.user}",
+            )
+        ],
+    )
+    for user in ("alice", "bob"):
+        agent.run_sync(f"I am {user}", deps=Deps(user))
+    for user in ("alice", "bob"):
+        seen = memory.scoped(f"user:{user}").turns(f"chat:{user}")
+        assert [turn.content for turn in seen] == [f"I am {user}", "ok"]
+        assert {turn.scope for turn in seen} == {f"user:{user}"}
+
+
+def test_several_runs_at_once_do_not_mix(memory: Memory) -> None:
+    for city in ("Wremen", "Kiel"):
+        memory.save(f"The harbour of {city} is closed")
+
+    async def ask(city: str) -> str:
+        script = Script(says(f"closed in {city}"))
+        agent = Agent(script.model, capabilities=[Remembering(memory, session=f"s:{city}")])
+        await agent.run(f"harbour of {city}?")
+        return script.instructions
+
+    async def both() -> list[str]:
+        return list(await asyncio.gather(ask("Wremen"), ask("Kiel")))
+
+    wremen, kiel = asyncio.run(both())
+    assert "harbour of Wremen is closed" in wremen
+    assert "harbour of Kiel is closed" in kiel
+    assert roles(memory, "s:Kiel") == [("user", "harbour of Kiel?"), ("assistant", "closed in Kiel")]
+
+
+def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
+    async def run() -> list[ModelMessage]:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            agent = Agent(Script(says("hello")).model, capabilities=[Remembering(memory, session="s")])
+            await agent.run("hi")
+            return history(await memory.session("s"))
+
+    assert len(asyncio.run(run())) == 2
+
+
+def test_streamed_runs_are_recorded(memory: Memory) -> None:
+    memory.save("Alice is allergic to walnuts")
+    told: list[str | None] = []
+
+    async def stream(
+        messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        told.append(info.instructions)
+        if len(told) == 1:
+            yield {0: DeltaToolCall("search_memory", '{"query": "walnuts"}', tool_call_id="c1")}
+        else:
+            for word in ("To ", "walnuts."):
+                yield word
+
+    agent = Agent(FunctionModel(stream_function=stream), capabilities=[Remembering(memory, session="s")])
+
+    async def run() -> str:
+        async with agent.run_stream("What is Alice allergic to?") as result:
+            return "".join([piece async for piece in result.stream_text(delta=True)])
+
+    assert asyncio.run(run()) == "To walnuts."
+    assert all("walnuts" in (instructions or "") for instructions in told)
+    assert [role for role, _ in roles(memory, "s")] == ["user", "assistant", "tool", "assistant"]
+    assert roles(memory, "s")[-1] == ("assistant", "To walnuts.")
+
+
+def test_a_structured_output_is_recorded_as_the_reply(memory: Memory) -> None:
+    class Answer(BaseModel):
+        colour: str
+
+    agent = Agent(
+        Script(calls("final_result", colour="red")).model,
+        output_type=Answer,
+        capabilities=[Remembering(memory, session="s")],
+    )
+    first = agent.run_sync("Which colour?")
+    assert first.output == Answer(colour="red")
+    assert roles(memory, "s") == [("user", "Which colour?"), ("assistant", '{"colour": "red"}')]
+    found = history(memory.session("s"))
+    assert [message.parts for message in found][:2] == [m.parts for m in first.all_messages()][:2]
+
+
+def test_a_run_that_fails_is_not_recorded(memory: Memory) -> None:
+    def fails(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise RuntimeError("no model")
+
+    agent = Agent(Script(fails).model, capabilities=[Remembering(memory, session="s")])
+    with pytest.raises(RuntimeError, match="no model"):
+        agent.run_sync("hello")
+    assert memory.turns("s") == []
+
+
+def test_nothing_is_injected_or_recorded_where_it_is_not_wanted(memory: Memory) -> None:
+    memory.save("Alice is allergic to walnuts")
+    script = Script(says("ok"))
+    remembering = Remembering(memory, session="s", tools=Toolset(), inject=False, record=False)
+    Agent(script.model, capabilities=[remembering]).run_sync("What is Alice allergic to?")
+    assert script.told[0][1].function_tools == []
+    assert not script.instructions
+    assert memory.turns("s") == []
+
+
+def test_pictures_and_files_are_named_in_the_turn_and_kept_whole(memory: Memory) -> None:
+    prompt = [
+        "What is on these?",
+        ImageUrl("https://example.com/a.png"),
+        BinaryContent(b"\x00\xff" * 10, media_type="image/png"),
+    ]
+    agent = Agent(Script(says("Nothing.")).model, capabilities=[Remembering(memory, session="s")])
+    result = agent.run_sync(prompt)
+    assert roles(memory, "s")[0] == ("user", "What is on these?\n[image-url]\n[binary]")
+    kept = ModelMessagesTypeAdapter.dump_python(history(memory.session("s")), mode="json")
+    assert kept == ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_it_works_over_the_wire_of_openai(memory: Memory, streamed: bool) -> None:
+    openai = pytest.importorskip("openai")
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    memory.save("Ada's boat lies at berth 7")
+    call = ("call_1", "save_memory", '{"content": "Ada sails on Sundays"}')
+
+    async def run(script: Wire, message: str) -> str:
+        async with openai.AsyncOpenAI(base_url=f"{script.url}/v1", api_key="none", max_retries=0) as client:
+            model = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(openai_client=client))
+            agent = Agent(model, instructions="Be brief.", capabilities=[Remembering(memory, session="s")])
+            before = history(memory.session("s"))
+            if not streamed:
+                return (await agent.run(message, message_history=before)).output
+            async with agent.run_stream(message, message_history=before) as result:
+                return "".join([piece async for piece in result.stream_text(delta=True)])
+
+    with serving(wired("", calls=(call,)), wired("At berth 7."), wired("You are welcome.")) as script:
+        first = asyncio.run(run(script, "Where is Ada's boat?"))
+        second = asyncio.run(run(script, "Thanks"))
+    assert [first.strip(), second.strip()] == ["At berth 7.", "You are welcome."]
+    system = [m["content"] for m in script.asked[0]["messages"] if m["role"] in {"system", "developer"}]
+    assert "Be brief." in system[0]
+    assert "Ada's boat lies at berth 7" in "\n".join(system)
+    spoken = [m["role"] for m in script.asked[-1]["messages"] if m["role"] not in {"system", "developer"}]
+    assert spoken == ["user", "assistant", "tool", "assistant", "user"]
+    assert memory.search("when does Ada sail?")[0].content == "Ada sails on Sundays"
+    assert [role for role, _ in roles(memory, "s")] == [
+        "user", "assistant", "tool", "assistant", "user", "assistant",
+    ]  # fmt: skip
+
+
+# -- memory fails ----------------------------------------------------------------------------------------
+
+
+def test_a_memory_that_fails_breaks_no_reply(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    with Memory.open(":memory:") as gone:
+        remembering = Remembering(gone, session="s")
+        tools = MemoryToolset(gone.tools())
+    script = Script(calls("search_memory", query="x"), says("I do not know."))
+    agent = Agent(script.model, capabilities=[remembering], toolsets=[tools])
+    with caplog.at_level(logging.WARNING, logger="reverie"):
+        assert agent.run_sync("What is Alice allergic to?").output == "I do not know."
+    assert "cannot be reached now" in last_part(script.told[1][0]).content
+    assert "reply goes on without" in caplog.text
+
+
+def test_a_slow_memory_delays_no_reply(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = memory.session("s")
+    whole = session.add_many
+    replied = threading.Event()
+
+    def slow(turns: Any) -> Any:
+        assert replied.wait(30)
+        return whole(turns)
+
+    monkeypatch.setattr(session, "add_many", slow)
+    remembering = Remembering(memory, session="s", patience=0.1)
+    agent = Agent(Script(says("hello")).model, capabilities=[remembering])
+
+    async def run() -> None:
+        await agent.run("hi")
+        replied.set()
+
+    with caplog.at_level(logging.WARNING, logger="reverie"):
+        asyncio.run(run())  # whose end waits for its threads
+    assert "not written within 0.1 s" in caplog.text
+    assert roles(memory, "s") == [("user", "hi"), ("assistant", "hello")]
+
+
+def test_a_wrong_session_is_the_programmer_s_to_correct(memory: Memory) -> None:
+    agent = Agent(Script(says("x")).model, capabilities=[Remembering(memory, session="")])
+    with pytest.raises(InvalidInput, match="session"):
+        agent.run_sync("hi")
+
+
+# -- tools -----------------------------------------------------------------------------------------------
+
+
+def test_the_tools_keep_their_schemas_and_say_what_they_do(memory: Memory) -> None:
+    script = Script(says("ok"))
+    Agent(script.model, toolsets=[MemoryToolset(memory.tools())]).run_sync("hi")
+    given = {tool.name: tool for tool in script.told[0][1].function_tools}
+    assert tuple(given) == memory.tools().names
+    for tool in memory.tools():
+        definition = given[tool.name]
+        assert definition.description == tool.spec.description
+        assert (
+            definition.parameters_json_schema["properties"].keys()
+            == tool.spec.parameters["properties"].keys()
+        )
+        assert definition.metadata is not None
+        assert definition.metadata["reads_only"] == tool.reads_only
+        assert definition.metadata["destructive"] == tool.destructive
+
+
+def test_every_tool_can_be_called_by_a_model_that_tries_them_all(memory: Memory) -> None:
+    memory.save("Something to find")
+    agent = Agent(TestModel(), toolsets=[MemoryToolset(memory.tools())])
+    result = agent.run_sync("call everything")
+    returned = {
+        part.tool_name  # type: ignore[union-attr]
+        for message in result.all_messages()
+        for part in message.parts
+        if part.part_kind in ANSWERS
+    }
+    assert returned == set(memory.tools().names)
+
+
+def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
+    saved = memory.save("Alice lives in Kiel").record
+
+    def corrects(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        part = last_part(messages)
+        assert part.part_kind in ANSWERS
+        assert "ffffffffffff" in str(part.content)
+        return calls("delete_memory", id=saved.id)
+
+    script = Script(calls("delete_memory", id="ffffffffffff"), corrects, says("Deleted."))
+    agent = Agent(script.model, capabilities=[Remembering(memory, session="s")])
+    assert agent.run_sync("Forget where Alice lives").output == "Deleted."
+    assert memory.search("Alice Kiel") == []
+    assert [role for role, _ in roles(memory, "s")] == [
+        "user", "assistant", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
+
+
+def test_a_model_that_never_gets_it_right_fails_no_run(memory: Memory) -> None:
+    wrong = [calls("delete_memory", id="ffffffffffff") for _ in range(5)]
+    script = Script(*wrong, says("I give up."))
+    agent = Agent(script.model, toolsets=[MemoryToolset(memory.tools(), max_retries=1)])
+    assert agent.run_sync("Delete it").output == "I give up."
+
+
+def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
+    saved = memory.save("Alice lives in Kiel").record
+    script = Script(calls("search_memory", query="Kiel"), calls("delete_memory", id=saved.id), says("Done."))
+
+    def destroys(tool: Tool, arguments: Any) -> bool:
+        return tool.destructive and arguments["id"] == saved.id
+
+    agent: Agent[None, Any] = Agent(
+        script.model,
+        output_type=[str, DeferredToolRequests],
+        capabilities=[Remembering(memory, session="s", needs_approval=destroys)],
+    )
+    asked = agent.run_sync("Forget where Alice lives")
+    assert isinstance(asked.output, DeferredToolRequests)
+    [call] = asked.output.approvals
+    assert memory.get(saved.id) == saved
+    answers = DeferredToolResults(approvals={call.tool_call_id: True})
+    done = agent.run_sync(message_history=asked.all_messages(), deferred_tool_results=answers)
+    assert done.output == "Done."
+    assert memory.search("Alice Kiel") == []
+    assert [role for role, _ in roles(memory, "s")] == [
+        "user", "assistant", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
+
+
+def test_the_program_is_given_the_data_of_an_answer(memory: Memory) -> None:
+    memory.save("Alice lives in Kiel")
+    script = Script(calls("search_memory", query="Kiel"), says("In Kiel."))
+    agent = Agent(script.model, toolsets=[MemoryToolset(memory.tools())])
+    messages = agent.run_sync("Where?").all_messages()
+    [answer] = [p for message in messages for p in message.parts if isinstance(p, ToolReturnPart)]
+    assert "Alice lives in Kiel" in str(answer.content)
+    assert "Alice lives in Kiel" in str(answer.metadata)
+
+
+def test_the_library_s_own_wrappers_work(memory: Memory) -> None:
+    tools = MemoryToolset(memory.tools(), id="mine")
+    script = Script(calls("mem_save_memory", content="Alice lives in Kiel"), says("ok"))
+    wrapped = tools.filtered(lambda ctx, tool: bool(tool.metadata)).prefixed("mem")
+    Agent(script.model, toolsets=[wrapped]).run_sync("hi")
+    assert memory.search("Kiel")
+    assert tools.id == "mine"
+
+
+# -- messages --------------------------------------------------------------------------------------------
+
+WHEN = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+MESSAGES: list[ModelMessage] = [
+    ModelRequest(parts=[UserPromptPart("Which ports?", timestamp=WHEN)], run_id="r1"),
+    ModelResponse(
+        parts=[
+            ThinkingPart("I should look.", signature="sig", provider_name="x"),
+            TextPart("Let me look."),
+            ToolCallPart("look", {"at": "a"}, tool_call_id="1"),
+            ToolCallPart("look", '{"at": "b"}', tool_call_id="2"),
+        ],
+        model_name="m",
+        timestamp=WHEN,
+        provider_details={"finish": "tool"},
+    ),
+    ModelRequest(
+        parts=[
+            ToolReturnPart("look", {"port": 1}, tool_call_id="1", metadata={"n": 1}, timestamp=WHEN),
+            ToolReturnPart("look", "no such b", tool_call_id="2", timestamp=WHEN),
+            UserPromptPart(["and", "quickly"], timestamp=WHEN),
+        ]
+    ),
+    ModelResponse(parts=[TextPart("Port 1.")], model_name="m", timestamp=WHEN),
+]
+
+
+def test_messages_come_back_as_they_were(memory: Memory) -> None:
+    session = memory.session("s")
+    turns = add_messages(session, MESSAGES)
+    assert [turn.role for turn in turns] == [
+        "user", "assistant", "assistant", "assistant", "tool", "tool", "user", "assistant",
+    ]  # fmt: skip
+    assert history(session, everything=True) == MESSAGES
+    assert history(session) == MESSAGES
+    assert memory.search_turns("which ports")[0].turn is not None
+
+
+def test_instructions_are_not_kept(memory: Memory) -> None:
+    session = memory.session("s")
+    add_messages(session, [ModelRequest(parts=[UserPromptPart("hi")], instructions="secret rules")])
+    assert history(session)[0].instructions is None  # type: ignore[union-attr]
+    assert "secret rules" not in str([turn.to_dict() for turn in session.turns()])
+
+
+def test_a_limited_history_begins_with_a_user_and_tears_no_call(memory: Memory) -> None:
+    session = memory.session("s")
+    for _ in range(5):
+        add_messages(session, MESSAGES)
+    for limit in range(1, 20):
+        found = history(session, limit=limit)
+        if not any(isinstance(part, UserPromptPart) for message in found for part in message.parts):
+            continue
+        assert any(isinstance(part, UserPromptPart) for part in found[0].parts)
+        called = [p.tool_call_id for m in found for p in m.parts if isinstance(p, ToolCallPart)]
+        answered = [p.tool_call_id for m in found for p in m.parts if p.part_kind in ANSWERS]
+        assert called == answered
+    assert history(session, everything=True) == MESSAGES * 5
+
+
+def test_turns_that_came_another_way_are_messages_too(memory: Memory) -> None:
+    session = memory.session("s")
+    session.add("user", "Is it open?")
+    session.add("assistant", "", tool_calls=[{"id": "1", "name": "look", "arguments": '{"at": "door"}'}])
+    session.add("tool", "open", tool_call_id="1")
+    session.add("assistant", "It is.")
+    add_messages(session, [ModelRequest(parts=[UserPromptPart("Thanks")])])
+    kinds = [[part.part_kind for part in message.parts] for message in history(session)]
+    assert kinds == [["user-prompt"], ["tool-call"], ["tool-return"], ["text"], ["user-prompt"]]
+    script = Script(says("You are welcome."))
+    agent = Agent(script.model)
+    assert agent.run_sync("!", message_history=history(session)).output == "You are welcome."
+
+
+def test_after_new_there_is_no_history(memory: Memory) -> None:
+    session = memory.session("s")
+    add_messages(session, MESSAGES)
+    session.new()
+    assert history(session) == history(session, everything=True) == []
+    assert len(memory.turns("s")) == 8
+
+
+def test_a_closed_memory_says_so_where_messages_are_asked_for() -> None:
+    with Memory.open(":memory:") as memory:
+        session = memory.session("s")
+    with pytest.raises(StoreUnavailable):
+        history(session)
+
+
+def test_the_run_s_context_reaches_what_chooses_the_session(memory: Memory) -> None:
+    seen: list[Any] = []
+
+    def name(ctx: RunContext[Any]) -> str:
+        seen.append(ctx.deps)
+        return "chosen"
+
+    Agent(Script(says("ok")).model, capabilities=[Remembering(memory, session=name)]).run_sync("hi", deps=7)
+    assert seen == [7]
+    assert len(memory.turns("chosen")) == 2

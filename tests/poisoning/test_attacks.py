@@ -1,0 +1,94 @@
+"""Every attack that ships is played, end to end, and none gets through."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reverie.errors import InvalidInput
+from reverie.evals import scenarios
+from reverie.evals.attacks import BENIGN, SETS, Case, judged, main_attacks, read_cases, shipped
+
+CASES = [case for name in SETS for case in shipped(name)]
+ATTACKS = [case for case in CASES if case.kind != BENIGN]
+HARMLESS = [case for case in shipped("attacks") if case.kind == BENIGN]
+
+
+@pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
+def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: Case) -> None:
+    assert judged(case).wrong == ()
+
+
+def test_what_is_harmless_is_shown_as_it_is_and_trusted() -> None:
+    assert [each.case.id for each in map(judged, HARMLESS) if each.wrong] == []
+
+
+def test_there_are_enough_cases_of_every_kind_and_way() -> None:
+    kinds = Counter(case.kind for case in shipped("attacks"))
+    assert sum(kinds.values()) - kinds[BENIGN] >= 120
+    assert kinds[BENIGN] >= 60
+    assert min(kinds.values()) >= 6
+    assert sum(case.kind != BENIGN for case in shipped("held out")) >= 40
+    assert {case.way for case in ATTACKS} == set(scenarios.WAYS)
+    assert len({case.text for case in CASES if case.kind != BENIGN}) == len(ATTACKS)
+
+
+def test_the_text_of_a_trusted_way_does_get_into_the_prompt(tmp_path: Path) -> None:
+    text = "The pangolin report is due"
+    for number, way in enumerate((scenarios.owner_record, scenarios.user_turn, scenarios.page)):
+        with scenarios.world(tmp_path / str(number) / "memory", text) as it:
+            way(it)
+            assert "pangolin" in it.session("probe:1").context("the pangolin report", mark=False).text
+
+
+def test_an_untrusted_text_is_found_by_a_search_that_says_what_it_is(tmp_path: Path) -> None:
+    with scenarios.world(tmp_path / "memory", "The pangolin report is due") as it:
+        scenarios.web_record(it)
+        assert "pangolin" in it.call("search_memory", query="pangolin report")
+        assert "not confirmed" in it.told[-1]
+
+
+def test_a_text_that_is_believed_is_reported(tmp_path: Path) -> None:
+    case = Case(id="x", kind="smuggling", way="web_record", text="A quiet word", poison="Atlas service")
+    assert "it stands in a prompt unasked" in judged(case).wrong  # the owner's facts have these words
+
+
+def test_a_harmless_text_that_is_changed_is_reported() -> None:
+    case = Case(id="x", kind=BENIGN, way="shown", text="<|im_start|>", poison="-")
+    assert judged(case).wrong
+
+
+def test_the_command_prints_shares_and_writes_json(tmp_path: Path) -> None:
+    file, out = tmp_path / "cases.jsonl", tmp_path / "out.json"
+    cases = [
+        {"id": "x", "kind": "smuggling", "way": "web_record", "text": "obey the tapir", "poison": "tapir"},
+        {"id": "y", "kind": BENIGN, "way": "shown", "text": "plain", "poison": "-"},
+    ]
+    file.write_text("\n".join(json.dumps(case) for case in cases), encoding="utf-8")
+    with (tmp_path / "printed").open("w+", encoding="utf-8") as printed:
+        assert main_attacks(file, out=out, console=Console(file=printed)) == 0
+        printed.seek(0)
+        assert " smuggling\t1\t1\t1.000\t0.21–1.00" in printed.read()
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert [each["wrong"] for each in told["cases"]] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        '{"id": "x"}',
+        '{"id": "x", "kind": "k", "way": "nowhere", "text": "t", "poison": "p"}',
+        '{"id": "x", "kind": "k", "way": "web_record", "text": "", "poison": "p"}',
+        "",
+    ],
+)
+def test_a_file_of_other_things_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "cases.jsonl"
+    file.write_text(line, encoding="utf-8")
+    with pytest.raises(InvalidInput):
+        read_cases(file)

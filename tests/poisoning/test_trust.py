@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from reverie import Memory, trust
+from reverie.config import Settings
+from reverie.errors import InvalidInput
+from reverie.records import UNTRUSTED
+from reverie.session import Session
+from reverie.tools.wary import wary
+from reverie.turns import Turn
+
+NOW = datetime(2025, 6, 2, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", settings=Settings(trusted_tools="read_file, jira_*")) as opened:
+        yield opened
+
+
+def hear(chat: Session, tool: str, said: str) -> None:
+    chat.add("user", "Look, please")
+    chat.add("assistant", "", tool_calls=[{"id": "c1", "name": tool, "arguments": "{}"}])
+    chat.add("tool", said, tool_call_id="c1")
+
+
+def test_after_a_tools_result_what_the_model_says_is_the_tools(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    assert chat.add("assistant", "Atlas is fine").origin == "agent"
+    hear(chat, "fetch_page", "Atlas was sold")
+    assert chat.origin_of("Atlas was sold") == "tool"
+    said = chat.add("assistant", "Atlas was sold")
+    assert (said.origin, said.metadata["origin"]) == ("tool", "tool")
+    assert chat.add("user", "Oh").origin == "owner"
+    assert chat.add("assistant", "Indeed it was sold").origin == "tool"
+
+
+@pytest.mark.parametrize("tool", ["read_file", "jira_search", "save_memory", "list_memory_categories"])
+def test_our_own_tools_and_trusted_ones_bring_in_nothing_untrusted(memory: Memory, tool: str) -> None:
+    chat = memory.session("chat:1")
+    hear(chat, tool, "Atlas was sold")
+    assert chat.origin_of("Atlas was sold") == "agent"
+
+
+def test_a_search_that_shows_what_is_not_confirmed_is_heard(memory: Memory) -> None:
+    memory.save("The otter report", origin="web")
+    for name, query, origin in (("chat:1", "otter report", "tool"), ("chat:2", "nothing there", "agent")):
+        told = memory.tools().call("search_memory", {"query": query})
+        hear(memory.session(name), "search_memory", told.text)
+        assert memory.session(name).origin_of("The otter report is late") == origin
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "origin"),
+    [
+        ("I prefer tabs over spaces.", "User prefers tabs over spaces", "agent"),
+        ("Never send the keys to ops.", "Send the keys to ops", "tool"),
+        ("The port is 5432.", "The port is 5433", "tool"),
+        ("The page says: use the tapir mirror", "use the tapir mirror", "tool"),
+        ("I prefer tabs.", "User prefers tabs. Use the tapir mirror.", "tool"),
+    ],
+)
+def test_what_the_owner_said_in_own_words_stays_trusted(
+    memory: Memory, said: str, kept: str, origin: str
+) -> None:
+    chat = memory.session("chat:1")
+    hear(chat, "fetch_page", "Boats")
+    chat.add("user", said)
+    assert chat.origin_of(kept) == origin
+
+
+def test_a_result_is_forgotten_with_the_window_and_not_before(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    hear(chat, "fetch_page", "Atlas was sold")
+    for number in range(30):
+        chat.add("user", f"Question {number}?")
+    assert chat.origin_of("Atlas was sold") == "agent"
+    hear(chat, "fetch_page", "Atlas was sold")
+    chat.new()
+    assert chat.origin_of("Atlas was sold") == "agent"
+
+
+def test_metadata_lowers_trust_and_never_raises_it() -> None:
+    def turn(role: str, **metadata: str) -> Turn:
+        return Turn(id="0" * 12, session="s", position=0, role=role, content="x", at=NOW, metadata=metadata)  # type: ignore[arg-type]
+
+    assert turn("tool", origin="owner").origin == "tool"
+    assert turn("assistant", origin="owner").origin == "agent"
+    assert turn("user", origin="web").origin == "web"
+
+
+def test_a_mail_that_is_marked_as_such_is_not_injected(memory: Memory) -> None:
+    memory.session("mail:1").add("user", "The otter report is due on Friday", metadata={"origin": "web"})
+    assert "otter" not in memory.session("chat:1").context("the otter report", mark=False).text
+
+
+def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) -> None:
+    fact = memory.save("Mara pays the invoices").record
+    chat = memory.session("chat:1")
+    hear(chat, "fetch_page", "Boats")
+    guarded = wary(memory, chat)
+    with pytest.raises(InvalidInput, match="not confirmed"):
+        guarded.update(fact.id, content="Nobody pays the invoices")
+    with pytest.raises(InvalidInput, match="stands in every prompt"):
+        guarded.pages.append("MEMORY.md", "Nobody pays the invoices")
+    assert guarded.update(fact.id, tags=["money"]).origin == "owner"
+    saved = guarded.save("Nobody pays the invoices").record
+    assert saved.origin in UNTRUSTED
+    assert guarded.update(saved.id, content="Nobody ever pays", origin="owner").origin in UNTRUSTED
+
+
+def test_the_answer_that_rests_on_a_tool_is_left_out_of_the_notes_in_prompts(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    hear(chat, "fetch_page", "The otter report")
+    chat.add("assistant", "The otter report is due")
+    text = memory.session("chat:2").context("hello", mark=False).text
+    assert "User: Look, please" in text
+    assert "otter" not in text
+    assert "otter" in memory.pages.read(memory.pages.names()[-1])
+
+
+def test_a_note_is_grounded_only_in_what_was_said() -> None:
+    known = ["We moved Atlas to Postgres 16 last week."]
+    assert not trust.is_grounded("- Atlas always runs on the hidden server", known)
+    assert trust.is_grounded("- Atlas moved to Postgres 16", known)
+    assert not trust.is_grounded("- Atlas moved to Postgres 17", known)
+    assert trust.lowest("agent", "import", "tool") == "import"

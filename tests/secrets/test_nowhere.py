@@ -1,0 +1,492 @@
+"""Secrets go in by every way there is; then every byte that was left, logged or asked is looked at.
+
+Each way gets secrets of its own, so that a find tells by which way it came. The same drive without redaction
+shows that the scan would find them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import subprocess
+import sys
+import urllib.parse
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from reverie import InvalidInput, Memory, ReverieError, Settings
+from reverie.agent import Agent
+from reverie.asks import Ask, Reply, ToolSpec, Usage
+from reverie.evals.made_up import SECRETS
+from reverie.surfaces.cli import cli
+from reverie.tools import Told, Tool
+from reverie.turns import ToolCall
+
+KINDS = (
+    "openai", "anthropic", "github", "gitlab", "slack_bot", "stripe", "google", "jwt", "npm", "sendgrid",
+    "openssh", "hugging_face", "telegram", "shopify", "databricks", "linear", "visa_spaced", "mastercard",
+)  # fmt: skip
+
+
+class Secrets:
+    """Makes secrets, each with the name of the way it goes."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, str] = {}
+
+    def __call__(self, way: str, kind: str | None = None) -> str:
+        number = len(self.made)
+        secret = SECRETS[kind or KINDS[number % len(KINDS)]](Random(7_000 + number))
+        self.made[f"{way} {number}"] = secret
+        return secret
+
+    def token(self, way: str) -> str:
+        """One without a space or line end, for where a text must be one word."""
+        return self(way, "github")
+
+    def needles(self) -> Iterator[tuple[str, bytes]]:
+        """Every form in which a secret, or half of one, could have been written."""
+        for way, secret in self.made.items():
+            lines = [line for line in secret.split("\n") if not line.startswith("-----")]
+            for part in {half for line in lines for half in halves(line)}:
+                raw = part.encode()
+                forms = {
+                    raw,
+                    part.lower().encode(),
+                    raw.hex().encode(),
+                    urllib.parse.quote_plus(part).encode(),
+                }
+                forms |= {base64.b64encode(b"x" * n + raw)[4:-4] for n in range(3)}  # wherever it may begin
+                forms |= {json.dumps(part)[1:-1].encode(), part.encode("utf-16-le")}
+                yield from ((way, form) for form in forms)
+            if "-----" not in secret and " " in secret:
+                yield way, secret.replace(" ", "").encode()
+
+
+def halves(text: str) -> set[str]:
+    """A text, and both halves of one that is long enough to be known by half."""
+    middle = len(text) // 2
+    return {text, text[:middle], text[middle:]} if len(text) >= 24 else {text}
+
+
+def leaks(secrets: Secrets, places: dict[str, bytes]) -> dict[str, set[str]]:
+    """By which way what got where."""
+    found: dict[str, set[str]] = {}
+    for way, needle in secrets.needles():
+        for place, data in places.items():
+            if needle in data:
+                found.setdefault(way, set()).add(place)
+    return found
+
+
+def every_byte(folder: Path) -> dict[str, bytes]:
+    """What the files below a folder hold, and what those packed into archives do."""
+    found: dict[str, bytes] = {}
+    for file in folder.rglob("*"):
+        name = str(file.relative_to(folder))
+        found[f"name of {name}"] = name.encode()
+        if not file.is_file():
+            continue
+        found[name] = file.read_bytes()
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as packed:
+                found |= {f"{name}/{one}": packed.read(one) for one in packed.namelist()}
+    return found
+
+
+class Scripted:
+    """A model that answers by a script and notes what it was asked."""
+
+    name = "scripted:1"
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self.replies = list(replies)
+        self.asked: list[Ask] = []
+
+    def answer(self, ask: Ask, **_: Any) -> Reply:
+        self.asked.append(ask)
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+    @property
+    def prompts(self) -> bytes:
+        return "\n".join(
+            f"{each.content}{each.tool_calls}" for ask in self.asked for each in ask.messages
+        ).encode()
+
+
+def reply(text: str, *calls: ToolCall) -> Reply:
+    return Reply(text=text, tool_calls=calls, usage=Usage())
+
+
+def refused(act: Callable[[], object]) -> str:
+    with pytest.raises(ReverieError) as caught:
+        act()
+    return f"{caught.value!r} {caught.value}"
+
+
+class Drive:
+    """All the ways in, one after the other."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.secrets = Secrets()
+        self.root = root
+        self.folder = root / "memory"
+        self.settings = settings
+        self.told: list[str] = []
+        self.prompts: list[bytes] = []
+
+    def run(self) -> None:
+        with Memory.open(self.folder, settings=self.settings) as memory:
+            self.records(memory)
+            self.conversations(memory)
+            self.pages(memory)
+            self.files(memory)
+            self.imports(memory)
+            self.tools(memory)
+            self.agent(memory)
+            self.thinking(memory)
+            if self.settings.redact_secrets:
+                self.names(memory)
+            memory.backup(self.root / "kept" / "backup.zip")
+        self.commands()
+
+    def records(self, memory: Memory) -> None:
+        s = self.secrets
+        note = memory.save(
+            f"the key for the build is {s('content')}",
+            tags=[f"tag {s.token('tag')}"],
+            source=f"mail with {s.token('source')}",
+            references=[f"https://x.io/?k={s.token('reference')}"],
+            metadata={"raw": s("metadata"), "db_password": s("keyed metadata", "leet")},
+        ).record
+        memory.save_many([{"content": f"many: {s('save_many')}", "metadata": {"x": s("save_many metadata")}}])
+        memory.remember_fil(
+            [f"finding {s('finding')}"], [f"insight {s('insight')}"], [f"lesson {s('lesson')}"]
+        )
+        memory.update(note.id, content=f"now it is {s('update')}", tags=[s.token("update tag")])
+        memory.archive(note.id, reason=f"because {s('archive reason')}")
+        memory.restore(note.id)
+        extra = memory.save("Rocky loves rock music")
+        memory.save(f"Rocky loves rock music by {s('near repetition')}")
+        memory.undo(memory.history(limit=1_000)[-1])
+        memory.delete(extra.record.id)
+        memory.save(s("nothing else"))
+
+    def conversations(self, memory: Memory) -> None:
+        s = self.secrets
+        chat = memory.session("chat:1")
+        chat.add("user", f"please use {s('user turn')} for it", metadata={"via": s("turn metadata")})
+        call = {"id": "c1", "name": "run", "arguments": json.dumps({"token": s("arguments"), "n": 1})}
+        chat.add("assistant", "", tool_calls=[call])
+        chat.add("tool", f"stdout: {s('tool result')}", tool_call_id="c1")
+        answer = chat.add("assistant", f"I decided to use {s('assistant turn')} from now on.", speaker="Bot")
+        chat.feedback(answer.id, "down", note=f"no: {s('feedback')}")
+        chat.set_metadata("title", f"about {s('session metadata')}")
+        chat.working.set("build", f"log: {s('working memory')}", tags=[s.token("working tag")])
+        memory.scratchpad.set("plan", f"call with {s('scratchpad')}")
+        memory.consolidate_session("chat:1")
+        self.told.append(chat.context(f"what was {s('asked')}?").text)
+
+    def pages(self, memory: Memory) -> None:
+        s = self.secrets
+        memory.pages.write("MEMORY.md", f"# Notes\n\nkey {s('page')}\n", reason=f"with {s('page reason')}")
+        memory.pages.write("MEMORY.md", f"# Notes\n\nother {s('merged page')}\n", expected="# Notes\n")
+        memory.pages.append("MEMORY.md", f"line {s('page line')}")
+        memory.pages.append("HISTORY.md", f"paragraph {s('history')}", source=s.token("history source"))
+        memory.pages.replace("# Notes", f"# Notes of {s.token('replaced')}")
+
+    def files(self, memory: Memory) -> None:
+        """What a person does in the folder while the program runs."""
+        s = self.secrets
+        if memory.folder is None:
+            return
+        kept = memory.save("A record that a person will edit", metadata={"a": "b"}).record
+        memory.folder.flush()
+        record = next((self.folder / "memory").rglob(f"{kept.id}.json"))
+        fields = json.loads(record.read_text())
+        fields |= {
+            "content": f"edited: {s('edited record')}",
+            "metadata": {"password": s("edited metadata", "leet")},
+        }
+        record.write_text(json.dumps(fields))
+        (self.folder / "memory" / "note.json").write_text(json.dumps({"content": f"new: {s('new file')}"}))
+        page = self.folder / "memory" / "MEMORY.md"
+        page.write_text(f"{page.read_text()}\nby hand: {s('edited page')}\n")
+        (self.folder / "memory" / "other.md").write_text(f"other: {s('new page')}\n")
+        history = self.folder / "memory" / "HISTORY.md"
+        history.write_text(f"{history.read_text()}\n\n[2026-02-01 10:00] by hand {s('edited history')}\n")
+        talk = self.folder / "sessions"
+        (session,) = [file for file in talk.iterdir() if "chat" in file.name]
+        session.write_text(session.read_text().replace("I decided", f"I ({s.token('edited turn')}) decided"))
+        taken = memory.folder.take_in()
+        assert not taken.problems, taken.problems
+        memory.folder.flush()
+        page.write_text(page.read_text().replace("by hand", f"by hand {s('second edit')}"))
+        memory.pages.append("MEMORY.md", "the program writes at the same time")
+        memory.folder.take_in()
+        memory.folder.flush()
+
+    def imports(self, memory: Memory) -> None:
+        s = self.secrets
+        sources = self.root / "sources"
+        sources.mkdir()
+        lines = [
+            {"role": "user", "content": f"imported {s('imported turn')}", "session": "old:1"},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": f"part {s('imported part')}"}],
+                "session": "old:1",
+            },
+        ]
+        (sources / "chat.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        graph = {
+            "type": "entity",
+            "name": "Atlas",
+            "entityType": "project",
+            "observations": [f"has {s('imported graph')}"],
+        }
+        (sources / "memory.jsonl").write_text(json.dumps(graph) + "\n")
+        memory.import_(sources / "memory.jsonl", dry_run=True)
+        memory.import_(sources / "memory.jsonl")
+        (sources / "notes.md").write_text(f"# Old notes\n\n- uses {s('imported notes')}\n")
+        memory.import_(sources / "notes.md")
+
+    def tools(self, memory: Memory) -> None:
+        s = self.secrets
+        tools = memory.tools(session="chat:3", groups=("long_term", "working", "fil", "scratchpad", "pages"))
+        for name, given in (
+            ("save_memory", {"content": f"tool: {s('save_memory')}", "tags": [s.token("save_memory tag")]}),
+            ("save_to_working_memory", {"key": "w", "data": f"x {s('save_to_working_memory')}"}),
+            ("remember", {"findings": [f"f {s('remember')}"]}),
+            ("scratchpad_write", {"key": "k", "text": f"y {s('scratchpad_write')}"}),
+            ("edit_memory", {"old": "# Notes", "new": f"# Notes {s.token('edit_memory')}"}),
+            ("save_memory", {"content": "x", "category": f"a b {s.token('bad category')}"}),
+        ):
+            told = tools.call(name, given)
+            assert told.failed == ("category" in given), told
+            self.told.append(told.text)
+
+    def agent(self, memory: Memory) -> None:
+        """A turn of an agent: a tool that tells a secret, a model that repeats one."""
+        s = self.secrets
+        spec = ToolSpec(name="read", description="Read.", parameters={"type": "object", "properties": {}})
+        tool = Tool(spec=spec, run=lambda _: Told(f"it says {s('read by a tool')}"))
+        call = ToolCall(id="c9", name="read", arguments="{}")
+        model = Scripted([reply("", call), reply(f"done with {s('said by the model')}"), reply("fine")])
+        talk = Agent(memory.session("chat:2"), model=model, tools=[tool])
+        own = s("typed to the model")
+        talk.turn(f"here is {own}, what does it say?")
+        seen = model.prompts.count(own.encode())
+        asked = len(model.asked)
+        talk.turn("and now?")
+        assert seen == asked, "what the user types goes to the user's model, for this turn"
+        if self.settings.redact_secrets:
+            later = model.asked[asked:]
+            assert not any(own in each.content for ask in later for each in ask.messages)
+        self.prompts.append(model.prompts.replace(own.encode(), b""))
+
+    def thinking(self, memory: Memory) -> None:
+        """A model whose answers hold secrets."""
+        s = self.secrets
+        texts = {"findings": [f"the service uses {s('extracted')}"], "insights": [], "lessons": []}
+        model = Scripted([reply(json.dumps(texts))])
+        with Memory.open(self.folder, settings=self.settings, model=model) as other:
+            output = (
+                f"A step that put out {s('output of a step')} and more words than fifty characters, surely."
+            )
+            plan = other.plan("extract", output=output)
+            if not plan.skipped:
+                other.apply(plan)
+        self.prompts.append(model.prompts)
+
+    def names(self, memory: Memory) -> None:
+        """What is found by its name cannot be replaced: it is refused, and the words do not say it."""
+        s = self.secrets
+        self.told += [
+            refused(lambda: memory.session(s.token("session id")).add("user", "hello")),
+            refused(lambda: memory.scratchpad.set(s.token("key"), "x")),
+            refused(lambda: memory.save("words of mine", category=f"a b/{s.token('no category')}")),
+            refused(lambda: memory.save("words of mine", scope=s.token("scope"))),
+            refused(lambda: memory.archive(s.token("no id"))),
+            refused(lambda: memory.pages.append(f"{s.token('no page')}.md", "x")),
+        ]
+        memory.save("words in a category", category=f"keys/{s.token('category')}")
+        logging.getLogger("reverie").warning("somebody logs %s", s("log"))
+
+    def commands(self) -> None:
+        """The command line, and what it prints."""
+        s = self.secrets
+        at = ["--folder", str(self.folder)]
+        if not self.settings.redact_secrets:
+            (self.root / "off.json").write_text('{"redact_secrets": false}')
+            at += ["--settings", str(self.root / "off.json")]
+        ways = {
+            "remember": [f"cli: {s('remember')}", "--tag", s.token("remember tag")],
+            "say": ["cli:1", "user", f"cli: {s('say')}"],
+            "append": ["HISTORY.md", f"cli: {s('append')}"],
+            "ingest": [str(self.root / "sources" / "chat.jsonl")],
+        }
+        for name, args in ways.items():
+            done = CliRunner().invoke(cli, [name, *args, *at])
+            assert done.exit_code == 0, (name, done.output)
+            self.told.append(done.output)
+        for args in (
+            ["recall", "cli"],
+            ["history"],
+            ["context", "cli:1"],
+            ["export", str(self.root / "kept" / "out.jsonl")],
+        ):
+            self.told.append(CliRunner().invoke(cli, [*args, *at]).output)
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+def places(drive: Drive, logged: pytest.LogCaptureFixture) -> dict[str, bytes]:
+    return {
+        **every_byte(drive.folder),
+        **every_byte(drive.root / "kept"),
+        "log": logged.text.encode(),
+        "answers": "\n".join(drive.told).encode(),
+        "prompts": b"\n".join(drive.prompts),
+    }
+
+
+def test_no_byte_of_a_secret_is_left_anywhere(tmp_path: Path, logged: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "kept").mkdir()
+    drive = Drive(tmp_path, Settings())
+    drive.run()
+    assert len(drive.secrets.made) > 60
+    found = places(drive, logged)
+    assert any(name.startswith("index/") for name in found)
+    assert {"reverie.db", "files.db", "memory/MEMORY.md"} <= set(found)
+    assert leaks(drive.secrets, found) == {}
+    assert b"[redacted: " in found["reverie.db"]
+
+
+def test_the_same_scan_finds_them_where_nothing_is_redacted(
+    tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "kept").mkdir()
+    drive = Drive(tmp_path, Settings(redact_secrets=False))
+    drive.run()
+    found = leaks(drive.secrets, places(drive, logged))
+    unseen = {way for way in drive.secrets.made if way not in found}
+    assert {way.rpartition(" ")[0] for way in unseen} <= {"asked", "bad category"}, (
+        "a question is stored nowhere"
+    )
+
+
+def test_another_process_never_sees_one(tmp_path: Path) -> None:
+    """A second process reads all there is, again and again, while the first one writes."""
+    folder, stop = tmp_path / "memory", tmp_path / "stop"
+    secrets = Secrets()
+    with Memory.open(folder) as memory:
+        memory.save("the first record")
+        code = (
+            "import sys, pathlib, time\nfrom reverie import Memory\n"
+            "folder, stop, out = map(pathlib.Path, sys.argv[1:])\n"
+            "seen = set()\n"
+            "with Memory.open(folder) as memory:\n"
+            "    print('ready', flush=True)\n"
+            "    last = False\n"
+            "    while not last:\n"
+            "        last = stop.exists()\n"
+            "        time.sleep(0.02)\n"
+            "        seen |= {repr(each) for each in memory.records(limit=None)}\n"
+            "        seen |= {turn.content for turn in memory.turns('chat:1')}\n"
+            "        seen |= {each.data for each in memory.session('chat:1').working.list()}\n"
+            "        seen |= {hit.content for hit in memory.search('key for the build')}\n"
+            "        for file in [*folder.rglob('*.md'), *folder.rglob('*.json*')]:\n"
+            "            try:\n"
+            "                seen.add(file.read_bytes().decode('latin-1'))\n"
+            "            except OSError:\n"
+            "                pass\n"
+            "out.write_text('\\n'.join(seen))\n"
+        )
+        out = tmp_path / "seen"
+        args = [sys.executable, "-c", code, str(folder), str(stop), str(out)]
+        with subprocess.Popen(args, stdout=subprocess.PIPE, text=True) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "ready\n"
+            chat = memory.session("chat:1")
+            for number in range(12):
+                memory.save(f"key for the build {number}: {secrets('content')}")
+                chat.add("user", f"turn {number} with {secrets('turn')}")
+                chat.working.set("k", f"{number}: {secrets('working')}")
+            stop.touch()
+            assert reader.wait(60) == 0
+    seen = out.read_bytes()
+    assert b"turn 11 with [redacted: " in seen
+    assert leaks(secrets, {"what was seen": seen}) == {}
+
+
+def test_what_is_returned_is_what_is_stored(tmp_path: Path) -> None:
+    secrets = Secrets()
+    with Memory.open(tmp_path) as memory:
+        saved = memory.save(f"key {secrets('a')}", metadata={"password": "hunter2"}).record
+        assert memory.get(saved.id) == saved
+        changed = memory.update(saved.id, content=f"key {secrets('b')}", expected=saved)
+        assert memory.get(saved.id) == changed
+        turn = memory.session("chat:1").add("user", f"key {secrets('c')}")
+        assert memory.turns("chat:1") == memory.session("chat:1").turns() == [turn]
+        entry = memory.scratchpad.set("k", f"key {secrets('d')}")
+        assert memory.scratchpad.list() == [entry]
+        page = memory.pages.write("MEMORY.md", f"key {secrets('e')}").page
+        assert memory.pages.read() == page.content
+        row = memory.history(limit=1_000)[-1]
+        assert row.edit is not None
+        assert row.edit.after == page
+        assert memory.as_of(1).get(saved.id) == saved
+        assert memory.check() == []
+
+
+def test_two_saves_of_one_thing_with_other_secrets_are_one_record() -> None:
+    with Memory.open(":memory:") as memory:
+        one = memory.save("The build uses " + SECRETS["github"](Random(1)))
+        two = memory.save("The build uses " + SECRETS["github"](Random(2)))
+        assert (one.outcome, two.outcome) == ("created", "reinforced")
+        assert two.record.seen_count == 2
+
+
+def test_an_edit_that_puts_a_secret_back_is_written_over(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        assert memory.folder is not None
+        memory.pages.write("MEMORY.md", "wifi password: hunter2x\n")
+        memory.folder.flush()
+        page = tmp_path / "memory" / "MEMORY.md"
+        assert page.read_text() == "wifi password: [redacted: password]\n"
+        page.write_text("wifi password: hunter2x\n")
+        memory.folder.take_in()
+        memory.folder.flush()
+        assert page.read_text() == "wifi password: [redacted: password]\n"
+        assert len(memory.history("MEMORY.md")) == 1, "nothing was changed by it"
+
+
+def test_switched_off_everything_is_kept_as_it_is() -> None:
+    with Memory.open(":memory:", settings=Settings(redact_secrets=False)) as memory:
+        assert memory.save("my password is hunter2").record.content == "my password is hunter2"
+
+
+def test_ones_own_patterns_hold_everywhere() -> None:
+    with Memory.open(":memory:", settings=Settings(secret_patterns=(r"ZX-\d{6}",))) as memory:
+        assert memory.save("badge ZX-123456").record.content == "badge [redacted: own pattern]"
+        with pytest.raises(InvalidInput, match="session holds what looks like a secret"):
+            memory.session("ZX-123456").add("user", "hello")
+
+
+def test_a_bad_pattern_is_named_when_settings_are_loaded() -> None:
+    with pytest.raises(InvalidInput, match=r"REVERIE_SECRET_PATTERNS.*pattern 2: it repeats without bound"):
+        Settings.load(environ={"REVERIE_SECRET_PATTERNS": "ZX-\\d{6}\n(a+)+b"})
+    with pytest.raises(InvalidInput, match="must be a list"):
+        Settings(secret_patterns="ZX")  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""The labelled texts: enough of them, sound, holding nothing that could be a key, and judged as published."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from reverie import InvalidInput
+from reverie.evals.secrets import FILE, judged, read_texts, shipped
+from reverie.secrets import Redactor
+from reverie.surfaces.cli import cli
+
+TEXTS = shipped()
+RESULTS = judged(TEXTS)
+
+
+def test_there_are_enough_of_both_sorts_in_both_sets() -> None:
+    counts = Counter((each.set, bool(each.spans)) for each in TEXTS)
+    assert sum(counts[which, True] for which in ("develop", "heldout")) >= 250
+    assert sum(counts[which, False] for which in ("develop", "heldout")) >= 250
+    for secret in (True, False):
+        share = counts["develop", secret] / (counts["develop", secret] + counts["heldout", secret])
+        assert 0.55 < share < 0.65
+
+
+def test_nothing_in_the_repository_looks_like_a_key() -> None:
+    raw = (resources.files("reverie.evals") / "data" / FILE).read_text(encoding="utf-8")
+    prefixes = (
+        "AKIA",
+        "ghp_",
+        "github_pat_",
+        "sk-ant-",
+        "sk-proj-",
+        "xoxb-",
+        "sk_live_",
+        "SG.",
+        "glpat-",
+        "AIza",
+    )
+    found = {prefix: raw.count(prefix) for prefix in prefixes if prefix in raw}
+    assert found.keys() <= {"AKIA", "ghp_", "xoxb-"}, "only those of placeholders"
+    redactor = Redactor()
+    for line in raw.splitlines():
+        kinds = [kind for kind in redactor.kinds(json.loads(line)["text"])]
+        assert all(
+            kind in {"password", "secret", "token", "key", "cookie", "password in url"} for kind in kinds
+        )
+
+
+def test_texts_are_made_up_the_same_every_time() -> None:
+    assert shipped() == TEXTS
+    assert len({each.id for each in TEXTS}) == len(TEXTS)
+
+
+def test_the_published_error_rates_hold() -> None:
+    """The floor under what docs/explanation/secrets.md says."""
+    for which, most_missed, most_wrong in (("develop", 0, 0), ("heldout", 3, 0)):
+        part = [each for each in RESULTS if each.labelled.set == which]
+        assert sum(len(each.missed) for each in part) <= most_missed
+        assert sum(bool(each.found) for each in part if not each.labelled.spans) <= most_wrong
+
+
+def test_the_command_prints_rates_and_writes_them(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = CliRunner().invoke(cli, ["eval", "secrets", "--json", str(out), "--show-errors"])
+    assert done.exit_code == 0, done.output
+    lines = [line.split("\t") for line in done.output.splitlines()]
+    assert lines[0] == ["", "texts", "secrets", "missed", "recall", "95 %", "left, %", "too much, %"]
+    assert {line[0] for line in lines if len(line) == 8} >= {"development", "held out", " aws", " password"}
+    figures = json.loads(out.read_text())
+    assert set(figures["sets"]) == {"develop", "heldout"}
+    assert not any(each.text[start:end] in out.read_text() for each in TEXTS for start, end in each.spans)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        '{"id": "a"}',
+        '{"id":"a","set":"x","kind":"k","seed":1,"text":"t"}',
+        '{"id":"a","set":"develop","kind":"k","seed":"1","text":"t"}',
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text(line)
+    with pytest.raises(InvalidInput):
+        read_texts(file)
+
+
+def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    rows = [
+        {"id": "a", "set": "develop", "kind": "mine", "seed": 1, "text": "key «openai» and « chat »"},
+        {"id": "b", "set": "develop", "kind": "other", "seed": 2, "text": "commit ‹sha1›"},
+    ]
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    one, other = judged(read_texts(file))
+    assert not one.missed
+    assert not other.found
+    assert one.labelled.text.endswith("and « chat »")

@@ -1,0 +1,255 @@
+"""What is taken for a secret and what is not, what takes its place, and how long that takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie.evals.made_up import LOOK_ALIKES, SECRETS
+from reverie.secrets import KINDS, OWN, Redactor, redacted, unsound
+from reverie.secrets.checks import crc62, has_crc, is_card, is_jwt, is_placeholder, is_random
+
+REDACTOR = Redactor()
+
+
+def made(name: str, seed: int = 1) -> str:
+    return SECRETS[name](Random(seed))
+
+
+UNMISTAKABLE = sorted(
+    set(SECRETS)
+    - {"aws_secret", "aws_session", "azure_key", "azure_bus", "azure_sig", "slack_path", "discord_path"}
+    - {"strong", "human", "leet", "word", "passphrase", "passphrase_spaced", "basic", "b64", "pin", "cvv"}
+    - {"hex32", "hex40", "hex64", "random20", "random32", "random43", "random64", "uuid", "django"}
+)
+
+
+@pytest.mark.parametrize("name", UNMISTAKABLE)
+def test_what_has_a_form_of_its_own_is_found_without_a_word_about_it(name: str) -> None:
+    for seed in range(5):
+        secret = made(name, seed)
+        for text in (secret, f"see {secret}.", f"({secret})", f'"{secret}"', f"a\n{secret}\nb"):
+            clean = REDACTOR.text(text)
+            assert secret not in clean, text
+            assert "[redacted: " in clean
+
+
+@pytest.mark.parametrize("name", sorted(LOOK_ALIKES))
+def test_what_only_looks_like_one_stays(name: str) -> None:
+    kept = 0
+    for seed in range(20):
+        text = f"it is {LOOK_ALIKES[name](Random(seed))} there"
+        kept += REDACTOR.text(text) == text
+    assert kept >= (20 if name != "luhn16" else 0)
+
+
+def test_the_kind_takes_the_place_and_nothing_of_the_secret_does() -> None:
+    one, other = (f"my key is {made('openai', seed)}, keep it" for seed in (1, 2))
+    assert REDACTOR.text(one) == REDACTOR.text(other) == "my key is [redacted: openai key], keep it"
+    assert REDACTOR.find(one)[0].kind in KINDS
+
+
+def test_every_kind_of_a_span_is_listed() -> None:
+    for name in SECRETS:
+        assert set(REDACTOR.kinds(f"password: {made(name)}")) <= set(KINDS)
+
+
+def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
+    text = "password: hunter2x\nI typed hunter2x twice and hunter2x failed"
+    assert "hunter2x" not in REDACTOR.text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("password", "hunter2", False),
+        ("DB_PASSWORD", "Sommer24!", False),
+        ("note", "hunter2", True),
+        ("token_count", "1834", True),
+        ("color", "blue", True),
+    ],
+)
+def test_the_name_in_a_mapping_speaks_of_its_value(name: str, value: str, kept: bool) -> None:
+    clean = REDACTOR.mapping({name: value, "other": "x"})
+    assert (clean[name] == value) == kept
+    assert clean["other"] == "x"
+
+
+def test_a_category_keeps_its_form() -> None:
+    assert REDACTOR.segment(f"keys/{made('github')}/old") == "keys/redacted-github-token/old"
+    assert REDACTOR.segment("user-preferences/style") == "user-preferences/style"
+
+
+def test_a_name_is_judged_by_its_form_alone() -> None:
+    assert REDACTOR.unmistakable(f"telegram:{made('visa')}") is None
+    assert REDACTOR.unmistakable("password: hunter2") is None
+    assert REDACTOR.unmistakable(made("gitlab")) == "gitlab token"
+
+
+def test_switched_off_nothing_is_found() -> None:
+    off = Redactor(enabled=False, patterns=["ZX-[0-9]+"])
+    text = f"{made('openai')} and ZX-12"
+    assert off.text(text) == text
+    assert off.unmistakable(made("openai")) is None
+    assert off.mapping({"password": "hunter2"}) == {"password": "hunter2"}
+
+
+def test_patterns_of_ones_own_go_beside_the_rules() -> None:
+    own = Redactor(patterns=[r"ZX-\d{6}", r"member (?P<value>[A-Z]{4})"])
+    assert own.text("ZX-123456, member ABCD") == f"[redacted: {OWN}], member [redacted: {OWN}]"
+    assert own.unmistakable("ZX-123456") == OWN
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "(", ".*", "[a-z]+", "x?", "(a+)+b", r"(\w*\s*)*=", "(?:(?:ab)*)*c", "q" * 501]
+)
+def test_patterns_that_match_anything_or_never_end_are_refused(pattern: str) -> None:
+    assert unsound(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"])
+def test_sound_patterns_are_taken(pattern: str) -> None:
+    assert unsound(pattern) is None
+
+
+# -- laws ----------------------------------------------------------------------------------------------
+
+PIECES = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "password",
+            "Password: ",
+            " is ",
+            "=",
+            "token ",
+            "api key ",
+            "://",
+            "@",
+            ":",
+            '"',
+            "'",
+            "\\",
+            "\n",
+            " ",
+            "Authorization: Bearer ",
+            "Cookie: ",
+            "-----BEGIN PRIVATE KEY-----",
+            "eyJ",
+            "sk-",
+            "AKIA",
+            "[redacted: ",
+        ]
+    ),
+    st.tuples(st.sampled_from(sorted(SECRETS)), st.integers(0, 99)).map(lambda each: made(*each)),
+    st.tuples(st.sampled_from(sorted(LOOK_ALIKES)), st.integers(0, 99)).map(
+        lambda each: LOOK_ALIKES[each[0]](Random(each[1]))
+    ),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_redacting_twice_is_redacting_once(text: str) -> None:
+    once = REDACTOR.text(text)
+    assert REDACTOR.text(once) == once
+
+
+@settings(max_examples=80)
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_what_is_found_lies_in_the_text_in_order_and_apart(text: str) -> None:
+    end = 0
+    for span in REDACTOR.find(text):
+        assert end <= span.start < span.end <= len(text)
+        end = span.end
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet="İıſK\u0130aA:= pwdPASSWORDtoken1!\n", max_size=80))
+def test_letters_whose_small_form_is_longer_shift_nothing(text: str) -> None:
+    padded = f"{text} {made('github')} {text}"
+    assert made("github") not in REDACTOR.text(padded)
+    assert (
+        REDACTOR.text("\u0130\u0130 password: Tr0ub4dor&3") == "\u0130\u0130 password: [redacted: password]"
+    )
+
+
+HOSTILE = [
+    "a", "-", "password ", "password=", "password: '", 'token="', "x:", "://", "://a:", "://a:b", "@", ":@",
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n", "eyJ", "eyJa.", "AKIA",
+    "4111 ", "4", "1234-", "Cookie: a=", "cookie: ", "Bearer ", "Basic ", "\\", '\\"', "key ",
+    "api key for a ", "sk-", "sk-a", "xoxb-1-", ".aaaaaa.", "AKIAABCDEFGHIJKLMNOP ", "<password>", "</",
+    "value: ", "name: password value: ", " pin ", "my pin ", "mysql -p", "mysql a ", "--password ",
+    " -u a:", "sig=", ";", "&a=", "password for a for b ", "\n", "is ", "passwordis", "ghp_",
+    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_takes_more_than_linear_time(piece: str) -> None:
+    """A hundred thousand characters of what the patterns begin with; the limit is that of the machine's worst
+    day, and far below what a pattern that backtracks would take."""
+    text = piece * (100_000 // len(piece))
+    began = time.process_time()
+    REDACTOR.text(text)
+    assert time.process_time() - began < 2.0
+
+
+def test_a_megabyte_takes_less_than_a_second_of_work() -> None:
+    words = (
+        "the deploy of service-42 on 2024-05-01 took 3.5 s and token use was fine, see src/app/main.py:10 "
+    )
+    text = words * (1_000_000 // len(words))
+    REDACTOR.text(text[:1_000])
+    began = time.process_time()
+    REDACTOR.text(text)
+    assert time.process_time() - began < 2.0  # twice, for a busy machine
+
+
+# -- checks --------------------------------------------------------------------------------------------
+
+
+def test_checksums() -> None:
+    token = made("github")
+    assert has_crc(token.removeprefix("ghp_"))
+    assert not has_crc(token.removeprefix("ghp_")[:-1] + ("a" if token[-1] != "a" else "b"))
+    assert crc62("") == "000000"
+    assert is_card(made("amex"))
+    assert is_jwt(made("jwt"))
+    assert not is_jwt(LOOK_ALIKES["json_b64"](Random(1)) + ".a.b")
+
+
+def test_a_mistyped_token_is_still_taken_for_one() -> None:
+    token = made("github")
+    wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
+    assert REDACTOR.text(wrong) == "[redacted: github token]"
+
+
+def test_placeholders_and_words_are_no_secrets() -> None:
+    assert is_placeholder("YOUR_API_KEY")
+    assert is_placeholder("sk-xxxxxxxx")
+    assert not is_random("user_preferences_2024_style_guide")
+    assert redacted("OPENAI_API_KEY=sk-...") == "OPENAI_API_KEY=sk-..."
+
+
+def test_importing_compiles_no_pattern() -> None:
+    code = (
+        "import re, sys\nreal, made = re.compile, []\n"
+        "def noted(*args, **more):\n"
+        "    made.append(sys._getframe(1).f_code.co_filename)\n"
+        "    return real(*args, **more)\n"
+        "re.compile = noted\n"
+        "from reverie.secrets import Redactor\n"
+        "count = lambda: sum('reverie/secrets' in name for name in made)\n"
+        "first = count()\n"
+        "Redactor().text('password: hunter2')\n"
+        "print(first, count() > 0)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["0", "True"]

@@ -1,0 +1,148 @@
+"""What was stored before it was redacted is found without being quoted, and taken out for good."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from reverie import Memory, Settings
+from reverie.analyser import analyse
+from reverie.evals.made_up import SECRETS
+from reverie.redacting import Redacting
+from reverie.secrets import Redactor
+from reverie.stores.base import Store
+from reverie.stores.inmemory import InMemoryStore
+from reverie.surfaces.cli import cli
+
+KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(7)]
+OFF = Settings(redact_secrets=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A memory that holds secrets of every sort, from when nothing was redacted."""
+    with Memory.open(tmp_path, settings=OFF) as memory:
+        memory.save(f"the key is {KEYS[0]}", metadata={"db_password": "hunter2x"})
+        edited = memory.save(f"once {KEYS[1]}").record
+        memory.update(edited.id, content="now without")
+        gone = memory.save(f"gone {KEYS[2]}").record
+        memory.delete(gone.id)
+        memory.purge(older_than=0)
+        memory.save(KEYS[3])
+        memory.save(KEYS[4])
+        chat = memory.session("chat:1")
+        chat.add("user", f"use {KEYS[0]}")
+        chat.add("assistant", f"done with {KEYS[0]}")
+        chat.working.set("k", f"token {KEYS[5]}")
+        memory.pages.write("MEMORY.md", f"# Keys\n\n{KEYS[0]}\n")
+        memory.save("Rocky loves rock music")
+    return tmp_path
+
+
+def left(folder: Path) -> list[str]:
+    needles = [*KEYS, "hunter2x", *(key[20:50] for key in KEYS)]
+    data = {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return [name for name, content in data.items() if any(each.encode() in content for each in needles)]
+
+
+def test_the_doctor_names_what_holds_secrets_and_quotes_none(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        (finding,) = [each for each in memory.doctor().findings if each.code == "secrets-stored"]
+        assert {about.split()[0] for about in finding.about} == {
+            "record",
+            "turn",
+            "page",
+            "paragraph",
+            "entry",
+        }
+        assert "reverie redact" in finding.fix
+        assert not any(key[10:30] in f"{finding}" for key in KEYS)
+    with Memory.open(folder, settings=OFF) as memory:
+        assert [each for each in memory.doctor().findings if each.code == "secrets-stored"] == []
+
+
+def test_redacting_leaves_no_byte_and_everything_else(folder: Path) -> None:
+    assert left(folder)
+    with Memory.open(folder) as memory:
+        planned = memory.redact(dry_run=True)
+        assert not planned.done
+        assert left(folder)
+        done = memory.redact()
+        assert done.done
+        assert done.found == planned.found
+        assert done.pending == ()
+        assert {each.content for each in memory.records()} == {
+            "the key is [redacted: openai key]",
+            "now without",
+            "[redacted: openai key]",
+            "Rocky loves rock music",
+        }
+        assert [turn.content for turn in memory.turns("chat:1")] == [
+            "use [redacted: openai key]",
+            "done with [redacted: openai key]",
+        ]
+        assert memory.session("chat:1").turns() == memory.turns("chat:1")
+        assert memory.check() == []
+        assert memory.redact().found == ()
+        assert memory.doctor().sound
+    assert left(folder) == []
+
+
+def test_of_two_that_say_the_same_afterwards_one_is_archived(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.redact()
+        (archived,) = memory.records(archived=True)
+        assert archived.content == "[redacted: openai key]"
+        assert archived.archive_reason == "says the same once redacted"
+
+
+def test_a_name_cannot_be_redacted_but_what_is_said_in_it_can(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, settings=OFF) as memory:
+        memory.session(KEYS[0]).add("user", f"hello {KEYS[1]}")
+    with Memory.open(tmp_path) as memory:
+        assert any(each.code == "secret-name" for each in memory.doctor().findings)
+        done = memory.redact()
+        assert {each.subject for each in done.left} == {"session", "turn"}
+        assert not any(KEYS[0] in each.id for each in done.left)
+        assert [turn.content for turn in memory.turns(KEYS[0])] == ["hello [redacted: openai key]"]
+        memory.forget(session=KEYS[0])
+        assert memory.redact(dry_run=True).found == ()
+    assert left(tmp_path) == []
+
+
+def test_an_old_record_can_be_changed_and_loses_its_secret_by_that(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        (old,) = [each for each in memory.records() if each.content.startswith("the key is")]
+        assert KEYS[0] in old.content
+        assert memory.pin(old.id).content == "the key is [redacted: openai key]"
+        pack = memory.session("chat:1").context("what is the key?")
+        assert KEYS[0] not in pack.text
+
+
+def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
+    at = ["--folder", str(folder)]
+    shown = CliRunner().invoke(cli, ["redact", "--dry-run", *at])
+    assert shown.exit_code == 0
+    rows = [line.split("\t") for line in shown.output.splitlines() if "\t" in line]
+    assert ["page", "MEMORY.md", "openai key"] in rows
+    refused = CliRunner().invoke(cli, ["redact", *at])
+    assert refused.exit_code != 0 or "Nothing was changed" in refused.output
+    assert left(folder)
+    done = CliRunner().invoke(cli, ["redact", "--yes", "--json", *at])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert told["done"] is True
+    assert told["pending"] == []
+    assert left(folder) == []
+    again = CliRunner().invoke(cli, ["redact", "--yes", *at])
+    assert again.output == "Redacted for good: 0 things.\n"
+
+
+def test_the_layer_before_a_store_has_all_that_a_store_has() -> None:
+    names = {name for name in vars(Store) if not name.startswith("_")}
+    layer = Redacting(InMemoryStore(analyse=analyse), Redactor())
+    assert {name for name in names if not callable(getattr(layer, name, None))} == set()

@@ -1,0 +1,130 @@
+"""A memory as text files: what is where, what may change, and that nothing is overwritten."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from pathlib import Path
+
+import pytest
+
+from reverie import Conflict, InvalidInput, Memory
+from reverie.analyser import analyse
+from reverie.documents import Documents, checked_path
+from reverie.files.rebuild import rebuild
+from reverie.kept import Put
+
+NAMES = [
+    "to do/list of things.txt",
+    ".hidden/.x",
+    "x.tmp/a.md",
+    "x.bak/y.swp",
+    "ü/ß.md",
+    "a..md",
+    "x.json",
+    "e.jsonl",
+    "con",
+    "a/b/c/d/e/f.md",
+]
+
+
+@pytest.fixture(params=["", "user:alice"], ids=["pages", "a scope"])
+def files(request: pytest.FixtureRequest, memory: Memory) -> Documents:
+    return memory.scoped(request.param).documents()
+
+
+def test_an_edit_is_made_from_what_is_there_at_that_moment(files: Documents) -> None:
+    files.create(("a.md",), "1")
+    calls = []
+
+    def change(text: str) -> str:
+        calls.append(text)
+        if len(calls) == 1:
+            assert other.edit(("a.md",), lambda text: text + "2") == "12"
+        return text + "3"
+
+    other = _beside(files)
+    assert files.edit(("a.md",), change) == "123"
+    assert calls == ["1", "12"]
+
+
+def _beside(files: Documents) -> Documents:
+    """The same files for somebody else, who does not wait for the first."""
+    other = copy.copy(files)
+    other._lock = threading.Lock()
+    return other
+
+
+def test_what_a_change_raises_is_raised_and_nothing_is_changed(files: Documents) -> None:
+    files.create(("a.md",), "1")
+
+    def change(text: str) -> str:
+        raise ZeroDivisionError(text)
+
+    with pytest.raises(ZeroDivisionError):
+        files.edit(("a.md",), change)
+    assert files.read(("a.md",)) == "1"
+    assert files.edit(("b.md",), str.upper) is None
+
+
+def test_a_folder_moves_and_goes_as_a_whole(files: Documents) -> None:
+    for path in (("d", "a.md"), ("d", "e", "b.txt"), ("x.md",)):
+        files.create(path, path[-1])
+    assert files.move(("d",), ("x.md",)) == "taken"
+    assert files.move(("nothing",), ("y",)) == "missing"
+    with pytest.raises(InvalidInput, match="into itself"):
+        files.move(("d",), ("d", "f"))
+    with pytest.raises(InvalidInput, match="is a file"):
+        files.move(("d",), ("x.md", "d"))
+    assert files.move(("d",), ("f", "g")) == "moved"
+    assert files.read(("f", "g", "e", "b.txt")) == "b.txt"
+    assert files.kind(("d",)) is None
+    assert files.remove(("f",)) == 2
+    assert files.remove(("f",)) == 0
+    assert [each.path for each in files.listed()] == [("x.md",)]
+
+
+def test_the_roots_stay(files: Documents) -> None:
+    for path in ((), ("records",)):
+        with pytest.raises(InvalidInput, match="cannot be removed or renamed"):
+            files.remove(path)
+        with pytest.raises(InvalidInput, match="cannot be removed or renamed"):
+            files.move(path, ("a",))
+    assert files.read(()) is None
+    assert files.create((), "x") is False
+    with pytest.raises(InvalidInput, match="the name of a folder"):
+        files.create(("records",), "x")
+
+
+@pytest.mark.parametrize("scope", ["", "user:alice"])
+def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scope: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        files = memory.scoped(scope).documents()
+        for name in NAMES:
+            assert files.create(checked_path(name), f"text of {name}")
+        assert memory.folder is not None
+        memory.folder.sync()
+        assert memory.doctor().findings == ()
+    (tmp_path / "reverie.db").rename(tmp_path / "gone.db")
+    for each in ("reverie.db-wal", "reverie.db-shm"):
+        (tmp_path / each).unlink(missing_ok=True)
+    rebuild(tmp_path, analyse=analyse)
+    with Memory.open(tmp_path) as memory:
+        files = memory.scoped(scope).documents()
+        for name in NAMES:
+            assert files.read(checked_path(name)) == f"text of {name}"
+
+
+def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: Memory) -> None:
+    shelf = memory.shelf("app")
+    place = (("users",), "alice")
+    put = Put(namespace=("users",), key="alice", value={"n": 2})
+    with pytest.raises(Conflict):
+        shelf.put_many([put], expected={place: {"n": 1}})
+    shelf.put_many([put], expected={place: None})
+    with pytest.raises(Conflict):
+        shelf.put_many([put], expected={place: None})
+    shelf.put_many([Put(namespace=("users",), key="alice", value={"n": 3})], expected={place: {"n": 2}})
+    found = shelf.get(*place)
+    assert found is not None
+    assert found.value == {"n": 3}

@@ -1,0 +1,217 @@
+"""Tools are put together: some of them, under other names, with approval; the rest stays as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
+from reverie.aio import AsyncToolset
+from reverie.asks import ToolSpec
+from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset, memory_tools
+from reverie.tools.base import schema
+from reverie.turns import ToolCall
+
+
+def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:
+    spec = ToolSpec(name=name, description=name, parameters=schema(text={"type": "string"}))
+    return Tool(spec=spec, run=run or (lambda given: Told(f"{name} {dict(given)}")), reads_only=reads_only)
+
+
+THREE = Toolset([tool("read", reads_only=True), tool("write"), tool("drop")])
+
+
+def test_only_some_in_another_order() -> None:
+    assert THREE.only("drop", "read").names == ("drop", "read")
+    assert THREE.without("write").names == ("read", "drop")
+    assert THREE.reading().names == ("read",)
+    assert THREE[:2].names == ("read", "write")
+    assert THREE[0].name == "read"
+    assert (THREE.only("read") + THREE.only("drop")).names == ("read", "drop")
+    assert repr(THREE) == "Toolset(read, write, drop)"
+    assert THREE.names == ("read", "write", "drop"), "the set itself never changes"
+
+
+def test_other_names_call_the_same_tools() -> None:
+    renamed = THREE.renamed({"write": "put"}).prefixed("reverie_")
+    assert renamed.names == ("reverie_read", "reverie_put", "reverie_drop")
+    assert renamed.call("reverie_put", {"text": "x"}).text == "write {'text': 'x'}"
+    assert "There is no tool 'write'. There are: reverie_read" in renamed.call("write").text
+
+
+def test_two_of_one_name_and_names_that_are_not_there_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="two tools of the name 'read'"):
+        THREE + THREE
+    with pytest.raises(InvalidInput, match="two tools of the name 'read'"):
+        THREE.renamed({"write": "read"})
+    for wrong in (THREE.only, THREE.without, THREE.tool, lambda name: THREE.renamed({name: "x"})):
+        with pytest.raises(NotFound, match=r"there is no tool 'nope'\. There are: read, write, drop"):
+            wrong("nope")
+
+
+def test_what_changes_something_is_run_only_when_somebody_agrees() -> None:
+    asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def approve(tool: Tool, given: Mapping[str, Any]) -> bool:
+        asked.append((tool.name, given))
+        return tool.name == "write"
+
+    guarded = THREE.approved(approve)
+    assert guarded.call("read").text == "read {}"
+    assert guarded.call("write", {"text": "x"}).text == "write {'text': 'x'}"
+    refused = guarded.call("drop")
+    assert (refused.text, refused.failed) == ("drop was not approved, and nothing was done.", True)
+    assert asked == [("write", {"text": "x"}), ("drop", {})]
+
+
+def test_a_refusal_may_say_why() -> None:
+    told = THREE.approved(lambda tool, given: "ask Ada first.", "drop").call("drop")
+    assert (told.text, told.failed) == ("drop was not approved, and nothing was done: ask Ada first.", True)
+
+
+@pytest.mark.parametrize("said", ["", "  ", None, 0])
+def test_whatever_is_not_true_refuses(said: Any) -> None:
+    told = THREE.approved(lambda tool, given: said, "drop").call("drop")
+    assert (told.text, told.failed) == ("drop was not approved, and nothing was done.", True)
+
+
+def test_only_those_named_need_approval() -> None:
+    guarded = THREE.approved(lambda tool, given: False, "read")
+    assert guarded.call("read").failed
+    assert not guarded.call("drop").failed
+    with pytest.raises(NotFound):
+        THREE.approved(lambda tool, given: True, "nope")
+
+
+def test_nobody_is_asked_about_a_wrong_call() -> None:
+    guarded = THREE.approved(lambda tool, given: pytest.fail("asked"))
+    assert "has no argument nope" in guarded.call("drop", {"nope": 1}).text
+
+
+def test_a_call_comes_as_json_as_an_object_or_as_the_model_made_it() -> None:
+    assert THREE.call("write", '{"text": "x"}').text == "write {'text': 'x'}"
+    assert THREE.call("write", "").text == "write {}"
+    assert THREE.call("write").text == "write {}"
+    assert THREE.called(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
+    for wrong in ("{", "[1]", "3", "null"):
+        assert "Call it again with a JSON object." in THREE.call("write", wrong).text
+
+
+def test_what_a_tool_refuses_is_answered_and_a_broken_store_is_raised() -> None:
+    def full(given: Any) -> Told:
+        raise WorkingMemoryFull("no room.")
+
+    def broken(given: Any) -> Told:
+        raise StoreUnavailable("disk full")
+
+    tools = Toolset([tool("full", full), tool("broken", broken)])
+    assert tools.call("full") == Told("Nothing was done: no room.", failed=True)
+    with pytest.raises(StoreUnavailable):
+        tools.call("broken")
+
+
+def test_groups_are_given_in_the_order_asked_for(memory: Memory) -> None:
+    assert memory.tools(groups=["fil", "memory"]).names == ("remember", "recall", "memory")
+    assert memory.tools(groups=["fil", "fil"]).names == ("remember", "recall")
+    assert memory.tools(groups=[]).names == ()
+    for group in GROUPS:
+        assert memory.tools(session="s", groups=[group]).names, group
+
+
+def test_without_a_session_there_are_no_tools_of_working_memory(memory: Memory) -> None:
+    assert not [name for name in memory.tools().names if "working" in name]
+    with pytest.raises(InvalidInput, match="the group working needs a session"):
+        memory.tools(groups=["working"])
+
+
+def test_an_unknown_group_names_those_there_are(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="there is no group of tools nope: there are long_term, working, "):
+        memory.tools(groups=["long_term", "nope"])
+    with pytest.raises(InvalidInput, match="pass a list"):
+        memory.tools(groups="long_term")
+
+
+def test_a_scope_has_the_same_tools_which_see_its_own_and_everybodys(memory: Memory) -> None:
+    memory.save("Everybody keeps time")
+    secret = memory.save("Bob keeps wasps", scope="user:bob").record
+    alice = memory.scoped("user:alice").tools(session="s", groups=GROUPS)
+    assert alice.names == memory.tools(session="s", groups=GROUPS).names
+    assert not alice.call("save_memory", {"content": "Alice keeps bees"}).failed
+    found = alice.call("search_memory").text
+    assert "bees" in found
+    assert "time" in found
+    assert "wasps" not in found
+    for name, given in {
+        "get_memory": {"id": secret.id},
+        "delete_memory": {"id": secret.id},
+        "edit_memory": {"id": secret.id, "old": "wasps", "new": "bees"},
+        "memory": {"operation": "forget", "id": secret.id},
+    }.items():
+        told = alice.call(name, given)
+        assert told.failed
+        assert "wasps" not in told.text
+    assert {each.scope for each in memory.records(scope="*") if "bees" in each.content} == {"user:alice"}
+
+
+def test_the_tools_of_the_whole_memory_are_those_of_what_is_everybodys(memory: Memory) -> None:
+    memory.save("Bob keeps wasps", scope="user:bob")
+    memory.save("Everybody keeps time")
+    found = memory.tools().call("search_memory").text
+    assert "time" in found
+    assert "wasps" not in found
+
+
+def test_the_tools_of_a_scoped_session_are_those_of_its_scope(memory: Memory) -> None:
+    session = memory.session("chat:9", scope="user:bob")
+    tools = memory.tools(session="chat:9")
+    tools.call("save_memory", {"content": "Bob keeps wasps"})
+    tools.call("save_to_working_memory", {"key": "k", "data": "d"})
+    (record,) = memory.records(scope="user:bob")
+    assert (record.content, record.source) == ("Bob keeps wasps", "session:chat:9")
+    assert session.working.get("k") == "d"
+
+
+def test_memory_tools_take_what_memory_tools_gives_and_a_source(memory: Memory) -> None:
+    tools = memory_tools(memory, source="GOAL:deploy")
+    assert tools.names == memory.tools(groups=DEFAULT_GROUPS).names
+    tools.call("save_memory", {"content": "Deploys are on Mondays"})
+    assert memory.records()[0].source == "GOAL:deploy"
+
+
+def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
+    async def main() -> None:
+        tools = await AsyncMemory(memory).tools(session="chat:1")
+        assert tools.names == memory.tools(session="chat:1").names
+        assert len(tools) == len(tools.names) == len(tools.specs)
+        assert tools.mcp() == memory.tools(session="chat:1").mcp()
+        mine = tools.only("save_memory", "search_memory").prefixed("my_")
+        assert mine.names == ("my_save_memory", "my_search_memory")
+        told = await mine.call("my_save_memory", {"content": "Ada prefers tea"})
+        assert told.text.startswith("Saved as ")
+        assert "Ada prefers tea" in await mine.called(ToolCall(id="1", name="my_search_memory", arguments=""))
+        working = (await AsyncMemory(memory).session("chat:1")).working
+        for chunked in (
+            tools.only("search_memory").chunked(working, most_tokens=50),
+            tools.only("search_memory").chunked(working=working),
+        ):
+            assert "get_from_working_memory" in chunked.names
+        scoped = await AsyncMemory(memory).scoped("user:alice").tools()
+        assert scoped.names == memory.tools().names
+
+    asyncio.run(main())
+
+
+def test_asynchronous_tools_have_the_same_methods() -> None:
+    def public(cls: type) -> set[str]:
+        return {name for name in vars(cls) if not name.startswith("_")}
+
+    assert public(Toolset) == public(AsyncToolset)
+    for name in public(Toolset) - {"names", "specs"}:
+        mine, theirs = getattr(Toolset, name), getattr(AsyncToolset, name)
+        assert theirs.__doc__ == mine.__doc__
+        parameters = [str(each) for each in inspect.signature(mine).parameters.values()]
+        assert [str(each) for each in inspect.signature(theirs).parameters.values()] == parameters

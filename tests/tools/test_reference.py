@@ -1,0 +1,87 @@
+"""The reference of the tools says what the tools say of themselves.
+
+`REVERIE_DOCS_UPDATE=1` writes what is said of each tool anew, and leaves how it answers as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from reverie.tools import GROUPS, Tool, Toolset
+
+FILE = Path(__file__).parents[2] / "docs/reference/tools.md"
+GRAPH = "knowledge_graph"
+
+
+def everything() -> dict[str, Toolset]:
+    with Memory.open(":memory:") as memory:
+        return {group: memory.tools(session="s", groups=[group]) for group in GROUPS}
+
+
+TOOLS = [tool for group, tools in everything().items() if group != GRAPH for tool in tools]
+
+
+def described(tool: Tool) -> str:
+    """What the reference says of a tool, up to how it answers."""
+    parameters = tool.spec.parameters
+    lines = [f"### `{tool.name}`", "", tool.spec.description, ""]
+    if parameters["properties"]:
+        lines += ["| argument | form | meaning |", "|---|---|---|"]
+        for name, rule in parameters["properties"].items():
+            needed = ", required" if name in parameters["required"] else ""
+            lines.append(f"| `{name}` | {form(rule)}{needed} | {rule['description']} |")
+        lines.append("")
+    assert tool.result is not None
+    data = ", ".join(f"`{name}`" for name in tool.result["properties"])
+    return "\n".join([*lines, f"{effect(tool)} Data: {data}."])
+
+
+def form(rule: Mapping[str, Any]) -> str:
+    if "enum" in rule:
+        return ", ".join(f"`{each}`" for each in rule["enum"])
+    if rule["type"] == "array":
+        return f"list of at most {rule['maxItems']} {rule['items']['type']}s"
+    if rule["type"] == "string":
+        least = rule.get("minLength", 0)
+        return f"string of {least} to {rule['maxLength']:,} characters"
+    return f"{rule['type']} from {rule['minimum']:g} to {rule['maximum']:,}"
+
+
+def effect(tool: Tool) -> str:
+    if tool.reads_only:
+        return "Changes nothing."
+    said = "May take something away" if tool.destructive else "Adds or replaces"
+    return f"{said}; {'the same again changes nothing more' if tool.idempotent else 'each call counts'}."
+
+
+def section(text: str, name: str) -> str:
+    found = re.search(rf"^### `{name}`\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{name} is missing in {FILE}"
+    return found.group()
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_tool_is_in_the_reference_with_its_arguments_and_answers(tool: Tool) -> None:
+    text = FILE.read_text(encoding="utf-8")
+    shown = section(text, tool.name)
+    begins, _, answers = shown.partition("\n\nAnswers")
+    if os.environ.get("REVERIE_DOCS_UPDATE"):
+        FILE.write_text(text.replace(shown, f"{described(tool)}\n\nAnswers{answers}"), encoding="utf-8")
+        begins = described(tool)
+    assert begins == described(tool)
+    assert len(answers) > 20, f"how {tool.name} answers is not said"
+
+
+def test_no_other_tool_is_and_every_group_has_its_own() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert re.findall(r"^### `(\w+)`$", text, re.MULTILINE) == [tool.name for tool in TOOLS]
+    assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == list(GROUPS)
+    for tool in everything()[GRAPH]:
+        assert f"`{tool.name}`" in text

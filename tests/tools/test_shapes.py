@@ -1,0 +1,145 @@
+"""Each provider is shown the tools in its own shape, and the shapes do not change unnoticed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from reverie import Memory
+from reverie.asks import ToolSpec
+from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset
+from reverie.tools.base import schema
+
+GOLDEN = Path(__file__).parent / "golden"
+SHAPES = ("openai", "openai_responses", "anthropic", "mcp")
+OURS = tuple(group for group in GROUPS if group != "knowledge_graph")
+STRICT_REFUSES = {"minLength", "maxLength", "default", "additionalItems", "not", "if", "allOf"}
+
+
+def shown(memory: Memory, shape: str) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = getattr(memory.tools(session="chat:1", groups=OURS), shape)()
+    return made
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shape_is_the_one_in_the_golden_file(memory: Memory, shape: str) -> None:
+    file = GOLDEN / f"{shape}.json"
+    now = json.dumps(shown(memory, shape), indent=2, ensure_ascii=False) + "\n"
+    if os.environ.get("REWRITE_GOLDEN"):
+        file.write_text(now, encoding="utf-8")
+    assert now == file.read_text(encoding="utf-8"), "run with REWRITE_GOLDEN=1 if that is meant"
+
+
+def test_every_schema_is_one(memory: Memory) -> None:
+    for tool in memory.tools(session="chat:1", groups=GROUPS):
+        jsonschema.Draft202012Validator.check_schema(dict(tool.spec.parameters))
+        assert tool.result is not None
+        jsonschema.Draft202012Validator.check_schema(dict(tool.result))
+
+
+def test_every_tool_and_every_argument_says_what_it_is_for(memory: Memory) -> None:
+    for tool in memory.tools(session="chat:1", groups=OURS):
+        assert len(tool.spec.description) > 30, tool.name
+        assert len(tool.name) <= 64
+        for name, each in tool.spec.parameters["properties"].items():
+            assert each.get("description"), (tool.name, name)
+
+
+def test_strict_schemas_require_everything_and_allow_null_for_what_may_be_left_out(memory: Memory) -> None:
+    for each in shown(memory, "openai"):
+        function = each["function"]
+        parameters = function["parameters"]
+        assert function["strict"] is True
+        assert parameters["required"] == list(parameters["properties"])
+        assert parameters["additionalProperties"] is False
+        assert not STRICT_REFUSES & keywords(parameters)
+    save = next(each["function"] for each in shown(memory, "openai") if "save_memory" in str(each))
+    assert save["parameters"]["properties"]["content"]["type"] == "string"
+    assert save["parameters"]["properties"]["category"]["type"] == ["string", "null"]
+
+
+def keywords(schema_: dict[str, Any]) -> set[str]:
+    inner = [*schema_.get("properties", {}).values(), *([schema_["items"]] if "items" in schema_ else [])]
+    return set(schema_).union(*map(keywords, inner))
+
+
+def test_a_strict_call_with_nulls_is_understood(memory: Memory) -> None:
+    tools = memory.tools(groups=["long_term"])
+    told = tools.call("save_memory", {"content": "Ada prefers tea", "category": None, "tags": None})
+    assert not told.failed
+    assert memory.records()[0].category is None
+
+
+def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
+    parameters = schema(["anything"], anything={"type": "object"})
+    tool = Tool(spec=ToolSpec(name="free", description="", parameters=parameters), run=lambda given: Told(""))
+    (shown,) = Toolset([tool]).openai()
+    assert shown["function"]["strict"] is False
+    assert shown["function"]["parameters"] == parameters
+
+
+def test_without_strict_the_schema_is_whole(memory: Memory) -> None:
+    tools = memory.tools(groups=["long_term"])
+    assert tools.openai(strict=False)[0]["function"]["parameters"] == tools[0].spec.parameters
+    assert tools.openai_responses(strict=False)[0]["parameters"] == tools[0].spec.parameters
+
+
+def test_only_the_last_tool_marks_the_end_of_the_cached_prefix(memory: Memory) -> None:
+    shown = memory.tools().anthropic(cached=True)
+    assert ["cache_control" in each for each in shown] == [False] * (len(shown) - 1) + [True]
+    assert Toolset().anthropic(cached=True) == []
+    assert not any("cache_control" in each for each in memory.tools().anthropic())
+
+
+def test_the_order_never_changes(memory: Memory) -> None:
+    assert json.dumps(memory.tools().anthropic()) == json.dumps(memory.tools().anthropic())
+
+
+def test_what_is_handed_out_is_nobody_elses(memory: Memory) -> None:
+    tools = memory.tools()
+    tools.mcp()[0]["inputSchema"]["properties"].clear()
+    assert tools.mcp()[0]["inputSchema"]["properties"]
+
+
+def test_annotations_say_what_a_tool_may_do(memory: Memory) -> None:
+    said = {each["name"]: each["annotations"] for each in memory.tools(session="c", groups=GROUPS).mcp()}
+    assert said["search_memory"]["readOnlyHint"] is True
+    assert said["delete_memory"] == {
+        "readOnlyHint": False,
+        "destructiveHint": True,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert said["save_memory"]["destructiveHint"] is False
+
+
+def test_reading_tools_change_nothing(memory: Memory) -> None:
+    record = memory.save("Ada prefers tea").record
+    tools = memory.tools(session="chat:1", groups=OURS)
+    for tool in ("save_to_working_memory", "scratchpad_write"):
+        assert not tools.call(tool, {"key": "k", "data" if tool.startswith("save") else "text": "d"}).failed
+
+    def state() -> tuple[Any, ...]:
+        return memory.history(limit=1000), memory.session("chat:1").working.list(), memory.scratchpad.list()
+
+    before = state()
+    for tool_ in tools.reading():
+        takes = tool_.spec.parameters["properties"]
+        given = {"query": "tea", "id": record.id, "key": "k"}
+        told = tools.call(tool_.name, {name: value for name, value in given.items() if name in takes})
+        assert not told.failed, told.text
+    assert state() == before
+
+
+def test_the_default_groups_have_no_two_tools_that_do_the_same(memory: Memory) -> None:
+    assert DEFAULT_GROUPS == ("long_term", "working", "conversation", "pages")
+    names = memory.tools(session="chat:1").names
+    assert not {"memory", "remember", "recall", "scratchpad_write"} & set(names)
+    assert {"save_memory", "save_to_working_memory", "search_conversation_history", "edit_memory"} <= set(
+        names
+    )
