@@ -9,7 +9,7 @@
 # they are there already.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-ALL="openai anthropic mcp openai-agents langgraph pydantic-ai"
+ALL="openai anthropic mcp openai-agents langgraph pydantic-ai lightrag"
 here=$(pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/reverie-versions.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT

@@ -124,10 +124,13 @@ class NoReply:
     Attributes:
         why: `no model` when none is set; otherwise what went wrong, in words, without content.
         usage: What was spent all the same.
+        refused: Whether the model or its server would not answer this question, so that to ask the same again
+            helps little.
     """
 
     why: str
     usage: Usage = field(default_factory=Usage)
+    refused: bool = False
 
 
 ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})

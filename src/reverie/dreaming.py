@@ -20,12 +20,12 @@ from reverie.clock import Clock, format_time
 from reverie.config import Settings
 from reverie.context.delta import Shown, shown_cursor
 from reverie.edits import Edit, JournalRow
-from reverie.errors import Conflict, InvalidInput, ModelError, ReverieError, StoreUnavailable
+from reverie.errors import Conflict, InvalidInput, ModelError, ModelRefused, ReverieError, StoreUnavailable
 from reverie.filters import Filter
 from reverie.ids import NewId
 from reverie.merging import folds
 from reverie.pages import MEMORY
-from reverie.passes.enrich import enrich
+from reverie.passes.enrich import enrich, left_as_it_is
 from reverie.passes.flow import NO_MODEL, Flow, run
 from reverie.passes.infer import infer
 from reverie.passes.merge import LEFT, merge
@@ -56,6 +56,7 @@ LOG = "dream.log"
 
 _LONGEST_LOG = 100
 _MOST_NOTES = 20  # rough ones that are enriched in one plan: each is a question
+_MOST_REFUSED = 3  # first notes that are all refused before the model is left alone
 _MOST_EARLIER = 400
 _WEEK = timedelta(days=7)
 _BATCH = 1_000
@@ -186,7 +187,8 @@ class Dreaming:
     def _enriched(self) -> Plan:
         """The rough notes that were saved since the last time, each split and filed by the model.
 
-        One that the model did not answer for is tried again the next time, and so are those after it.
+        One that the model did not answer for is tried again the next time, and so are those after it. One
+        that it refuses stays as it is, if it answers for another: it is the note, then, and not the key.
         """
         view = self.view()
         if why := self._leaves_notes():
@@ -201,9 +203,14 @@ class Dreaming:
             view = self._view(frozenset(), ())
             for note in list(waiting.values())[:_MOST_NOTES]:
                 parts.append(self._run(enrich(view, note, categories=self._categories(note.scope))))
-                if parts[-1].failed:
+                if parts[-1].failed and (not parts[-1].refused or _all_refused(parts)):
                     break
                 view = replace(view, records=_after(view.records, parts[-1].edits))
+            if not all(part.failed for part in parts):
+                parts = [
+                    left_as_it_is(view, note, part) if part.failed and part.refused else part
+                    for note, part in zip(waiting.values(), parts, strict=False)
+                ]
         plan = _together(view, "enrich", parts, skipped="there is no rough note")
         done = sequence if len(parts) == len(waiting) else notes[list(waiting)[len(parts)]] - 1
         return plan if plan.failed else replace(plan, cursors={_cursor("enrich"): str(done)})
@@ -359,7 +366,7 @@ class Dreaming:
         except ModelError as error:
             _log.warning("the model gave no answer for %s: %s", ask.purpose, error)
             self.count(f"model.{ask.purpose}.failed")
-            return NoReply(why=str(error))
+            return NoReply(why=str(error), refused=isinstance(error, ModelRefused))
         self.usage += reply.usage
         return reply
 
@@ -475,6 +482,11 @@ class _News:
     changed: frozenset[str]
     turns: list[Turn]
     rough: dict[str, int]
+
+
+def _all_refused(parts: Sequence[Plan]) -> bool:
+    """Whether nothing was answered so far, often enough to believe that nothing will be."""
+    return len(parts) >= _MOST_REFUSED and all(part.failed for part in parts)
 
 
 def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ...]:

@@ -68,7 +68,7 @@ class Lending(Tending, ABC):
 
         talk = None if session is None else cast("Memory", self).session(session)
         return memory_tools(
-            self._acting("agent").scoped("" if talk is None else talk.state.scope),
+            self._acting(self._agent).scoped("" if talk is None else talk.state.scope),
             session=talk,
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -121,6 +121,11 @@ class Lending(Tending, ABC):
         )
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _agent(self) -> str:
+        """Who is named as the author of what a model changes: `agent`, unless the memory was opened for another."""
+        return "agent" if self._actor == "owner" else self._actor
 
     def _acting(self, actor: str) -> Memory:
         """The same memory, of which the journal names another as the author."""

@@ -104,7 +104,8 @@ class Plan:
         return "\n".join(parts)
 
     def __str__(self) -> str:
-        state = self.failed or self.skipped or f"{len(self.steps)} changes"
+        number = len(self.steps)
+        state = self.failed or self.skipped or ("1 change" if number == 1 else f"{number} changes")
         return "\n".join([f"{self.name} {self.id}: {state}", *(f"  {line}" for line in self.lines())])
 
     def __bool__(self) -> bool:

@@ -407,7 +407,7 @@ class Scoped:
         from reverie.tools import DEFAULT_GROUPS, memory_tools
 
         return memory_tools(
-            Scoped(self._memory._acting("agent"), self.scope),
+            Scoped(self._memory._acting(self._memory._agent), self.scope),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,

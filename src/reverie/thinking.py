@@ -21,6 +21,7 @@ from reverie.passes.flow import run
 from reverie.plans import Plan, Step
 from reverie.providers.base import Answering, Model, called, named
 from reverie.records import Kind as Kinds
+from reverie.records import Origin
 from reverie.saving import Note, Saving
 from reverie.stores.base import Store
 from reverie.worker import Worker
@@ -70,6 +71,7 @@ class Asked:
         output: What a step of work put out.
         step: The step's name.
         scope: Whose memory what is extracted becomes.
+        origin: Whose word the output is.
     """
 
     session: str | None = None
@@ -77,6 +79,7 @@ class Asked:
     output: str | None = None
     step: str = ""
     scope: str = ""
+    origin: Origin = "agent"
 
 
 def planned(worker: Worker, saving: Saving, name: str, asked: Asked) -> Plan:
@@ -120,7 +123,7 @@ def _extracted(dreaming: Dreaming, saving: Saving, output: str, asked: Asked) ->
         ("lesson", found.lessons),
     )
     notes = [
-        Note(content=text, kind=kind, source=asked.step, origin="agent", scope=asked.scope)
+        Note(content=text, kind=kind, source=asked.step, origin=asked.origin, scope=asked.scope)
         for kind, texts in lists
         for text in texts
     ]

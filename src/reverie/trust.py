@@ -187,11 +187,13 @@ def _says(own: str, sentence: str) -> bool:
 
 
 def _comparable(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of two texts; all of them, where the first has none but small ones: "do so" says something."""
+    """The words of two texts; the small ones too where the first has no others: "do so" says something."""
     wanted = words(text)
-    if wanted:
-        return wanted, words(other)
-    return tuple(frozenset(word.lower() for word in _WORD.findall(each)) for each in (text, other))
+    return (wanted, words(other)) if wanted else (_all_words(text), _all_words(other))
+
+
+def _all_words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(text))
 
 
 def _specifics(text: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from reverie.clock import Clock, format_time, parse_time
 from reverie.config import Settings
-from reverie.consolidating import Consolidating, Kind
+from reverie.consolidating import Consolidating, Due, Kind
 from reverie.dreaming import ACTOR, PASSES, Dreaming, Outcome
 from reverie.entries import Entry
 from reverie.errors import Conflict, InvalidInput, ReverieError
@@ -93,6 +93,7 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
+        self._nothing_due_at = -1  # the journal's last row when no session was due
         self._lock = threading.Lock()
 
     # -- the thread --------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ class Worker:
 
     def work(self) -> Worked:
         """Do what is due, once; returns at once where somebody else is at it."""
-        due = [each for each in self._consolidating.due() if not self._pauses_for(f"session {each.session}")]
+        due = self._due()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
         if not due and not dreams and not enriches:
@@ -172,6 +173,16 @@ class Worker:
                 outcomes += self._dream() if dreams else self.dreaming.cycle(["enrich"])
                 self._note("enrich", next(each for each in outcomes if each.name == "enrich"))
         return Worked(outcomes=tuple(outcomes))
+
+    def _due(self) -> list[Due]:
+        """The sessions whose windows are to be shortened now; looked for only when something has changed."""
+        sequence = self._store.sequence()
+        if sequence == self._nothing_due_at:
+            return []
+        found = list(self._consolidating.due())
+        if not found:
+            self._nothing_due_at = sequence
+        return [each for each in found if not self._pauses_for(f"session {each.session}")]
 
     def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> Worked:
         """Run the dream's passes now, due or not.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 from reverie import Memory, Settings
@@ -20,6 +21,7 @@ from reverie.asks import Ask
 from reverie.errors import InvalidInput
 from reverie.integrations import lightrag
 from reverie.integrations.lightrag import Indexing, LightRAG, Unreachable, readable
+from reverie.surfaces.cli import cli
 from reverie.thinking import model_of
 
 QUESTION = "Where does the Nautilus lie these days?"
@@ -361,6 +363,17 @@ def test_in_the_background_a_reply_never_waits(
         wait_for(lambda: len(graph.documents) == 2 and not indexing.waiting())
     assert "it is sent again" in caplog.text
     assert "berth" not in caplog.text
+
+
+def test_chat_asks_the_graph_that_the_settings_name(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REVERIE_RAG_URL", graph.url)
+    monkeypatch.setenv("REVERIE_RAG_API_KEY", "secret-key")
+    result = CliRunner().invoke(cli, ["chat", "-m", QUESTION, "--folder", str(tmp_path / "memory")])
+    assert result.exit_code == 0
+    assert "# Relevant Memory\nKnowledge Graph Data (Entity):\n- Nautilus (boat): " in result.stdout
+    assert graph.asked[0][2] == "secret-key"
 
 
 PROGRAM = """

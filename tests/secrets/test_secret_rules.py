@@ -107,6 +107,13 @@ def test_patterns_of_ones_own_go_beside_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["pass replace=True (--replace) to have it moved", "you may pass limit=10 to it"]
+)
+def test_an_argument_that_is_passed_is_no_password(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+@pytest.mark.parametrize(
     "pattern", ["", "(", ".*", "[a-z]+", "x?", "(a+)+b", r"(\w*\s*)*=", "(?:(?:ab)*)*c", "q" * 501]
 )
 def test_patterns_that_match_anything_or_never_end_are_refused(pattern: str) -> None:

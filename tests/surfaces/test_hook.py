@@ -96,6 +96,8 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
         assert (done.stdout, done.stderr) == (b"", b"")
     assert written(folder) == [("user", prompt["prompt"]), ("assistant", "Understood.")]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (file,) = (folder / "sessions").rglob("*.md")
+    assert "We decided to deploy from main." in file.read_text(encoding="utf-8")
     with Memory.open(folder) as memory:
         (record,) = memory.recent()
         assert (record.kind, record.content) == ("decision", "We decided to deploy from main.")
@@ -217,6 +219,7 @@ def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
 
 def test_help_and_a_wrong_event_are_click_s(folder: Path, call: Callable[..., Result]) -> None:
     assert b"Usage: reverie hook user-prompt" in process("user-prompt", "--help", data=b"").stdout
+    assert process("user-promt", data=b"{}").stderr.startswith(b"reverie: No such command 'user-promt'")
     result = call("hook", "user-prompted")
     assert (result.exit_code, "No such command" in result.stderr) == (2, True)
     result = call(

@@ -193,6 +193,25 @@ class Committed:
             brief: Whether brevity counts.
             after: Only larger keys.
         """
+        query = self._any_weighed(subject, weights)
+        if after:
+            newer = Query.const_score_query(self._larger(after, None), 0.0)
+            query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
+        return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
+
+    def newest(
+        self, subject: Searchable, weights: Sequence[Weight], allowed: Filter, limit: int
+    ) -> list[int]:
+        """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
+        query = self._any_weighed(subject, weights)
+        query = Query.boolean_query([(Occur.Must, query), *self._restrictions(subject, allowed)])
+        try:
+            found = self._searcher.search(query, limit, count=False, order_by_field="key").hits
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return [int(key) for key, _ in found]
+
+    def _any_weighed(self, subject: Searchable, weights: Sequence[Weight]) -> Query:
         fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
         scored = [(fields[each.among], each.token, each.weight * emphasis(1)) for each in weights]
         for each in weights:
@@ -207,11 +226,7 @@ class Committed:
             (Occur.Should, Query.const_score_query(self._term(field, token), weight))
             for field, token, weight in scored
         ]
-        query = Query.boolean_query(clauses)
-        if after:
-            newer = Query.const_score_query(self._larger(after, None), 0.0)
-            query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
-        return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
+        return Query.boolean_query(clauses)
 
     def among(
         self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]

@@ -70,7 +70,8 @@ def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[
         waiting = (
             _nothing(view, why) if reply.why == NO_MODEL.why else replace(_nothing(view, ""), failed=why)
         )
-        return replace(waiting, usage=reply.usage)
+        refused = (Refusal(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
+        return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
     try:
         records = _records(view, note, reply)
     except (Unusable, InvalidInput) as error:
@@ -80,6 +81,17 @@ def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[
         settled = _settled(view, note, "the note stays as it is")
         return replace(settled, refused=refused, usage=reply.usage)
     return replace(_plan(view, note, records), usage=reply.usage)
+
+
+def left_as_it_is(view: View, note: Record, plan: Plan) -> Plan:
+    """The plan for a note about which the model was asked and would not answer: not to ask again.
+
+    Args:
+        view: The moment.
+        note: The note.
+        plan: What asking came to.
+    """
+    return replace(_settled(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
 
 
 def _records(view: View, note: Record, reply: Reply) -> list[Record]:

@@ -272,7 +272,7 @@ def stemmed(word: str) -> str:
     >>> stemmed("deploys")
     'deploy'
     """
-    return _stem(word)
+    return str(_stem(word))
 
 
 def plain_characters(text: str) -> str:

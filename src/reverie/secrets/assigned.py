@@ -124,6 +124,7 @@ _WHOSE = Lazy(
     re.I,
 )
 _ABOUT_USERS = Lazy(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
+_ARGUMENT = Lazy(r"[A-Za-z_]\w*=")
 _CODE = Lazy(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
       | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
@@ -205,7 +206,7 @@ def _span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None
     how = "set" if any(mark in joined for mark in "=:：＝") else "said" if joined.strip() else "beside"
     if how != "set" and core.lower() == "pass" and not (how == "beside" and _is_strong(value)):
         return None  # the verb
-    if how == "beside" and core.lower() == "pass" and _ARGUMENT.match(value):
+    if how == "beside" and core.lower() == "pass" and _ARGUMENT.re.match(value):
         return None  # the verb too: pass limit=10
     judge = _is_password if word in _PASS else _is_key_value
     line = _Line(text, begin - len(prefix), start, end, prefix + core + tail)

@@ -183,8 +183,10 @@ def _help(talk: _Talk, rest: str) -> None:
 
 def _new(talk: _Talk, rest: str) -> None:
     del rest
+    kept = talk.memory.consolidate_session(talk.agent.session.id)
     talk.agent.session.new()
-    click.echo("A new conversation. What is remembered stays.")
+    learned = f" {output.count(len(kept), 'insight')} of this one kept." if kept else ""
+    click.echo(f"A new conversation. What is remembered stays.{learned}")
 
 
 def _compact(talk: _Talk, rest: str) -> None:

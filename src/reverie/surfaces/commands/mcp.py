@@ -7,6 +7,7 @@ import logging
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.errors import InvalidInput, MissingExtra
+from reverie.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.surfaces import output
 from reverie.surfaces.invocation import MCP_TOKEN, Command, Invocation, everywhere, invocation, options
 
 if TYPE_CHECKING:
+    from reverie.memory import Memory
     from reverie.surfaces.mcp.offer import Offer
 
+_log = logging.getLogger("reverie.mcp")
+
 PORT = 8765
+THINKS_AFTER_S = 5.0
+"""Seconds after the start at which background work begins, so that it delays no client."""
+
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 _PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
@@ -89,6 +96,9 @@ def mcp(ctx: click.Context, asked: Invocation, /, **how: Any) -> None:
     into them. It ends when its input does, or on Ctrl-C. A folder without a memory gets one, unless with
     --read-only.
 
+    What is due in the background, such as dreams, is done meanwhile; a model is asked where the setting names
+    one.
+
     With http it listens on this machine only. Anywhere else it demands a token, and it always checks by which
     host name it is called. One server serves one scope.
     """
@@ -142,8 +152,30 @@ def _served(asked: Invocation, how: dict[str, Any], serve: Callable[[Offer], Non
         )
         gc.freeze()
         gc.enable()
-        with _logging(debug=asked.debug):
+        with _logging(debug=asked.debug), _thinking(memory, reads=how["read_only"]):
             serve(offer)
+
+
+@contextmanager
+def _thinking(memory: Memory, *, reads: bool) -> Iterator[None]:
+    """Background work goes on meanwhile, from a moment after the start on; not where nothing may change."""
+    if reads:
+        yield
+        return
+    begin = threading.Timer(THINKS_AFTER_S, _think, [memory])
+    begin.daemon = True
+    begin.start()
+    try:
+        yield
+    finally:
+        begin.cancel()
+
+
+def _think(memory: Memory) -> None:
+    try:
+        memory.worker.start()
+    except ReverieError as error:
+        _log.warning("there is no background work: %s", error)
 
 
 @contextmanager

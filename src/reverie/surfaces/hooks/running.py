@@ -122,15 +122,15 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: What stands behind `reverie`; the first is `hook`.
     """
-    from_event = len(arguments) > 1 and arguments[1] in EVENTS
-    asked = parsed(arguments[2:]) if from_event else None
+    name = arguments[1] if len(arguments) > 1 else ""
+    asked = parsed(arguments[2:]) if name in EVENTS else None
     if asked is None:
-        _with_click(never_fails=from_event)
+        _with_click(never_fails=name not in {"", "config"})
         return
     gc.disable()
     _end_after(asked)
     logging.getLogger("reverie").addHandler(logging.NullHandler())
-    _end(attempted(arguments[1], asked, sys.stdin))
+    _end(attempted(name, asked, sys.stdin))
 
 
 def _with_click(*, never_fails: bool) -> None:
@@ -139,7 +139,7 @@ def _with_click(*, never_fails: bool) -> None:
     try:
         cli.main()
     except SystemExit:
-        if not never_fails:  # 2 is what click says of wrong options, and what stops an agent
+        if not never_fails:  # 2 is what click says of wrong words, and what stops an agent
             raise
 
 

@@ -1,0 +1,88 @@
+"""How long does a search within a scope take, beside one over everything? Medians of one run, taking turns.
+
+python -m benchmarks.scopes [--sizes 1000,10000] [--scopes 1,10,1000] [--questions 60]
+
+Half of the records are everybody's; the other half is spread evenly over the scopes. A scope's chain sees its
+own part and everybody's. A conversation of forty turns lies in the scope that is asked in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.texts import Text, Texts
+from reverie import EVERY_SCOPE, Memory
+
+TURNS = 40
+WARM_UP = 10
+HEAD = ("records", "scopes", "in one", "search all", "in a scope", "in its chain", "everybody's", "context")
+
+
+def scope_of(text: Text, scopes: int) -> str:
+    """Whose it is: every other one everybody's."""
+    return "" if text.number % 2 else f"user:{text.number // 2 % scopes}"
+
+
+def filled(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
+    """A memory of so many records, all of them in the index's commit."""
+    memory = Memory.open(folder)
+    memory.save_many({"content": text.content, "scope": scope_of(text, scopes)} for text in texts.first(size))
+    chat = memory.scoped("user:0").session("chat")
+    chat.add_many(
+        {"role": "assistant" if number % 2 else "user", "content": texts.text(size + number).content}
+        for number in range(TURNS)
+    )
+    memory.close()
+    return Memory.open(folder)
+
+
+def medians(memory: Memory, texts: Texts, size: int, questions: int) -> list[float]:
+    """Milliseconds: over all, in one scope, in its chain, in what is everybody's, and of a prompt's context."""
+    scoped = memory.scoped("user:0")
+    chat = scoped.session("chat")
+    ways: list[Callable[[str], object]] = [
+        lambda question: memory.search(question, scope=EVERY_SCOPE),
+        lambda question: memory.search(question, scope="user:0"),
+        scoped.search,
+        lambda question: memory.search(question, scope=""),
+        chat.context,
+    ]
+    times: list[list[float]] = [[] for _ in ways]
+    for number in range(WARM_UP + questions):
+        question = texts.question(number * size // (WARM_UP + questions))
+        for way, taken in zip(ways, times, strict=True):
+            began = time.perf_counter()
+            way(question)
+            taken.append((time.perf_counter() - began) * 1000)
+    return [statistics.median(taken[WARM_UP:]) for taken in times]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1000,10000", help="numbers of records")
+    parser.add_argument("--scopes", default="1,10,1000", help="numbers of scopes")
+    parser.add_argument("--questions", type=int, default=60, help="how many, each another")
+    asked = parser.parse_args()
+    texts = Texts()
+    print("| " + " | ".join(HEAD) + " |\n" + "|---:" * len(HEAD) + "|")
+    for size in (int(number) for number in asked.sizes.split(",")):
+        for scopes in (int(number) for number in asked.scopes.split(",")):
+            if scopes > size // 2:
+                continue
+            with tempfile.TemporaryDirectory() as name:
+                memory = filled(Path(name, "memory"), texts, size, scopes)
+                found = medians(memory, texts, size, asked.questions)
+                memory.close()
+            one = size // 2 // scopes
+            cells = [f"{size:,}", f"{scopes:,}", f"{one:,}", *(f"{taken:.1f} ms" for taken in found)]
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
