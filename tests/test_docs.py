@@ -59,6 +59,7 @@ from reverie.config import _FORMS, NOT_SETTINGS
 from reverie.secrets import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.surfaces.cli import COMMANDS, cli
 from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
+from reverie.worker import Worker
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "reverie"
@@ -329,10 +330,11 @@ OWNERS = {
     "Journal": Journal,
     "Past": Past,
     "Scoped": Scoped,
+    "Worker": Worker,
     "AsyncMemory": AsyncMemory,
     "AsyncSession": AsyncSession,
 }
-DESCRIBED = (Memory, Session, WorkingMemory, Pages, Journal)
+DESCRIBED = (Memory, Session, WorkingMemory, Pages, Journal, Worker)
 
 
 def sections(text: str, level: str) -> dict[str, str]:

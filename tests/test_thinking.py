@@ -15,7 +15,7 @@ from tests.conftest import MovableClock
 
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.asks import Ask, Reply
-from reverie.errors import ModelUnavailable
+from reverie.errors import ModelRefused, ModelUnavailable
 from reverie.records import ROUGH
 from reverie.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 
@@ -119,6 +119,34 @@ def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> Non
             "Ines likes jasmine tea.",
             "Staging listens on port 5433.",
         ]
+
+
+def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask.messages[-1].content)
+        if is_locked or "coffee" in asked[-1]:
+            raise ModelRefused("against the rules")
+        return TEA_AND_PORT
+
+    is_locked = True
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
+        memory.save(NOTE, rough=True)
+        plan = memory.plan("enrich")
+        assert plan.failed, "where nothing is answered it may be the key, and both wait"
+        assert (plan.steps, plan.cursors) == ((), {})
+        is_locked = False
+        memory.apply(memory.plan("enrich"))
+        assert contents(memory) == [
+            "Bo likes coffee. Bo lives in Bonn.",
+            "Ines likes jasmine tea.",
+            "Staging listens on port 5433.",
+        ]
+        asked.clear()
+        assert memory.plan("enrich").skipped == "there is no rough note"
+        assert not asked, "what was refused is not asked about again"
 
 
 def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from reverie.config import Settings
 from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shortened
 from reverie.errors import ReverieError
 from reverie.pages import MEMORY
-from reverie.passes.specifics import word_set
 from reverie.quoting import own_words
 from reverie.records import SUMMARY_TAG, Kind, Origin
 from reverie.saving import Note, Saved, Saving
@@ -65,7 +64,13 @@ SHORTEST_SUMMARY = 100
 _LONGEST_SUMMARY = 4_000
 _LEAST_SHARED = 0.8
 _WORD = re.compile(r"[^\W_]{3,}")
-_FILLER = word_set(
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FILLER = _word_set(
     """
     the and you your that have has noted since will for because let know got remember remembered prefer
     prefers like likes told said want wants from now with are was this use using can keep mind sure

@@ -312,8 +312,8 @@ class Tending(Reading, ABC):
                 of more than 4,000 the first 4,000 are looked at.
             step: The step's name, such as `GOAL:deploy`, for `extract`.
             scope: Whose memory what is extracted becomes.
-            origin: Whose word the output is, for `extract`: pass `tool` or `web` for what those put out, and it
-                is found by search, but never put into a prompt unasked.
+            origin: Whose word the output is, for `extract`: pass `tool` or `web` for what those put out, and
+                it is found by search, but never put into a prompt unasked.
 
         Raises:
             InvalidInput: there is no such pass, or it was not given what it needs.
@@ -321,7 +321,9 @@ class Tending(Reading, ABC):
         """
         from reverie import thinking
 
-        asked = thinking.Asked(session=session, keep=keep, output=output, step=step, scope=scope, origin=origin)
+        asked = thinking.Asked(
+            session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
+        )
         return thinking.planned(self.worker, self._saving, name, asked)
 
     def apply(self, plan: Plan) -> Applied:

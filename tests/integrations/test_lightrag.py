@@ -351,7 +351,9 @@ def test_in_the_background_a_reply_never_waits(
     graph: Graph, memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    with LightRAG(graph.url, index_timeout_s=0.2) as rag, Indexing(memory, rag) as indexing:
+    with LightRAG(graph.url, index_timeout_s=0.2) as rag:
+        indexing = Indexing(memory, rag)
+        indexing.start(every_s=0.05)
         graph.mood = "slow"
         began = time.monotonic()
         told(memory, 1)
@@ -361,6 +363,7 @@ def test_in_the_background_a_reply_never_waits(
         graph.mood = "good"
         told(memory, 2)
         wait_for(lambda: len(graph.documents) == 2 and not indexing.waiting())
+        assert indexing.stop()
     assert "it is sent again" in caplog.text
     assert "berth" not in caplog.text
 

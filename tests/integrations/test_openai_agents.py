@@ -427,6 +427,20 @@ def test_a_memory_that_cannot_be_read_does_not_stop_the_reply(
     assert "the disk is gone" in caplog.text
 
 
+def test_a_tool_that_cannot_reach_the_memory_does_not_stop_the_reply(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = Memory.open(tmp_path / "gone")
+    tools = tools_for(memory.tools(groups=["long_term"]))
+    memory.close()
+    call = ("call_1", "save_memory", '{"content": "Ada sails on Sundays"}')
+    with serving(says("", calls=(call,)), says("I could not note that.")) as script:
+        agent = Agent(name="harbour", model=model(script), tools=[*tools])
+        assert answered(agent, "Remember that").final_output == "I could not note that."
+    assert "the memory cannot be reached now" in script.asked[1]["messages"][-1]["content"]
+    assert "save_memory" in caplog.text
+
+
 def test_tools_of_a_memory_are_tools_of_the_sdk(memory: Memory) -> None:
     call = ("call_1", "save_memory", '{"content": "Ada sails on Sundays", "category": "people/ada"}')
     wrong = ("call_2", "save_memory", '{"contents": "x"}')

@@ -157,3 +157,27 @@ def test_two_full_pages_are_compared_in_little_time() -> None:
     begun = time.process_time()
     assert len(guarded(old, new).kept) == 3_000
     assert time.process_time() - begun < 30
+
+
+RULES = "# Notes\n\n## Always\n- Run the tests first\n\n## Never\n- Deploy on Fridays\n- Share the roadmap\n"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "# Notes\n\n## Always\n- Run the tests first\n- Deploy on Fridays\n\n## Never\n- Share the roadmap\n",
+        "## Always\n- Run the tests first\n- Also deploy on Fridays\n\n## Never\n- Share the roadmap\n",
+        "# Notes\n\n## Never\n- Run the tests first\n\n## Always\n- Deploy on Fridays\n- Share the roadmap\n",
+        "# Notes\n\n## Always\n- Deploy on Fridays\n- Run the tests first\n- Share the roadmap\n",
+    ],
+)
+def test_what_stands_under_a_heading_that_denies_it_is_not_moved_from_there(new: str) -> None:
+    text = guarded(RULES, new).text
+    never = text.partition("## Never\n")[2].partition("\n\n")[0]
+    assert "- Deploy on Fridays" in never
+
+
+def test_other_moves_between_headings_are_free() -> None:
+    old = "## People\n- Ann lives in Oslo\n\n## Tools\n- Bo uses vim\n"
+    new = "## People\n- Ann lives in Oslo\n- Bo uses vim\n\n## Tools\n"
+    assert guarded(old, new) == (new, ())

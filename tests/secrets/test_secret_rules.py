@@ -260,3 +260,14 @@ def test_importing_compiles_no_pattern() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["0", "True"]
+
+
+@pytest.mark.parametrize("word", ["fake", "xXxX", "your", "dummy"])
+def test_a_long_key_with_such_a_word_in_it_by_chance_is_a_key(word: str) -> None:
+    letters = "".join(
+        Random(7).choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", k=80)
+    )
+    key = f"sk-ant-api03-{letters[:40]}{word}{letters[40:]}AA"
+    assert redacted(f"use {key} now") == "use [redacted: anthropic key] now"
+    placeholder = f"sk-ant-api03-{word}-key-goes-here-and-nothing-else-stands-here-xxxx"
+    assert redacted(placeholder) == placeholder

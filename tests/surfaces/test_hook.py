@@ -96,7 +96,7 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
         assert (done.stdout, done.stderr) == (b"", b"")
     assert written(folder) == [("user", prompt["prompt"]), ("assistant", "Understood.")]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    (file,) = (folder / "sessions").rglob("*.md")
+    (file,) = (folder / "sessions").rglob("*.jsonl")
     assert "We decided to deploy from main." in file.read_text(encoding="utf-8")
     with Memory.open(folder) as memory:
         (record,) = memory.recent()

@@ -53,6 +53,15 @@ def test_two_of_one_name_and_names_that_are_not_there_are_refused() -> None:
             wrong("nope")
 
 
+@pytest.mark.parametrize("name", ["", "my read", "lesen!", "lire.é", "x" * 65])
+def test_a_name_that_models_cannot_call_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="is no name for a tool"):
+        THREE.renamed({"read": name})
+    assert THREE.prefixed("x" * 59).names[1] == "x" * 59 + "write"
+    with pytest.raises(InvalidInput, match="is no name for a tool"):
+        THREE.prefixed("x" * 60)
+
+
 def test_what_changes_something_is_run_only_when_somebody_agrees() -> None:
     asked: list[tuple[str, Mapping[str, Any]]] = []
 

@@ -194,7 +194,7 @@ class Pack:
 
     @property
     def changing_text(self) -> str:
-        """The rest of `text`: notes, what was recalled, working memory's inventory, what another memory gave."""
+        """The rest of `text`: notes, what was recalled, the inventory, what another memory gave."""
         found = [section.text for section in self.sections if section.name not in _STABLE]
         if found and self.notice and not self._noticed_early:
             found.insert(0, self.notice)

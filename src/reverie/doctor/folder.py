@@ -181,9 +181,9 @@ def _leftovers(path: Path) -> Iterator[Ill]:
                 code="other-index",
                 part="index",
                 severity="note",
-                what=f"{some(names, 'search index', 'search indexes')} of another version of Reverie "
-                "take up room",
-                fix="remove them, if no other version has this folder open",
+                what=f"room is taken by {some(names, 'search index', 'search indexes')} of another version "
+                "of Reverie",
+                fix="remove that, if no other version has this folder open",
                 about=names,
             ),
             None,

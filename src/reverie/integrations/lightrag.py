@@ -497,10 +497,11 @@ class Indexing:
                 failures += 1
                 self._rag._count("index_failed")
                 _log.warning("LightRAG did not take an exchange, it is sent again: %s", error)
-            self._wake.wait(every_s)
-            self._wake.clear()
-            if failures and self._stopping.wait(min(2.0 ** (failures - 1), _LONGEST_BACKOFF_S)):
-                return
+            if failures:
+                self._stopping.wait(min(2.0 ** (failures - 1), _LONGEST_BACKOFF_S))
+            else:
+                self._wake.wait(every_s)
+                self._wake.clear()
 
     def _place(self) -> int:
         told = self._store.cursor(self._cursor) or "0"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie import tokens
 from reverie.aio import AsyncMemory, AsyncScoped
-from reverie.errors import MissingExtra, ReverieError
+from reverie.errors import MissingExtra, ReverieError, StoreError
 from reverie.items import Items, Said
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
@@ -148,7 +148,8 @@ class ReverieSession:
 def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
     """Tools as the Agents SDK calls them: `Agent(tools=tools_for(memory.tools()))`.
 
-    What is wrong in a call comes back to the model as a sentence; a broken store raises.
+    What is wrong in a call comes back to the model as a sentence; so does a store that cannot be reached, with
+    a warning in the log: the reply goes on without.
 
     Args:
         tools: The tools, such as `memory.tools(session="telegram:1")`.
@@ -174,7 +175,11 @@ def _schema(tool: Tool) -> dict[str, Any]:
 def _invoking(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         del context
-        return (await asyncio.to_thread(tools.call, name, arguments)).text
+        try:
+            return (await asyncio.to_thread(tools.call, name, arguments)).text
+        except StoreError as error:
+            _log.warning("the tool %r could not reach the memory: %s", name, error)
+            return f"Nothing was done: the memory cannot be reached now. Answer without {name}."
 
     return invoke
 

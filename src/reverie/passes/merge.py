@@ -229,7 +229,11 @@ def _learn(
         return
     told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
     said, there = specifics(content), specifics(told_by)
-    if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses):
+    if (
+        invented := (said.numbers - there.numbers)
+        | (said.addresses - there.addresses)
+        | (said.code - there.code)
+    ):
         draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
         return
     from_tools = any(known[name].origin in UNTRUSTED for name in evidence)

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.passes.specifics import Specifics, specifics
+from reverie.passes.specifics import NEGATIONS, Specifics, specifics, word_set
 
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?|>\s*)*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
@@ -36,6 +36,11 @@ _ALIKE_IN_PART = 0.3
 
 _REVISED = 0.6
 """A line with one value exchanged keeps at least this share of its words."""
+
+_DENYING = NEGATIONS | word_set(
+    "don't forbidden prohibited banned disallowed deprecated rejected wrong false obsolete outdated dislikes"
+)
+"""Words of a heading under which a line says the opposite of what it says elsewhere."""
 
 _MOST_CANDIDATES = 12
 _LONGEST_RUN = 3
@@ -121,6 +126,12 @@ class _Line:
         return self.own if self.heading is None else specifics(f"{self.heading.plain}\n{self.plain}")
 
     @cached_property
+    def is_denied(self) -> bool:
+        """Whether its heading denies what it says, as "Never" does."""
+        words = () if self.heading is None else self.heading.words
+        return any(word in _DENYING or word.endswith("n't") for word in words)
+
+    @cached_property
     def words(self) -> list[str]:
         return self.own.wording.split() or [self.form]
 
@@ -188,10 +199,14 @@ class _Rewrite:
         """The place of a line that says what the old line said; None if there is none."""
         has_heading = self.has_heading_of(line)
         for place in self._by_form.get(line.form, ()):
+            if self.lines[place].is_denied != line.is_denied:
+                continue
             if has_heading or _holds(self.lines[place].together, line.together):
                 return place
         for place in self._alike(line, _ALIKE):
             new = self.lines[place]
+            if new.is_denied != line.is_denied:
+                continue
             if _holds(new.own, line.own) if has_heading else _holds(new.together, line.together):
                 return place
         for place in self.added(self._alike(line, _ALIKE_IN_PART)):
@@ -209,6 +224,7 @@ class _Rewrite:
         """Whether new lines around `place` say it together, as when one line was split into several."""
         for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
             run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
+            run = [each for each in run if self.lines[each].is_denied == line.is_denied]
             words = frozenset().union(*(self.lines[each].carrying for each in run))
             if len(run) > 1 and len(words & line.carrying) >= _ALIKE * len(line.carrying):
                 said = specifics("\n".join(self.lines[each].plain for each in run))
@@ -263,6 +279,7 @@ def _exchanged(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line])
         for line in old
         for place in by_first_word.get(line.words[0], ())
         if line.is_heading == lines[place].is_heading
+        and line.is_denied == lines[place].is_denied
         and line.own.negations <= lines[place].own.negations
         and _one_value_exchanged(line.words, lines[place].words)
     ]
@@ -290,7 +307,11 @@ def _reworded(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) 
     for line in old:
         for place in free:
             shared = len(line.carrying & lines[place].carrying)
-            if shared >= _ALIKE_IN_PLACE * len(line.carrying) and _holds(lines[place].own, line.own):
+            if (
+                line.is_denied == lines[place].is_denied
+                and shared >= _ALIKE_IN_PLACE * len(line.carrying)
+                and _holds(lines[place].own, line.own)
+            ):
                 found[line] = place
                 free.remove(place)
                 break

@@ -27,6 +27,8 @@ _MADE_UP = Lazy(
     re.VERBOSE | re.IGNORECASE,
 )
 _FEW = 6
+_LONG = 40
+"""So many random characters beside it are no placeholder: of many keys one has `fake` or `xxxx` by chance."""
 
 
 def is_placeholder(value: str) -> bool:
@@ -39,7 +41,10 @@ def is_placeholder(value: str) -> bool:
     """
     if value[:1] in "<{" or value[:2] in ("${", "$(", "%(", "[["):
         return True
-    return _MADE_UP.re.search(value) is not None or (len(value) >= 16 and len(set(value)) < _FEW)
+    if len(value) >= 16 and len(set(value)) < _FEW:
+        return True
+    rest = _MADE_UP.re.sub("", value)
+    return rest != value and not (len(rest) >= _LONG and is_random(rest, least=_LONG))
 
 
 def entropy(value: str) -> float:

@@ -8,6 +8,7 @@ can correct itself; only a broken store raises. Knows nothing of memories: those
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,6 +22,8 @@ from reverie.turns import ToolCall
 
 if TYPE_CHECKING:
     from reverie.working import WorkingMemory
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +162,24 @@ class Toolset(Sequence[Tool]):
 
         Raises:
             NotFound: one is not there.
-            InvalidInput: two would have one name.
+            InvalidInput: two would have one name, or models cannot call one by its new name.
         """
-        for name in names:
+        for name, new in names.items():
             self.tool(name)
+            if not isinstance(new, str) or not _NAME.fullmatch(new):
+                raise InvalidInput(
+                    f"{new!r} is no name for a tool: use up to 64 ASCII letters, digits, '_' and '-'"
+                )
         return Toolset(
             replace(tool, spec=replace(tool.spec, name=names.get(tool.name, tool.name))) for tool in self
         )
 
     def prefixed(self, prefix: str) -> Toolset:
-        """The same tools with a prefix before each name, such as `reverie_`."""
+        """The same tools with a prefix before each name, such as `reverie_`.
+
+        Raises:
+            InvalidInput: it makes a name that models cannot call.
+        """
         return self.renamed({name: prefix + name for name in self.names})
 
     def approved(self, approve: Approve, *names: str) -> Toolset:

@@ -53,7 +53,7 @@ def memory_tools(
     if unknown := [group for group in groups if group not in GROUPS]:
         raise InvalidInput(f"there is no group of tools {', '.join(unknown)}: there are {', '.join(GROUPS)}")
     if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:
-        raise InvalidInput("the group working needs a session: pass session=, or leave the group out")
+        raise InvalidInput("the group working needs a session: say which, or leave the group out")
     talk = memory.session(session) if isinstance(session, str) else session
     if talk is not None:
         memory = wary(memory, talk)

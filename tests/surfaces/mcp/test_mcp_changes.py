@@ -183,16 +183,19 @@ def test_nothing_is_told_of_another_scope(memory: Memory, mode: str) -> None:
 def test_what_another_scope_forgets_is_told_to_nobody_else(memory: Memory, mode: str) -> None:
     alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
     mine, theirs = alice.save("Alice likes tea").record, bob.save("Bob likes coffee").record
+    memory.pages.write("MEMORY.md", "w")
 
     async def scene() -> None:
-        uri = resources.record_uri(mine.id)
-        async with subscribed(memory, mode, uri, MEMORY, scope="user:alice") as (_, heard):
+        uri, other = resources.record_uri(mine.id), resources.record_uri(theirs.id)
+        async with subscribed(memory, mode, uri, other, MEMORY, scope="user:alice") as (_, heard):
+            alice.save("Alice rows")
+            await heard.until(LIST)
             memory.forget(theirs.id)
             memory.pages.write("MEMORY.md", "x")
             with anyio.fail_after(15):
                 while MEMORY not in heard.told:
                     await anyio.sleep(0.01)
-            assert uri not in heard.told
+            assert heard.told == [MEMORY]
             heard.told.clear()
             memory.forget(mine.id)
             await heard.until(uri, LIST)

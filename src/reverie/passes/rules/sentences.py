@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from reverie import tokens
 from reverie.passes.rules.wording import compiled
-from reverie.passes.specifics import word_set
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
@@ -71,7 +70,13 @@ def plain(sentence: str) -> str:
 
 
 _WORD = re.compile(r"[\w'’]+")
-_EMPTY_WORDS = word_set(
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EMPTY_WORDS = _word_set(
     """
     a an the this that these those it its it's that's is are was were be been am i'm i you you're we
     we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at

@@ -163,6 +163,7 @@ class Changes:
         self._begun: int | None = None
         self._names: set[str] = set()
         self._held: ScopeStats | None = None
+        self._there: set[str] = set()
         self._beginning = anyio.Lock()
         self._bus = _Bus(self._count)
         self._handler = ListenHandler(self._bus)
@@ -173,8 +174,8 @@ class Changes:
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Tell a client of changes until it goes: `subscriptions/listen`."""
-        await self._begin()
         uris = params.notifications.resource_subscriptions or []
+        await self._begin(uris)
         for uri in uris:
             self._wanted[uri] = self._wanted.get(uri, 0) + 1
         try:
@@ -192,7 +193,7 @@ class Changes:
             ctx: The request.
             uri: The resource; None for the list alone.
         """
-        await self._begin()
+        await self._begin([] if uri is None else [uri])
         # The session of a request stands for its connection, which has no public name; where it has none at
         # all, each request counts as one, and the oldest are dropped.
         connection = getattr(ctx.session, "_connection", ctx.session)
@@ -249,14 +250,18 @@ class Changes:
                     _log.exception("changes of the memory cannot be followed; trying again")
                 is_failing = True
 
-    async def _begin(self) -> None:
+    async def _begin(self, uris: Iterable[str]) -> None:
         """Know from where on to follow, before a client is told that it will hear of changes."""
         async with self._beginning:
-            if self._begun is None:
-                try:
+            try:
+                if self._begun is None:
                     self._begun = await self._threads.run(self._now)
-                except ReverieError as error:
-                    raise MCPError(INTERNAL_ERROR, f"Changes cannot be followed now: {error}.") from error
+                self._there |= await self._threads.run(lambda: self._that_are_there(uris))
+            except ReverieError as error:
+                raise MCPError(INTERNAL_ERROR, f"Changes cannot be followed now: {error}.") from error
+
+    def _that_are_there(self, uris: Iterable[str]) -> set[str]:
+        return {uri for uri in uris if resources.is_there(self._offer, uri)}
 
     def _now(self) -> int:
         newest = self._offer.memory.journal.history(newest_first=True, limit=1)
@@ -280,18 +285,28 @@ class Changes:
             changed.list |= part.list
             changed.forgotten |= part.forgotten
             self._begun = rows[-1].sequence
-        if changed.forgotten:
-            self._look_for_gone(changed)
+        if changed.forgotten or changed.uris:
+            self._compare(changed)
         return changed
 
-    def _look_for_gone(self, changed: Changed) -> None:
-        """What was forgotten is told only to those who could see it: it is not there any more."""
-        held = self._offer.view.stats()
-        changed.list |= held != self._held
-        self._held = held
+    def _compare(self, changed: Changed) -> None:
+        """Find what was forgotten, and know for the next time what is there.
+
+        It is told only to those who could see it: it was there, and is not any more. What never was there
+        could tell that somebody else was forgotten.
+        """
         asked = set(self._wanted).union(*(client.uris for client in list(self._clients.values())))
-        gone = (uri for uri in asked if uri not in changed.uris and not resources.is_there(self._offer, uri))
-        changed.uris |= dict.fromkeys(gone)
+        held = self._offer.view.stats()
+        here = asked & set(changed.uris)
+        if changed.forgotten:
+            changed.list |= held != self._held
+            was_there = asked & self._there - here
+            gone = was_there - self._that_are_there(was_there)
+            changed.uris |= dict.fromkeys(gone)
+            here |= gone
+        self._held = held
+        self._there.difference_update(here)
+        self._there.update(self._that_are_there(here))
 
     async def _tell(self, changed: Changed) -> None:
         if changed.list:

@@ -59,8 +59,8 @@ def offered(
         prefix: What stands before the name of every tool.
 
     Raises:
-        InvalidInput: an argument is not of its form, there is no such group, or the session is that of a scope
-            and no scope is given.
+        InvalidInput: an argument is not of its form, there is no such group, or the session is that of a
+            scope and no scope is given.
     """
     view = memory.scoped(scope)
     if session is not None and not scope and (whose := memory.session(session).state.scope):
