@@ -42,7 +42,7 @@ def filled(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
 
 
 def medians(memory: Memory, texts: Texts, size: int, questions: int) -> list[float]:
-    """Milliseconds: over all, in one scope, in its chain, in what is everybody's, and of a prompt's context."""
+    """Milliseconds: over all, in one scope, in its chain, in what is everybody's; and of a prompt."""
     scoped = memory.scoped("user:0")
     chat = scoped.session("chat")
     ways: list[Callable[[str], object]] = [

@@ -540,9 +540,7 @@ def test_the_floor_of_relevance_is_a_setting() -> None:
         assert strict.search("where did the sugar go when we moved the furniture last summer") == []
 
 
-def test_without_a_path_the_settings_name_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_path_the_settings_name_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr("platformdirs.user_data_dir", lambda name: str(tmp_path / name))
     with Memory.open() as memory:

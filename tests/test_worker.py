@@ -302,6 +302,31 @@ def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
         next_run("at three", NOW)
 
 
+def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now, dream_schedule="0 3 * * *")
+    now.moment += timedelta(hours=1)
+    one.work()
+    now.moment = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
+    assert one.work().outcomes == ()
+    fact(store, "We use Postgres", now.moment + timedelta(hours=9))
+    now.moment += timedelta(hours=10)
+    assert one.work().outcomes == (), "three o'clock is over"
+    now.moment = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
+    assert len(one.work().outcomes) == 4
+
+
+def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now)
+    now.moment += timedelta(days=400)
+    fact(store, "We use Postgres", now.moment)
+    now.moment += timedelta(hours=1)
+    assert len(one.work().outcomes) == 4
+    now.moment -= timedelta(days=400)
+    fact(store, "We use Redis", now.moment)
+    now.moment += timedelta(hours=1)
+    assert len(one.work().outcomes) == 4
+
+
 def test_no_interval_no_dream(store: SQLiteStore, now: Now) -> None:
     fact(store, "We use Postgres")
     now.moment += timedelta(days=9)

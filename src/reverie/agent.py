@@ -196,7 +196,8 @@ class Agent:
                 return Answer(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
             usage += reply.usage
             if not reply.tool_calls or not tools or self._stopping.is_set():
-                text = reply.text or (STOPPED if self._stopping.is_set() else "")
+                said = reply.text if reply.text.strip() else ""
+                text = said or (STOPPED if self._stopping.is_set() else "")
                 problem = "" if text else "the model gave an empty answer"
                 if text:
                     stored.assistant(text)

@@ -58,11 +58,6 @@ class Filter:
     roles: tuple[Role, ...] = ()
 
     @property
-    def is_scoped(self) -> bool:
-        """Whether it asks for what belongs to somebody: then nothing may depend on what others hold."""
-        return self.scopes is not None and any(self.scopes)
-
-    @property
     def only_records(self) -> bool:
         """Whether it asks for something that only records have."""
         return bool(

@@ -124,7 +124,7 @@ class Lending(Tending, ABC):
 
     @property
     def _agent(self) -> str:
-        """Who is named as the author of what a model does: `agent`, or for whom else the memory was opened."""
+        """Who is named as the author of what a model changes: `agent`, or another that the memory has."""
         return "agent" if self._actor == "owner" else self._actor
 
     def _acting(self, actor: str) -> Memory:

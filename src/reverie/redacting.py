@@ -30,8 +30,6 @@ from reverie.turns import SessionState, ToolCall, Turn
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
-_log = logging.getLogger("reverie")
-
 
 class Redacting:
     """A store that keeps no secret: the one it is put before, with every value redacted on its way in.
@@ -277,6 +275,9 @@ def redacted_message(message: Message, redactor: Redactor) -> Message:
 # -- what is logged ------------------------------------------------------------------------------------------
 
 
+_LOGS = ("reverie", "reverie.mcp")
+
+
 class _NoSecrets(logging.Filter):
     """Redacts what is logged: a warning may quote what a person gave, and so may an exception."""
 
@@ -296,5 +297,7 @@ class _NoSecrets(logging.Filter):
 
 def keep_secrets_from_log() -> None:
     """Have what Reverie logs redacted by the built-in rules. Once is enough."""
-    if not any(isinstance(each, _NoSecrets) for each in _log.filters):
-        _log.addFilter(_NoSecrets())
+    for name in _LOGS:  # each by itself: what a logger filters is not that of those below it
+        log = logging.getLogger(name)
+        if not any(isinstance(each, _NoSecrets) for each in log.filters):
+            log.addFilter(_NoSecrets())

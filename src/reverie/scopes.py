@@ -110,7 +110,6 @@ def session_within(scope: str, name: str) -> str:
     return name if name.startswith(own) else own + name
 
 
-
 def session_apart(name: str) -> str:
     """What everybody's session is kept as where its usual id is that of some scope's session already.
 

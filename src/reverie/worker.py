@@ -45,6 +45,9 @@ LONGEST_PAUSE = timedelta(hours=1)
 LAST_CYCLE = "dream.last"
 """The store's cursor that keeps when the last cycle was."""
 
+_CLOCK_WAS_WRONG = timedelta(days=1)
+"""What lies further ahead was written by a clock that has been set back since; nothing waits for it."""
+
 _TRIES = 5
 _ROWS = 200  # of the journal; more than one plan makes
 
@@ -258,8 +261,13 @@ class Worker:
             last is not None and now - last < timedelta(minutes=self._settings.dream_interval)
         ):
             return False
-        idle = timedelta(minutes=self._settings.dream_idle)
-        return self._is_idle(now, idle) and self.dreaming.has_news()
+        if not self._is_idle(now, timedelta(minutes=self._settings.dream_idle)):
+            return False
+        if self.dreaming.has_news():
+            return True
+        if schedule is not None:
+            self._note_cycle(now)  # its time has come and there was nothing to do: not at any hour afterwards
+        return False
 
     def is_enriching_due(self) -> bool:
         """Whether there are rough notes to split and file, and nobody has written for half a minute."""
@@ -289,17 +297,18 @@ class Worker:
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
         newest = self._store.journal(limit=_ROWS, newest_first=True)
         others = next((row for row in newest if row.actor != ACTOR), None)
-        return others is None or now - others.at >= least
+        return others is None or now - others.at >= least or others.at - now > _CLOCK_WAS_WRONG
 
     def _last_cycle(self) -> datetime | None:
         text = self._store.cursor(LAST_CYCLE)
         if text is None:
             return None
         try:
-            return parse_time(text, name=LAST_CYCLE)
+            last = parse_time(text, name=LAST_CYCLE)
         except InvalidInput:
             _log.warning("when the last cycle was cannot be read; it counts as never")
             return None
+        return None if last - self._clock() > _CLOCK_WAS_WRONG else last
 
     def _note_cycle(self, now: datetime) -> None:
         self._store.commit([], actor=ACTOR, at=now, cursors={LAST_CYCLE: format_time(now)})

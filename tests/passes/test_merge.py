@@ -422,3 +422,22 @@ def test_a_hundred_cycles_lose_nothing_and_do_not_grow() -> None:
     assert len(records) <= 148
     for fact in facts:
         assert any(not specifics(fact).missing_from(specifics(each.content)) for each in records), fact
+
+
+def test_a_record_does_not_come_to_be_found_by_every_word() -> None:
+    old = record("Ada prefers tea", tags=("drinks",))
+    words = [f"word{number}" for number in range(500)]
+    for _ in range(10):
+        plan = cycle([old], proposal(refile=[{"id": old.id, "tags": [*words[:30], "w" * 61]}]))
+        (old,) = left([old], plan)
+        words = words[8:]
+    assert len(old.tags) <= 20
+    assert max(map(len, old.tags)) <= 60
+
+
+def test_what_two_sources_say_of_two_things_is_not_exchanged_by_a_merge() -> None:
+    alice, bob = record("Alice's port is 5432"), record("Bob's port is 5433")
+    swapped = {"sources": [alice.id, bob.id], "content": "Alice's port is 5433 and Bob's port is 5432"}
+    plan = cycle([alice, bob], proposal(merge=[swapped]))
+    assert not plan.steps
+    assert [refusal.protects for refusal in plan.refused] == [(alice.id, bob.id)]

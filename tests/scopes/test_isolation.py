@@ -12,7 +12,7 @@ from reverie import Memory, NotFound
 from scopes.world import WORDS, Deed, World, do, opened, seen
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
-sessions = st.sampled_from(["chat:1", "chat:2"])
+sessions = st.sampled_from(["chat:1", "chat:2", "user:bob//chat:1"])
 numbers = st.integers(0, 5)
 who = st.sampled_from(["alice", "bob", "bob", "owner"])
 categories = st.sampled_from([None, "project", "project/deep"])
@@ -39,11 +39,11 @@ def lived(world: World, history: list[Deed], *, without: str = "") -> World:
 
 @settings(max_examples=25)
 @given(history=st.lists(deeds, max_size=14), query=texts)
-def test_what_alice_sees_is_the_same_with_and_without_bob(history: list[Deed], query: str) -> None:
+def test_what_others_see_is_the_same_with_and_without_bob(history: list[Deed], query: str) -> None:
     queries = [query, "deploy"]
     both, alone = lived(opened(":memory:"), history), lived(opened(":memory:"), history, without="bob")
     with both.memory, alone.memory:
-        for scope in ("user:alice", "user:alice/task:x"):
+        for scope in ("user:alice", "user:alice/task:x", ""):
             with_bob = seen(both, both.memory.scoped(scope), queries)
             without = seen(alone, alone.memory.scoped(scope), queries)
             assert with_bob.keys() == without.keys()
@@ -121,8 +121,11 @@ def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:
         assert (within.id, within.turns()) == ("user:alice//user:bob//chat:1", [])
 
 
+@pytest.mark.parametrize("mine", ["user:alice", ""])
 @pytest.mark.parametrize("where", [":memory:", "a folder"])
-def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(where: str, tmp_path: Path) -> None:
+def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
+    where: str, mine: str, tmp_path: Path
+) -> None:
     """More matches than the pool takes, other frequencies and lengths outside, commits at other times."""
     here = [f"{WORDS[n % 7]} {WORDS[n % 5]} {'filler ' * (n % 9)}deploy {n}" for n in range(400)]
     others = [f"Lisbon kitten {WORDS[n % 3]} number {n} " * (1 + n % 3) for n in range(300)]
@@ -130,7 +133,7 @@ def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(where: 
     for crowded in (True, False):
         world = opened(where if where == ":memory:" else tmp_path / str(crowded))
         with world.memory as memory:
-            alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
+            alice, bob = memory.scoped(mine), memory.scoped("user:bob")
             for part in range(4):
                 world.acting = "bob"
                 if crowded:

@@ -387,6 +387,18 @@ def test_the_same_scan_finds_them_where_nothing_is_redacted(
     )
 
 
+@pytest.mark.parametrize("name", ["reverie", "reverie.mcp"])
+def test_no_log_of_ours_tells_one(name: str, logged: pytest.LogCaptureFixture) -> None:
+    secret = Secrets().token("logged")
+    with Memory.open(":memory:"):
+        try:
+            raise ValueError(f"it was {secret}")
+        except ValueError:
+            logging.getLogger(name).exception("no place for %s", secret)
+    assert secret not in logged.text
+    assert logged.text.count("[redacted: github token]") == 2
+
+
 def test_another_process_never_sees_one(tmp_path: Path) -> None:
     """A second process reads all there is, again and again, while the first one writes."""
     folder, stop = tmp_path / "memory", tmp_path / "stop"

@@ -160,3 +160,16 @@ def _like(rule: Any) -> st.SearchStrategy[Any]:
 def test_no_text_in_the_place_of_arguments_raises(everything: Toolset, text: str) -> None:
     for name in ("search_memory", "save_memory", "no such tool"):
         assert everything.call(name, text).text
+
+
+def test_what_is_wrong_is_said_without_the_secret_in_it(memory: Memory) -> None:
+    key = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    tools = memory.tools()
+    for told in (
+        tools.call("search_memory", {"query": "tea", "limit": key}),
+        tools.call("search_memory", {"query": "tea", key: 1}),
+        tools.call(key, {}),
+    ):
+        assert told.failed
+        assert key not in told.text
+        assert "[redacted: github token]" in told.text

@@ -244,7 +244,11 @@ def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory)
     assert together(working, "fetch") == "word " * 200
     later = chunking(fetch_later, working, most_tokens=LIMIT)
     assert asyncio.run(later("later ")).startswith("The answer of fetch_later has 600 characters")
+    by_itself = chunking(lambda url: fetch_later(url), working, most_tokens=LIMIT)
+    assert "has 700 characters" in asyncio.run(by_itself("sooner "))
     assert chunking(lambda: 3, working)() == 3
+    with pytest.raises(InvalidInput, match="5 cannot be called"):
+        chunking(5, working)  # type: ignore[call-overload]
     tool = chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
     assert tool.run({}).text.startswith("The answer of fetch has")
 

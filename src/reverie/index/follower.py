@@ -42,6 +42,7 @@ FOLD_ON_CLOSE = 200
 """Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
 
 _BATCH = 1_000
+_MOST_EXTENTS = 10_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
@@ -100,6 +101,8 @@ class SearchIndex:
         self._lost = False
         self._problem = ""
         self._followed = 0
+        self._extents: dict[tuple[Searchable, tuple[str, ...]], tuple[int, bool]] = {}
+        self._extents_at = 0
         self._forget_tail(0)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class SearchIndex:
         """
         with self._lock:
             committed = self._catch_up()
-            if allowed.is_scoped:
+            if allowed.scopes is not None:
                 weights = [Weight(among="cues", token=cue, weight=1) for cue in cues]
                 return self._weighed("record", weights, allowed, limit, brief=False), self._followed
             fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
@@ -153,7 +156,7 @@ class SearchIndex:
         """In how many live passages of those scopes (None: of all) each word stands, exactly."""
         with self._lock:
             committed = self._catch_up()
-            if self._holds_all(subject, scopes):
+            if scopes is not None and self._extent(subject, scopes)[1]:
                 scopes = None
             fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
             return {
@@ -202,7 +205,7 @@ class SearchIndex:
 
     def _rarities(self, subject: Searchable, wanted: Wanted, scopes: Collection[str]) -> list[Weight]:
         """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
-        passages = self._store.measure(subject, tuple(scopes)).passages
+        passages, _ = self._extent(subject, scopes)
         held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
         found: list[tuple[Among, str, float]] = [
             ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
@@ -236,7 +239,7 @@ class SearchIndex:
         committed = self._committed
         assert committed is not None
         fresh = self._fresh[subject].weighed(weights, _passes(subject, allowed), limit, brief=brief)
-        if self._holds_all(subject, allowed.scopes):
+        if allowed.scopes is not None and self._extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
         left_out = self._stale_keys(subject)
 
@@ -265,15 +268,20 @@ class SearchIndex:
         stale, gone = self._stale[subject].keys(), self._gone[subject]
         return stale | gone if stale or gone else frozenset()
 
-    def _holds_all(self, subject: Searchable, scopes: Collection[str] | None) -> bool:
-        """Whether there is nothing outside those scopes: then they need not be looked at."""
-        if scopes is None:
-            return True
-        everything = self._store.measure(subject, None).passages
-        return (
-            everything == self._store.measure(subject, tuple(scopes)).passages
-            and self._store.sequence() == self._followed
-        )
+    def _extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
+        """How many passages those scopes hold, and whether that is all there are: then the scopes need not
+        be looked at. Remembered until something changes; the caller has the lock and has caught up."""
+        if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
+            self._extents_at = self._followed
+            self._extents.clear()
+        known = self._extents.get((subject, tuple(scopes)))
+        if known is None:
+            passages = self._store.measure(subject, tuple(scopes)).passages
+            known = passages, passages == self._store.measure(subject, None).passages
+            if self._store.sequence() != self._followed:  # counted later than what is followed here
+                return passages, False
+            self._extents[(subject, tuple(scopes))] = known
+        return known
 
     def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
         stale, gone = self._stale[subject], self._gone[subject]

@@ -148,8 +148,8 @@ class ReverieSession:
 def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
     """Tools as the Agents SDK calls them: `Agent(tools=tools_for(memory.tools()))`.
 
-    What is wrong in a call comes back to the model as a sentence; so does a store that cannot be reached, with
-    a warning in the log: the reply goes on without.
+    What is wrong in a call comes back to the model as a sentence; so does a store that cannot be reached,
+    with a warning in the log, and the reply goes on without.
 
     Args:
         tools: The tools, such as `memory.tools(session="telegram:1")`.

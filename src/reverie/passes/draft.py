@@ -40,6 +40,9 @@ LONGEST_MERGED = 800
 
 _SLACK = 20  # characters of each source for the words that join it to the others
 
+MOST_TAGS = 20
+"""Labels that a record may come to have by a model's word; a person may give it more."""
+
 MERGED_FROM = "merged_from"
 MERGE_DEPTH = "merge_depth"
 
@@ -209,6 +212,8 @@ class Draft:
             )
         except InvalidInput as error:
             return self._refuse(what, str(error))
+        if len(after.tags) > max(MOST_TAGS, len(record.tags)):
+            return self._refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
         if after == record:
             return False
         after = checked(replace(after, updated_at=self._later(record)))

@@ -42,6 +42,10 @@ MOST_TOKENS = 8_000
 LONGEST_LESSON = 500
 """Characters of an anti-pattern."""
 
+MOST_TAGS = 8
+LONGEST_TAG = 60
+"""Labels that are taken of one proposal, and characters of one."""
+
 ALIKE = 3
 """Records shown beside each changed one, those that share most words with it."""
 
@@ -182,7 +186,7 @@ def _take(
             sources,
             as_text(proposal.get("content")),
             category=as_text(proposal.get("category")) or None,
-            tags=as_texts(proposal.get("tags")),
+            tags=_few(as_texts(proposal.get("tags"))),
             why=as_text(proposal.get("why")),
         )
     for proposal in _objects(answer.get("archive") or answer.get("toDelete"), key="id"):
@@ -196,11 +200,16 @@ def _take(
         draft.refile(
             name,
             category=as_text(proposal.get("category")) or None,
-            tags=as_texts(proposal.get("tags")) or None,
+            tags=_few(as_texts(proposal.get("tags"))) or None,
             why=as_text(proposal.get("why")),
         )
     for proposal in _objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
         _learn(view, draft, proposal, scope, signals)
+
+
+def _few(tags: Sequence[str]) -> list[str]:
+    """As many labels as one would search by: a record with all words among its labels is found by all."""
+    return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
 
 
 def _was_hidden(draft: Draft, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
@@ -229,11 +238,8 @@ def _learn(
         return
     told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
     said, there = specifics(content), specifics(told_by)
-    if (
-        invented := (said.numbers - there.numbers)
-        | (said.addresses - there.addresses)
-        | (said.code - there.code)
-    ):
+    commands = {code for code in said.code - there.code if f" {code.casefold()} " not in there.wording}
+    if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses) | commands:
         draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
         return
     from_tools = any(known[name].origin in UNTRUSTED for name in evidence)

@@ -281,18 +281,15 @@ class Toolset(Sequence[Tool]):
             StoreError: the memory cannot be read or written.
         """
         if name not in self._tools:
-            return Told(
-                f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.", failed=True
-            )
+            return _refused(f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.")
         tool = self._tools[name]
         given = arguments
         if given is None or isinstance(given, str):
             try:
                 given = json.loads(given or "{}")
             except (ValueError, RecursionError) as error:
-                return Told(
-                    f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object.",
-                    failed=True,
+                return _refused(
+                    f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object."
                 )
         if not isinstance(given, Mapping):
             return Told(
@@ -301,7 +298,7 @@ class Toolset(Sequence[Tool]):
             )
         checked = taken(tool.spec, given)
         if checked.wrong:
-            return Told(checked.wrong, failed=True)
+            return _refused(checked.wrong)
         try:
             return tool.run(checked.arguments)
         except StoreError:
@@ -312,6 +309,13 @@ class Toolset(Sequence[Tool]):
     def called(self, call: ToolCall) -> str:
         """What a model is told of the call that it made."""
         return self.call(call.name, call.arguments).text
+
+
+def _refused(why: str) -> Told:
+    """That a call was wrong; a value that is quoted is redacted where it holds a secret."""
+    from reverie.secrets import redacted  # here: most calls are right
+
+    return Told(redacted(why), failed=True)
 
 
 def schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:

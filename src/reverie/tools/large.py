@@ -254,6 +254,9 @@ def chunking(
         working: Where to set it aside, such as `session.working`.
         most_tokens: Estimated tokens of an answer that are left as they are, and of a piece, 50 or more.
         ttl: How long pieces are kept; None until they are dropped.
+
+    Raises:
+        InvalidInput: an argument is not of its form.
     """
     if isinstance(wrapped, Toolset):
         tools, prefix = with_working(wrapped, working)
@@ -270,22 +273,30 @@ def _tool(tool: Tool, aside: Aside) -> Tool:
 
 
 def _function(wrapped: Callable[_P, Any], aside: Aside) -> Callable[_P, Any]:
+    if not callable(wrapped):
+        raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
 
     def shortened(answer: Any) -> Any:
         return aside.text(answer, name=name) if isinstance(answer, str) else answer
 
+    async def later(answer: Any) -> Any:
+        import asyncio  # here: few are awaited
+
+        return await asyncio.to_thread(shortened, await answer)
+
     if inspect.iscoroutinefunction(wrapped):
 
         @functools.wraps(wrapped)
         async def awaited(*args: _P.args, **given: _P.kwargs) -> Any:
-            return shortened(await wrapped(*args, **given))
+            return await later(wrapped(*args, **given))
 
         return awaited
 
     @functools.wraps(wrapped)
     def called(*args: _P.args, **given: _P.kwargs) -> Any:
-        return shortened(wrapped(*args, **given))
+        answer = wrapped(*args, **given)
+        return later(answer) if inspect.isawaitable(answer) else shortened(answer)
 
     return called
 
