@@ -61,7 +61,7 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     assert dict(found) == {leaf.key: (701 * 3 + 977 * 2) * brevity(leaf.analysis.length) for leaf in leaves}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     asked=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True),
@@ -71,12 +71,12 @@ def test_they_do_not_depend_on_commits_nor_on_what_others_hold(
     seed: int, asked: list[str], limit: int
 ) -> None:
     told = []
-    for crowded, fold_every in ((True, 0), (True, 40), (False, 0), (False, 70), (True, 1_000)):
+    for crowded, fold_every in ((True, 0), (True, 25), (False, 40), (True, 1_000)):
         choose = random.Random(seed)
         store = InMemoryStore(analyse=analyse)
         index = SearchIndex(store, None, analyse=analyse, fold_at=10_000)
         live: list[Record] = []
-        for number in range(1, 160):
+        for number in range(1, 90):
             text = " ".join(choose.choices(WORDS, weights=(9, 1, 5, 3, 2), k=choose.randint(1, 12)))
             new = record(number, f"{text} note{number}", scope=choose.choice(MINE.scopes or ()))
             other = record(number + 1_000, f"oolong {text} {text} note{number}", scope="user:bob")

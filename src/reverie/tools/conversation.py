@@ -82,8 +82,8 @@ def _spec(session: str) -> ToolSpec:
             since=schemas.text("Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40),
             until=schemas.text("Only before this day or time.", longest=40),
             mode=schemas.choice(
-                ["words", "literal", "regex"],
-                "words ranks by them; literal finds the text as it stands; regex a pattern.",
+                ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
+                "words ranks by them; literal finds the text as it stands.",
             ),
             limit=schemas.limit(_HITS),
         ),
