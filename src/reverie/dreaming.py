@@ -187,8 +187,9 @@ class Dreaming:
     def _enriched(self) -> Plan:
         """The rough notes that were saved since the last time, each split and filed by the model.
 
-        One that the model did not answer for is tried again the next time, and so are those after it. One
-        that it refuses stays as it is, if it answers for another: it is the note, then, and not the key.
+        One that the model did not answer for is tried again the next time, and after two in a row so are the
+        rest. One that it refuses stays as it is, if it answers for another: it is the note, then, and not
+        the key.
         """
         view = self.view()
         if why := self._leaves_notes():
@@ -203,7 +204,7 @@ class Dreaming:
             view = self._view(frozenset(), ())
             for note in list(waiting.values())[:_MOST_NOTES]:
                 parts.append(self._run(enrich(view, note, categories=self._categories(note.scope))))
-                if parts[-1].failed and (not parts[-1].refused or _all_refused(parts)):
+                if _is_away(parts):
                     break
                 view = replace(view, records=_after(view.records, parts[-1].edits))
             if not all(part.failed for part in parts):
@@ -484,9 +485,14 @@ class _News:
     rough: dict[str, int]
 
 
-def _all_refused(parts: Sequence[Plan]) -> bool:
-    """Whether nothing was answered so far, often enough to believe that nothing will be."""
-    return len(parts) >= _MOST_REFUSED and all(part.failed for part in parts)
+def _is_away(parts: Sequence[Plan]) -> bool:
+    """Whether the model seems not to answer anybody, after what these notes came to.
+
+    One note may be what it cannot do, such as a very long one, and those after it need not wait for it.
+    """
+    if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
+        return True
+    return [bool(part.failed) and not part.refused for part in parts[-2:]] == [True, True]
 
 
 def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ...]:
