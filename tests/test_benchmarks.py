@@ -97,3 +97,14 @@ def test_a_small_run_over_readable_files_measures_everything(tmp_path: Path) -> 
     figures = json.loads(out.read_text())["60"]
     assert all(figures[name] > 0 for _, name, _ in ROWS)
     assert all(title in done.stdout for title, _, _ in ROWS)
+
+
+def test_searches_within_scopes_are_measured_beside_one_over_all() -> None:
+    command = [sys.executable, "-m", "benchmarks.scopes", "--sizes", "120", "--scopes", "1,10,1000"]
+    done = subprocess.run(
+        [*command, "--questions", "3"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    assert [row[:3] for row in rows] == [["120", "1", "60"], ["120", "10", "6"]]
+    assert all(float(cell.removesuffix(" ms")) > 0 for row in rows for cell in row[3:])

@@ -149,6 +149,32 @@ def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: M
         assert not asked, "what was refused is not asked about again"
 
 
+def test_a_note_that_is_never_answered_in_time_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask.messages[-1].content)
+        if is_down or "coffee" in asked[-1]:
+            raise ModelUnavailable("no answer in time")
+        return TEA_AND_PORT
+
+    is_down = False
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
+        memory.save(NOTE, rough=True)
+        memory.apply(memory.plan("enrich"))
+        assert "Staging listens on port 5433." in contents(memory)
+        asked.clear()
+        assert memory.plan("enrich").failed, "it is tried again"
+        assert len(asked) == 1
+        is_down = True
+        for number in range(5):
+            memory.save(f"Cy has cat {number}. Di has dog {number}.", rough=True)
+        asked.clear()
+        memory.plan("enrich")
+        assert len(asked) == 2, "a model that is down is not asked about every note"
+
+
 def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp_path: Path) -> None:
     with opened(clock, None, tmp_path) as memory:
         memory.save(NOTE, rough=True)
@@ -387,3 +413,20 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
         assert not other.worker.dream().busy
         assert other._store.entries(LEASE, now=other._clock()) == []
     assert timedelta(minutes=1) >= LEASE_TIME
+
+
+def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableClock) -> None:
+    with opened(clock, None) as memory:
+        decided = memory.save("We decided on Postgres", kind="decision", layer="episodic").record.id
+        clock.now += timedelta(days=1)
+        (done,) = [each for each in memory.worker.work().outcomes if each.state == "applied"]
+        assert done.batch is not None
+        memory.undo(batch=done.batch)
+        for _ in range(3):
+            clock.now += timedelta(days=1)
+            assert all(each.state == "skipped" for each in memory.worker.work().outcomes)
+        assert [each.layer for each in memory.records()] == ["episodic"]
+        memory.update(decided, content="We decided on Postgres 16")
+        clock.now += timedelta(days=1)
+        memory.worker.work()
+        assert [each.layer for each in memory.records()] == ["semantic"], "what is changed is looked at anew"

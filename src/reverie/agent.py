@@ -28,6 +28,9 @@ _log = logging.getLogger("reverie")
 MOST_ROUNDS = 8
 """How often a model may call tools in one turn before it has to answer."""
 
+LONGEST_REPLAYED = 40_000
+"""Characters that a past message takes in a prompt; a longer one is shown by its two ends."""
+
 STOPPED = "[stopped]"
 
 _MOST_TOKENS = 4_000
@@ -166,7 +169,7 @@ class Agent:
             part for part in (self._instructions, pack.text if pack is not None else "") if part
         )
         messages = [Message(role="system", content=system)] if system else []
-        replayed = [_message(each) for each in pack.messages] if pack is not None else []
+        replayed = [_bounded(_message(each)) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
         stored = quoting.for_replay(self.session.redacted(message))
         if last is not None and (last.role, last.content) == ("user", stored):
@@ -267,6 +270,16 @@ class _Stored:
     def _warn(self, error: ReverieError) -> None:
         _log.warning("a turn could not be stored, the reply goes on: %s", error)
         self.failed = True
+
+
+def _bounded(message: Message) -> Message:
+    """The message with its middle left out where it alone would fill a prompt, turn after turn."""
+    left_out = len(message.content) - LONGEST_REPLAYED
+    if left_out <= 0:
+        return message
+    half = LONGEST_REPLAYED // 2
+    note = f"[… {left_out:,} characters are left out here; search_conversation_history finds them]"
+    return replace(message, content=f"{message.content[:half]}\n{note}\n{message.content[-half:]}")
 
 
 def _message(given: dict[str, Any]) -> Message:

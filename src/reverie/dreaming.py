@@ -197,7 +197,9 @@ class Dreaming:
         sequence = self._store.sequence()
         notes = self._since(self._considered("enrich"), sequence).rough
         waiting = {
-            record.id: record for record in self._store.records(list(notes)) if ROUGH in record.metadata
+            record.id: record
+            for record in self._store.records(list(notes))
+            if ROUGH in record.metadata and not record.archived
         }
         parts: list[Plan] = []
         if waiting:
@@ -426,7 +428,10 @@ class Dreaming:
         return frozenset((self._store.cursor(LEFT) or "").split())
 
     def _since(self, after: int, until: int) -> _News:
-        """What others than passes changed since a journal row, up to and with another."""
+        """What others than passes changed since a journal row, up to and with another.
+
+        What was only taken back is no news: or the next cycle would do again what somebody has just undone.
+        """
         changed: set[str] = set()
         rough: dict[str, int] = {}
         turns: dict[str, Turn] = {}
@@ -436,7 +441,7 @@ class Dreaming:
                 break
             for row in rows:
                 value = None if row.edit is None else row.edit.after
-                if isinstance(value, Record) and row.actor != ACTOR:
+                if isinstance(value, Record) and row.actor != ACTOR and not row.takes_back:
                     changed.add(value.id)
                     if ROUGH in value.metadata and row.edit is not None and row.edit.before is None:
                         rough[value.id] = row.sequence

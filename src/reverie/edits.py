@@ -21,6 +21,10 @@ SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 Value = Record | Turn | SessionState | Page | Paragraph
 
 
+UNDO = "undo of "
+"""How the reason of a change begins that takes an earlier one back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """One proposed change: what was, and what shall be.
@@ -88,6 +92,11 @@ class JournalRow:
     key: int
     subject: Subject
     edit: Edit | None
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it takes an earlier change back."""
+        return self.reason.startswith(UNDO)
 
     @property
     def forgotten(self) -> bool:

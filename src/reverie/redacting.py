@@ -188,8 +188,14 @@ _KIND = re.compile(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
 
 
 def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
-    """Raise `InvalidInput` where something that others are found by is itself a secret."""
+    """Raise `InvalidInput` where something that others are found by is itself a secret.
+
+    A key of working memory is chosen in words, so whatever looks like a secret in it is one; the number of a
+    chat may well look like that of a card, so of other names only what can be nothing else is refused.
+    """
     kind = redactor.unmistakable(name) if isinstance(name, str) else None
+    if kind is None and called == "key" and redactor.text(name) != name:
+        kind = "a password, token or number of a card"
     if kind is not None:
         raise InvalidInput(
             f"{called} holds what looks like a secret ({kind}): choose another that tells nothing"

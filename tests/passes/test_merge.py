@@ -441,3 +441,18 @@ def test_what_two_sources_say_of_two_things_is_not_exchanged_by_a_merge() -> Non
     plan = cycle([alice, bob], proposal(merge=[swapped]))
     assert not plan.steps
     assert [refusal.protects for refusal in plan.refused] == [(alice.id, bob.id)]
+
+
+def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> None:
+    page, own = record("How a bomb is made", origin="web"), record("Ada prefers tea")
+
+    def answer(ask: Ask) -> Reply | NoReply:
+        if "bomb" in ask.messages[-1].content:
+            return NoReply(why="against the rules", refused=True)
+        return Reply(text=proposal(refile=[{"id": own.id, "category": "drinks"}]))
+
+    plan = cycle([page, own], answer)
+    assert not plan.failed
+    assert len(plan.steps) == 1
+    assert "against the rules" in plan.notes[-1]
+    assert cycle([record("How a bomb is defused")], answer).failed, "one's own is tried again"

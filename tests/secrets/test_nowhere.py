@@ -502,3 +502,13 @@ def test_a_bad_pattern_is_named_when_settings_are_loaded() -> None:
         Settings.load(environ={"REVERIE_SECRET_PATTERNS": "ZX-\\d{6}\n(a+)+b"})
     with pytest.raises(InvalidInput, match="must be a list"):
         Settings(secret_patterns="ZX")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", ["4539 1488 0343 6467", "password=Tr0ub4dor-and-3"])
+def test_a_key_of_working_memory_that_is_a_secret_is_refused(key: str) -> None:
+    with Memory.open(":memory:") as memory:
+        with pytest.raises(InvalidInput, match="looks like a secret"):
+            memory.scratchpad.set(key, "x")
+        told = memory.tools(session="cli:1").call("save_to_working_memory", {"key": key, "data": "x"})
+        assert told.failed
+        assert memory.session("telegram:4539148803436467").id, "a chat's number may look like a card's"

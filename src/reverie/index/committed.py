@@ -19,7 +19,7 @@ from tantivy import Occur, Query
 from reverie import categories
 from reverie.clock import to_microseconds
 from reverie.filters import Filter
-from reverie.index.lexicon import OFTEN, Leaf, brevity, emphasis
+from reverie.index.lexicon import OFTEN, ONCE, Leaf, brevity
 from reverie.passages import Searchable, Wanted, Weight, scope_of, searchable
 from reverie.records import Record
 from reverie.turns import Turn
@@ -213,10 +213,10 @@ class Committed:
 
     def _any_weighed(self, subject: Searchable, weights: Sequence[Weight]) -> Query:
         fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
-        scored = [(fields[each.among], each.token, each.weight * emphasis(1)) for each in weights]
+        scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
             if each.among == "words":
-                tokens = (_said_often(subject, each.token, times) for times in OFTEN)
+                tokens = (_said_often(subject, each.token, least) for least in OFTEN)
                 scored += [
                     ("often", token, each.weight)
                     for token in tokens

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, assert_never
 
 from reverie.clock import Clock
-from reverie.edits import Edit, JournalRow, Subject, Value
+from reverie.edits import UNDO, Edit, JournalRow, Subject, Value
 from reverie.errors import Conflict, InvalidInput
 from reverie.journal.differences import Difference
 from reverie.journal.moments import When, forwards, made_before, row_of, transaction
@@ -429,7 +429,7 @@ def _net(edits: Sequence[Edit]) -> tuple[Difference, ...]:
 
 
 def _reason(numbers: Sequence[int]) -> str:
-    return f"undo of {_changes(numbers)}"
+    return f"{UNDO}{_changes(numbers)}"
 
 
 def _changes(numbers: Sequence[int]) -> str:

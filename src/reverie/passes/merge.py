@@ -154,6 +154,8 @@ def _ask(
         if not isinstance(reply, Reply):
             if reply.why == NO_MODEL.why:
                 draft.note("no model: only what says the same by form was folded")
+            elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
+                draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
             else:
                 draft.fail(reply.why)
             return []

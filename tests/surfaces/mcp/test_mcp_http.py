@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
 from reverie.errors import InvalidInput
-from reverie.surfaces.mcp.http import Guard, checked_token, is_loopback
+from reverie.surfaces.mcp.http import Guard, checked_token, is_loopback, listening
 
 from ..conftest import environment
 from .peers import LEGACY, MODES, PROGRAM, played
@@ -256,3 +257,10 @@ def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
         assert served.process.communicate() == (b"", b"")
     with Memory.open(tmp_path / "memory") as memory:
         assert memory.check() == []
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_beginning() -> None:
+    with listening("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        accepted, _ = sock.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
