@@ -212,6 +212,23 @@ def test_an_empty_answer_is_a_problem_and_not_a_turn(memory: Memory) -> None:
     assert len(memory.turns("chat:1")) == 1
 
 
+def test_an_answer_of_white_space_is_empty(memory: Memory) -> None:
+    one, _ = agent(memory, says(" \n\n"))
+    answer = one.turn("Hello?")
+    assert (answer.text, answer.problem, answer.unsaved) == ("", "the model gave an empty answer", False)
+
+
+def test_a_message_that_alone_would_fill_a_prompt_is_shown_by_its_ends(memory: Memory) -> None:
+    long = f"begin {'x' * 5_000_000} end"
+    one, _ = agent(memory, says(long), says("Fine."))
+    assert one.turn("Hello?").text == long
+    sent = one.prompt("And now?")
+    assert sum(len(each.content) for each in sent) < 50_000
+    assert any("characters are left out here" in each.content for each in sent)
+    mine = "y" * 100_000
+    assert [each.content for each in one.prompt(mine)].count(mine) == 1, "what is said now stays whole"
+
+
 def test_without_a_model_it_says_what_would_have_been_sent(memory: Memory) -> None:
     memory.save("Ada prefers tea")
     one = Agent(memory.session("chat:1"), model=None)

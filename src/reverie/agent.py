@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from reverie import quoting, tokens
@@ -169,11 +169,12 @@ class Agent:
             part for part in (self._instructions, pack.text if pack is not None else "") if part
         )
         messages = [Message(role="system", content=system)] if system else []
-        replayed = [_bounded(_message(each)) for each in pack.messages] if pack is not None else []
+        replayed = [_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
         stored = quoting.for_replay(self.session.redacted(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
+        replayed = [_bounded(each) for each in replayed]
         # As it was said, not as it is stored: what the user says to the model is theirs to say.
         replayed.append(Message(role="user", content=quoting.for_replay(message)))
         return [*messages, *replayed]
