@@ -456,3 +456,16 @@ def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> 
     assert len(plan.steps) == 1
     assert "against the rules" in plan.notes[-1]
     assert cycle([record("How a bomb is defused")], answer).failed, "one's own is tried again"
+
+
+def test_a_merge_that_leaves_a_plain_word_out_is_refused() -> None:
+    sources = [record("Ada is allergic to peanuts"), record("Ada likes peanuts on ice cream")]
+
+    def merged(content: str) -> Plan:
+        wanted = {"sources": [each.id for each in sources], "content": content}
+        return cycle([*sources, *many(100)], proposal(merge=[wanted]), changed=sources)
+
+    refused = merged("Ada likes peanuts on ice cream")
+    assert not refused.steps
+    assert any("allerg" in refusal.why for refusal in refused.refused)
+    assert merged("Ada is allergic to peanuts, and likes peanuts on ice cream").steps

@@ -29,7 +29,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
-from reverie import Conflict, Memory, StoreUnavailable, WorkingMemoryFull
+from reverie import EVERY_SCOPE, Conflict, Memory, StoreUnavailable, WorkingMemoryFull
 
 SHARED = [
     "Bread is baked before sunrise at the northern mill",
@@ -199,7 +199,7 @@ class Thread:
         if self._own:
             name, text = self._own[-1]
             record = self._memory.get(name)
-            hits = self._memory.search(text, limit=3)
+            hits = self._memory.search(text, limit=3, scope=EVERY_SCOPE)
             if record is None:
                 say("wrong", f"{text!r} is gone")
             elif not record.archived and all(hit.id != name for hit in hits):
@@ -217,9 +217,9 @@ class Reader:
     def run(self) -> None:
         """Read until the process ends."""
         reads: dict[str, Callable[[], object]] = {
-            "search": lambda: self._memory.search(self._question()),
-            "search_turns": lambda: self._memory.search_turns(self._question()),
-            "list": lambda: self._memory.records(limit=20),
+            "search": lambda: self._memory.search(self._question(), scope=EVERY_SCOPE),
+            "search_turns": lambda: self._memory.search_turns(self._question(), scope=EVERY_SCOPE),
+            "list": lambda: self._memory.records(limit=20, scope=EVERY_SCOPE),
             "page": lambda: self._memory.pages.read("MEMORY.md"),
             "turns": lambda: self._memory.turns(self._random.choice(SESSIONS), start=-20),
         }

@@ -232,17 +232,18 @@ class Specifics:
         return frozenset(exactly | worded | code | scripts | flipped)
 
     def unsaid_in(self, other: Specifics) -> frozenset[str]:
-        """The stems that `other` lacks, when it says less than half of these; else nothing.
+        """The stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
 
-        For texts that have hardly any specifics: a summary that speaks of something else lacks none of them.
+        A text may have no specific that is lost, and say what matters all the same: an allergy is a plain word.
+        Whoever replaces it therefore has to keep its words, in whatever order and form; other words for the
+        same are refused, since code cannot tell them from words for something else.
 
         >>> sorted(specifics("Needs a real printer").unsaid_in(specifics("The user has projects")))
         ['need', 'printer', 'real']
         >>> specifics("Likes green tea").unsaid_in(specifics("Likes tea that is green"))
         frozenset()
         """
-        lacking = self.affirmed - other.affirmed
-        return lacking if len(lacking) * 2 > len(self.affirmed) else frozenset()
+        return self.affirmed - other.affirmed
 
     def __bool__(self) -> bool:
         """Whether there is anything specific at all."""
