@@ -148,6 +148,8 @@ class Searching:
             self._measure(subject, Filter()).passages != self._measure(subject, _EVERYBODYS).passages
             for subject in _SCOPED
         )
+        if used:
+            used = self._store.has_scopes()  # the counts were read one after the other, and others may write
         if not used:
             used = self._store.has_scopes(after=looked)
             looked = looked if used else sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -415,3 +416,25 @@ def test_nothing_of_the_folder_is_told_within_a_scope(tmp_path: Path) -> None:
         assert ".jsonl" not in told
         files = [file.name for file in tmp_path.rglob("*.jsonl")]
         assert files == ["user:alice%2F%2Fchat:1.jsonl"]
+
+
+def test_who_writes_meanwhile_does_not_make_a_memory_look_shared(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        done = threading.Event()
+
+        def write() -> None:
+            number = 0
+            while not done.is_set():
+                memory.save(f"Crate {number} is full")
+                number += 1
+
+        writers = [threading.Thread(target=write) for _ in range(2)]
+        for writer in writers:
+            writer.start()
+        try:
+            for _ in range(150):
+                memory.search("crate", limit=1)
+        finally:
+            done.set()
+            for writer in writers:
+                writer.join()

@@ -52,7 +52,9 @@ def test_it_is_restricted_to_a_session_a_role_and_a_time(memory: Memory, call: C
     assert "PostgreSQL" in until
 
 
-def test_it_finds_text_as_it_stands_and_takes_no_pattern_that_could_run_for_hours(memory: Memory, call: Call) -> None:
+def test_it_finds_text_as_it_stands_and_takes_no_pattern_that_could_run_for_hours(
+    memory: Memory, call: Call
+) -> None:
     talked(memory)
     assert "5433" in call("search_conversation_history", query="port 543", mode="literal").text
     refused = call("search_conversation_history", query=r"(a+)+$", mode="regex")

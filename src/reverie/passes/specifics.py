@@ -234,9 +234,9 @@ class Specifics:
     def unsaid_in(self, other: Specifics) -> frozenset[str]:
         """The stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
 
-        A text may have no specific that is lost, and say what matters all the same: an allergy is a plain word.
-        Whoever replaces it therefore has to keep its words, in whatever order and form; other words for the
-        same are refused, since code cannot tell them from words for something else.
+        A text may have no specific that is lost, and say what matters all the same: an allergy is a plain
+        word. Whoever replaces it therefore has to keep its words, in whatever order and form; other words for
+        the same are refused, since code cannot tell them from words for something else.
 
         >>> sorted(specifics("Needs a real printer").unsaid_in(specifics("The user has projects")))
         ['need', 'printer', 'real']
