@@ -18,7 +18,7 @@ from tests.files.desk import Desk, desk_in, file_of, note
 from reverie.errors import StoreUnavailable
 from reverie.files import watching
 from reverie.files.handedits import TakenIn
-from reverie.files.watching import Watcher, Way
+from reverie.files.watching import LOOK_EVERY_S, Watcher, Way
 from reverie.pages import Page
 from reverie.testing.values import NOW
 
@@ -63,7 +63,7 @@ class Watched:
     def __exit__(self, *_: object) -> None:
         self.watcher.stop()
 
-    def wait_for(self, what: Any, seconds: float = 20.0) -> None:
+    def wait_for(self, what: Any, seconds: float = LOOK_EVERY_S + 20.0) -> None:
         until = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < until, "it was not taken in"
