@@ -45,13 +45,18 @@ class Watched:
         self.told: list[TakenIn] = []
         self.looks: list[Sequence[str] | None] = []
         self.looked = threading.Event()
+        self.looking = False
         self.watcher = Watcher(desk.root, self._take_in, tell=self.told.append, way=way)
 
     def _take_in(self, paths: Sequence[str] | None) -> TakenIn:
         self.looks.append(paths)
-        taken = self.desk.hands.take_in(paths)
-        if taken:
-            self.desk.mirror.write()
+        self.looking = True
+        try:
+            taken = self.desk.hands.take_in(paths)
+            if taken:
+                self.desk.mirror.write()
+        finally:
+            self.looking = False
         self.looked.set()
         return taken
 
@@ -64,8 +69,9 @@ class Watched:
         self.watcher.stop()
 
     def wait_for(self, what: Any, seconds: float = LOOK_EVERY_S + 20.0) -> None:
+        """Wait until something holds, and the files say so too: no look is under way."""
         until = time.monotonic() + seconds
-        while not what():
+        while not what() or self.looking:
             assert time.monotonic() < until, "it was not taken in"
             time.sleep(0.01)
 
