@@ -20,9 +20,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from reverie import Memory
-from reverie.asks import Ask
-from reverie.config import Settings
 from reverie.context import Pack
+from reverie.llm.messages import Ask
+from reverie.settings import Settings
 
 TURNS = 200
 LEAST = 0.9

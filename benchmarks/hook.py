@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.texts import Texts
 from reverie import Memory
 
-PROGRAM = [sys.executable, "-c", "from reverie.surfaces.entry import main; main()"]
+PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()"]
 
 
 def processor_s() -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reverie import Memory
 
-PROGRAM = [sys.executable, "-c", "from reverie.surfaces.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.main import main; main()"]
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from reverie.files.state import FileState, Written
-from reverie.files.sweep import sweep
+from reverie.files.disk.state import FileState, Written
+from reverie.files.scan import sweep
 
 _FOLDERS = 200
 

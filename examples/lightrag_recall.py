@@ -19,9 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from reverie import Memory
 from reverie.agent import Agent
-from reverie.asks import Ask
+from reverie.consolidation.factory import model_of
 from reverie.integrations.lightrag import Indexing, LightRAG
-from reverie.thinking import model_of
+from reverie.llm.messages import Ask
 
 
 @contextmanager

@@ -22,7 +22,7 @@ PAGE = "reverie://memory/MEMORY.md"
 
 def server(folder: str) -> Transport:
     """What starts the server for a client; `reverie mcp --folder FOLDER` in a terminal is the same."""
-    program = "from reverie.surfaces.cli import main; main()"
+    program = "from reverie.interfaces.cli.main import main; main()"
     args = ["-c", program, "mcp", "--folder", folder, "--knowledge-graph"]
     return stdio_client(StdioServerParameters(command=sys.executable, args=args))
 

@@ -14,10 +14,10 @@ import pytest
 
 from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
-from reverie.asks import Ask, Reply, ToolSpec, Usage
-from reverie.providers.base import OnText
+from reverie.domain.conversation import ToolCall
+from reverie.llm.messages import Ask, Reply, ToolSpec, Usage
+from reverie.llm.protocol import OnText
 from reverie.tools import Told, Tool, Toolset, memory_tools
-from reverie.turns import ToolCall
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

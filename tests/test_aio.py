@@ -11,10 +11,10 @@ import pytest
 
 from reverie import AsyncMemory, AsyncScoped, AsyncSession, Journal, Memory, Past, Scoped, Session
 from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncShelf, AsyncWorker, AsyncWorkingMemory
-from reverie.shelf import Shelf
-from reverie.worker import Worker
-from reverie.working import WorkingMemory
-from reverie.writing import Pages
+from reverie.consolidation.worker import Worker
+from reverie.repositories.key_value import Shelf
+from reverie.repositories.pages import Pages
+from reverie.repositories.working_memory import WorkingMemory
 
 PAIRS = [
     (Memory, AsyncMemory),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.config import Settings
-from reverie.errors import InvalidInput, MissingExtra, NotFound
+from reverie.domain.errors import InvalidInput, MissingExtra, NotFound
+from reverie.settings import Settings
 
 GOLEMCORE = {
     "memory": {

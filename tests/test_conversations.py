@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reverie import conversations
-from reverie.conversations import Conversation, format_of, read_conversations
-from reverie.errors import InvalidInput
-from reverie.turns import ToolCall
+from reverie.admin.transfer import conversations
+from reverie.admin.transfer.conversations import Conversation, format_of, read_conversations
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import InvalidInput
 
 
 def lines(path: Path, *messages: Any, name: str = "chat.jsonl") -> Path:

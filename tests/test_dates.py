@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
-from reverie.dates import noted, read, resolved
+from reverie.domain.text.relative_dates import noted, read, resolved
 
 WEDNESDAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 

@@ -53,13 +53,13 @@ from reverie import (
     Session,
     Settings,
     WorkingMemory,
-    errors,
 )
-from reverie.config import _FORMS, NOT_SETTINGS
-from reverie.secrets import LONGEST_PATTERN, MOST_PATTERNS
-from reverie.surfaces.cli import COMMANDS, cli
-from reverie.surfaces.invocation import EXITS, FOLDER, Invocation, everywhere
-from reverie.worker import Worker
+from reverie.consolidation.worker import Worker
+from reverie.domain import errors
+from reverie.domain.secrets import LONGEST_PATTERN, MOST_PATTERNS
+from reverie.interfaces.cli.main import COMMANDS, cli
+from reverie.interfaces.cli.options import EXITS, FOLDER, Invocation, everywhere
+from reverie.settings import _FORMS, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "reverie"

@@ -20,17 +20,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import reverie.doctor
+import reverie.admin.doctor
 from reverie import Memory, ReverieError, Settings
-from reverie.analyser import analyse
-from reverie.doctor import Diagnosis, unopened
-from reverie.edits import Edit
-from reverie.filters import Filter
-from reverie.index.committed import Batch
-from reverie.index.lexicon import Leaf
-from reverie.pages import HISTORY, MEMORY, Page, Paragraph
-from reverie.surfaces.cli import cli
-from reverie.testing.values import NOW
+from reverie.admin.doctor import Diagnosis, unopened
+from reverie.domain.change import Edit
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
+from reverie.interfaces.cli.main import cli
+from reverie.search.analyzer import analyse
+from reverie.search.index.inverted_index import Leaf
+from reverie.search.index.tantivy_index import Batch
+from reverie.stores.contract.factories import NOW
 
 SECRET = "marzipan"
 """Stands in everything that is remembered here, and in nothing that a doctor may say."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from reverie import Conflict, InvalidInput, Memory
-from reverie.analyser import analyse
-from reverie.documents import Documents, checked_path
 from reverie.files.rebuild import rebuild
-from reverie.kept import Put
+from reverie.repositories.documents import Documents, checked_path
+from reverie.repositories.key_value_codec import Put
+from reverie.search.analyzer import analyse
 
 NAMES = [
     "to do/list of things.txt",

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from reverie.analyser import analyse
-from reverie.asks import Ask, Reply
-from reverie.config import Settings
-from reverie.dreaming import Dreaming
-from reverie.edits import Edit, undo_of
-from reverie.errors import Conflict, InvalidInput, ModelUnavailable
-from reverie.filters import Filter
-from reverie.ids import new_id
-from reverie.providers import called
-from reverie.records import Record
+from reverie.consolidation.cycle import Dreaming
+from reverie.domain.change import Edit, undo_of
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict, InvalidInput, ModelUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.record import Record
+from reverie.domain.text.ids import new_id
+from reverie.llm import called
+from reverie.llm.messages import Ask, Reply
+from reverie.search.analyzer import analyse
+from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
-from reverie.turns import SessionState, Turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

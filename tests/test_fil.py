@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reverie import Memory
-from reverie.fil import FILTools, Observation, ObservationStore
+from reverie.integrations.agentkit import FILTools, Observation, ObservationStore
 
 
 def test_tools_remember_and_recall_the_three_kinds_and_no_other(memory: Memory) -> None:

@@ -14,17 +14,17 @@ import pytest
 from tests.conftest import MovableClock
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.analyser import analyse
-from reverie.context.delta import shown_cursor
-from reverie.edits import Edit, JournalRow
-from reverie.entries import Entry
-from reverie.errors import Conflict
-from reverie.forgetting import PENDING, Forgetting
-from reverie.stores.inmemory import InMemoryStore
+from reverie.admin.erasure.eraser import PENDING, Forgetting
+from reverie.admin.erasure.matching import COMMON, FORGOTTEN, Trace
+from reverie.context.ledger import shown_cursor
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import ToolCall
+from reverie.domain.entry import Entry
+from reverie.domain.errors import Conflict
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.tombstones import is_forgotten
-from reverie.traces import COMMON, FORGOTTEN, Trace
-from reverie.turns import ToolCall
+from reverie.stores.tombstones import is_forgotten
 
 SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 QUOTE = "It is said that Anna lives in a small flat by the sea"
@@ -567,7 +567,7 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
 def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie import forgetting
+    from reverie.admin.erasure import eraser as forgetting
 
     monkeypatch.setattr(forgetting, "_WAIT_FOR_READERS_S", 0.0)
     folder = tmp_path / "m"

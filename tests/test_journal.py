@@ -14,8 +14,8 @@ import pytest
 
 from conftest import MovableClock
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
-from reverie.edits import Edit
-from reverie.journal.differences import brought, unified
+from reverie.admin.history.diff import brought, unified
+from reverie.domain.change import Edit
 
 PORT = "The staging database listens on port 5433"
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.conftest import MovableClock
 
 from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.analyser import analyse
-from reverie.asks import Ask
-from reverie.errors import StoreUnavailable
-from reverie.learning import FAILED
-from reverie.records import UNTRUSTED, Record
+from reverie.consolidation.rule_learning import FAILED
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.llm.messages import Ask
+from reverie.search.analyzer import analyse
 from reverie.session import Session
-from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.in_memory import InMemoryStore
 
 
 def exchange(session: Session, question: str, answer: str = "All right.") -> tuple[str, str]:

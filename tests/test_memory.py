@@ -427,7 +427,7 @@ def test_idle_sessions_leave_memory_but_not_the_disk(memory: Memory, clock: Mova
 
 
 def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
-    from reverie.analyser import analyse
+    from reverie.search.analyzer import analyse
 
     memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyse))
     memory.save("Kept in a store of my own")
@@ -447,7 +447,7 @@ def test_the_default_folder_is_the_platforms(tmp_path: Path, monkeypatch: pytest
 
 
 def test_durations_are_read_as_written() -> None:
-    from reverie.clock import parse_duration
+    from reverie.domain.text.timestamps import parse_duration
 
     assert parse_duration("1h30m") == timedelta(minutes=90)
     assert parse_duration(90) == timedelta(seconds=90)

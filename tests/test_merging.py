@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.merging import Create, Decision, Extend, Reinforce, decide, extended, may_fold, reinforced
-from reverie.records import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, checked
+from reverie.domain.record import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, checked
+from reverie.domain.similarity.deduplication import (
+    Create,
+    Decision,
+    Extend,
+    Reinforce,
+    decide,
+    extended,
+    may_fold,
+    reinforced,
+)
 
 THEN = datetime(2025, 1, 1, tzinfo=UTC)
 NOW = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)

@@ -14,10 +14,10 @@ import pytest
 
 from conftest import MovableClock
 from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
-from reverie.edits import undo_of
-from reverie.pages import HISTORY, LONGEST_PAGE
-from reverie.quoting import NOTICE
-from reverie.writing import Pages
+from reverie.domain.change import undo_of
+from reverie.domain.page import HISTORY, LONGEST_PAGE
+from reverie.domain.text.escaping import NOTICE
+from reverie.repositories.pages import Pages
 
 
 def talk(memory: Memory, session: str, *texts: str, **how: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.phrases import RUN, Phrases, folded, phrases_of, runs, words
+from reverie.domain.text.shingles import RUN, Phrases, folded, phrases_of, runs, words
 
 SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 

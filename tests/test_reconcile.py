@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.errors import InvalidInput
-from reverie.pages import Page, Paragraph
-from reverie.reconcile import matches, merged, merged_text
-from reverie.records import MOST_LABELS, Record, checked
-from reverie.testing.values import NOW, at, record, session, turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import MOST_LABELS, Record, checked
+from reverie.domain.similarity.three_way_merge import matches, merged, merged_text
+from reverie.stores.contract.factories import NOW, at, record, session, turn
 
 # -- values ------------------------------------------------------------------------------------------------
 

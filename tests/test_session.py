@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.analyser import analyse
-from reverie.config import Settings
 from reverie.context import Standing, render
-from reverie.context.delta import shown_cursor
-from reverie.edits import Edit
-from reverie.errors import InvalidInput, StoreUnavailable
-from reverie.filters import matches_record, matches_turn
-from reverie.ids import new_id
-from reverie.quoting import NOTICE
-from reverie.recall.analysis import tokens
-from reverie.recall.hits import Hit, Why
-from reverie.recalling import LONGEST_QUERY, searched_for
-from reverie.records import Record
+from reverie.context.ledger import shown_cursor
+from reverie.context.retrieval import LONGEST_QUERY, searched_for
+from reverie.domain.change import Edit
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.domain.filter import matches_record, matches_turn
+from reverie.domain.record import Record
+from reverie.domain.text.escaping import NOTICE
+from reverie.domain.text.ids import new_id
+from reverie.domain.text.tokenizer import tokens
+from reverie.search.analyzer import analyse
+from reverie.search.hits import Hit, Why
 from reverie.session import Session
-from reverie.stores.inmemory import InMemoryStore
+from reverie.settings import Settings
+from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.turns import ToolCall
 
 START = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 ID = "telegram:12345"
@@ -251,10 +251,10 @@ def test_two_who_hold_the_same_session_add_after_one_another(start, store):
 
 PROCESS = """
 import sys
-from reverie.clock import utc_now
-from reverie.config import Settings
-from reverie.ids import new_id
-from reverie.analyser import analyse
+from reverie.domain.text.timestamps import utc_now
+from reverie.settings import Settings
+from reverie.domain.text.ids import new_id
+from reverie.search.analyzer import analyse
 from reverie.session import Session
 from reverie.stores.sqlite import SQLiteStore
 from pathlib import Path

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import MovableClock
 
-from reverie import Memory, kept
-from reverie.errors import Conflict, InvalidInput
-from reverie.kept import Put
-from reverie.records import Record
-from reverie.shelf import Shelf
+from reverie import Memory
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.record import Record
+from reverie.repositories import key_value_codec as kept
+from reverie.repositories.key_value import Shelf
+from reverie.repositories.key_value_codec import Put
 
 ALICE = ("users", "alice")
 

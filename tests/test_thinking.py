@@ -14,10 +14,10 @@ import pytest
 from tests.conftest import MovableClock
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.asks import Ask, Reply
-from reverie.errors import ModelRefused, ModelUnavailable
-from reverie.records import ROUGH
-from reverie.worker import FIRST_PAUSE, LEASE, LEASE_TIME
+from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
+from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.domain.record import ROUGH
+from reverie.llm.messages import Ask, Reply
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
 NOTE = "Ines likes jasmine tea. Staging listens on port 5433."
@@ -389,7 +389,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
 def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie import worker
+    from reverie.consolidation import worker
 
     monkeypatch.setattr(worker, "LEASE_TIME", timedelta(seconds=0.6))
     asked, answered = threading.Event(), threading.Event()

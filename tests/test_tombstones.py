@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from reverie.analyser import analyse
-from reverie.edits import Edit, Value
-from reverie.pages import Page, Paragraph
-from reverie.records import Record
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import Role, SessionState, Turn
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.tombstones import (
+from reverie.stores.tombstones import (
     KEY,
     content_marks,
     forgotten_texts,
@@ -25,7 +26,6 @@ from reverie.tombstones import (
     marks_of,
     without_forgotten,
 )
-from reverie.turns import Role, SessionState, Turn
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 LONG = "Anna lives in a small flat near the harbour of Lisbon and feeds the gulls"

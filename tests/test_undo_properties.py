@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reverie import Conflict, InvalidInput, Memory, NotFound
-from reverie.analyser import analyse
-from reverie.clock import Clock
+from reverie.domain.filter import Filter
+from reverie.domain.text.timestamps import Clock
 from reverie.files.folder import Folder
-from reverie.filters import Filter
-from reverie.past import Past
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.search.analyzer import analyse
+from reverie.snapshot import Past
+from reverie.stores.contract.replay import contents, replay
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.replaying import contents, replay
 
 BEGIN = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 SENTENCES = (

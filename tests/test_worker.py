@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from reverie.analyser import analyse
-from reverie.asks import Ask, Reply
-from reverie.config import Settings
-from reverie.consolidating import Consolidating, Due
-from reverie.dreaming import Dreaming
-from reverie.edits import Edit
-from reverie.entries import Entry
-from reverie.errors import InvalidInput, ModelUnavailable, NotFound
-from reverie.filters import Filter
-from reverie.ids import new_id
-from reverie.pages import HISTORY, Page
-from reverie.providers import called
-from reverie.records import Record
+from reverie.consolidation.cycle import Dreaming
+from reverie.consolidation.windows import Consolidating, Due
+from reverie.consolidation.worker import LEASE, Worker, next_run
+from reverie.domain.change import Edit
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, Page
+from reverie.domain.record import Record
+from reverie.domain.text.ids import new_id
+from reverie.llm import called
+from reverie.llm.messages import Ask, Reply
+from reverie.search.analyzer import analyse
+from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
-from reverie.turns import SessionState, ToolCall, Turn
-from reverie.worker import LEASE, Worker, next_run
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -416,7 +416,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.test_worker import Now, talk, worker
-from reverie.analyser import analyse
+from reverie.search.analyzer import analyse
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
 talk(store, 60)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.analyser import analyse
-from reverie.config import Settings
-from reverie.entries import AGENT, session_namespace
-from reverie.errors import InvalidInput, WorkingMemoryFull
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.entry import AGENT, session_namespace
+from reverie.domain.errors import InvalidInput, WorkingMemoryFull
+from reverie.repositories.working_memory import WorkingMemory, lies_under
+from reverie.search.analyzer import analyse
+from reverie.settings import Settings
+from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.working import WorkingMemory, lies_under
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 

@@ -68,15 +68,15 @@ from reverie import (
     __version__,
     recover,
 )
-from reverie.analyser import analyse
+from reverie.domain.record import Kind, Layer, Origin
 from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.openai_agents import ReverieSession, tools_for
-from reverie.records import Kind, Layer, Origin
-from reverie.stores.base import Problem, Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.repositories.working_memory import EntryHit
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Problem, Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.tools import Told, Tool, Toolset, chunking
-from reverie.working import EntryHit
 
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reverie.config import Settings
+from reverie.admin.stats import ScopeStats, Stats
+from reverie.consolidation.plan import Plan
 from reverie.context.pack import Pack
-from reverie.edits import Edit, JournalRow
-from reverie.entries import Entry
-from reverie.errors import (
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import SessionOverview, SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import (
     Conflict,
     InvalidInput,
     MissingExtra,
@@ -33,32 +35,30 @@ from reverie.errors import (
     StoreUnavailable,
     WorkingMemoryFull,
 )
-from reverie.filters import Filter
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.memory import Memory
-from reverie.pages import Page, Paragraph
-from reverie.plans import Plan
-from reverie.recall.hits import FIL, Hit, Why
-from reverie.records import Record
-from reverie.saving import Note, Saved
-from reverie.scopes import EVERY_SCOPE
+from reverie.repositories.pages import PageOverview, Pages, Written
+from reverie.repositories.records import Note, Saved
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.hits import FIL, Hit, Why
 from reverie.session import Session
-from reverie.stats import ScopeStats, Stats
-from reverie.turns import SessionOverview, SessionState, ToolCall, Turn
-from reverie.working import WorkingMemory
-from reverie.writing import PageOverview, Pages, Written
+from reverie.settings import Settings
 
 if TYPE_CHECKING:
+    from reverie.admin.erasure.eraser import Forgetting
+    from reverie.admin.erasure.matching import Trace
+    from reverie.admin.history import Blame, Difference, FieldChange, Journal
+    from reverie.admin.history.undo import Undone
+    from reverie.admin.transfer.backup import Backup, Recovered, recover
+    from reverie.admin.transfer.export import Exported
+    from reverie.admin.transfer.importer import Imported
+    from reverie.admin.transfer.items import Skipped
     from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
-    from reverie.forgetting import Forgetting
-    from reverie.journal import Blame, Difference, FieldChange, Journal
-    from reverie.journal.undo import Undone
-    from reverie.past import Past
     from reverie.scoped import Scoped
-    from reverie.traces import Trace
-    from reverie.transfer.backups import Backup, Recovered, recover
-    from reverie.transfer.exports import Exported
-    from reverie.transfer.importing import Imported
-    from reverie.transfer.items import Skipped
+    from reverie.snapshot import Past
 
 __version__ = "0.1.0"
 
@@ -134,7 +134,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(aio, name)
     if name == "Forgetting":
-        from reverie.forgetting import Forgetting
+        from reverie.admin.erasure.eraser import Forgetting
 
         return Forgetting
     if name == "Scoped":
@@ -142,35 +142,35 @@ def __getattr__(name: str) -> object:
 
         return Scoped
     if name == "Trace":
-        from reverie.traces import Trace
+        from reverie.admin.erasure.matching import Trace
 
         return Trace
     if name in ("Blame", "Difference", "FieldChange", "Journal"):
-        from reverie import journal
+        from reverie.admin import history as journal
 
         return getattr(journal, name)
     if name == "Undone":
-        from reverie.journal.undo import Undone
+        from reverie.admin.history.undo import Undone
 
         return Undone
     if name == "Past":
-        from reverie.past import Past
+        from reverie.snapshot import Past
 
         return Past
     if name in ("Backup", "Recovered", "recover"):
-        from reverie.transfer import backups
+        from reverie.admin.transfer import backup as backups
 
         return getattr(backups, name)
     if name == "Exported":
-        from reverie.transfer.exports import Exported
+        from reverie.admin.transfer.export import Exported
 
         return Exported
     if name == "Imported":
-        from reverie.transfer.importing import Imported
+        from reverie.admin.transfer.importer import Imported
 
         return Imported
     if name == "Skipped":
-        from reverie.transfer.items import Skipped
+        from reverie.admin.transfer.items import Skipped
 
         return Skipped
     raise AttributeError(f"module 'reverie' has no attribute {name!r}")

@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from reverie import quoting, tokens
-from reverie.asks import Ask, Message, Reply, Usage
 from reverie.context import Pack
-from reverie.errors import InvalidInput, ModelError, ReverieError, StoreError
-from reverie.providers.base import Model, OnText
+from reverie.domain.conversation import LONGEST_TURN, ToolCall
+from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
+from reverie.llm.messages import Ask, Message, Reply, Usage
+from reverie.llm.protocol import Model, OnText
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.tools.large import Aside, with_working
-from reverie.turns import LONGEST_TURN, ToolCall
+from reverie.tools.large_results import Aside, with_working
 
 _log = logging.getLogger("reverie")
 

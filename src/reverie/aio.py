@@ -16,27 +16,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from reverie import clock as clocks
-from reverie import ids
-from reverie.asks import ToolSpec
-from reverie.clock import Clock
-from reverie.config import Settings
-from reverie.documents import Documents
-from reverie.ids import NewId
-from reverie.journal import Journal
+from reverie.admin.history import Journal
+from reverie.consolidation.worker import Worker
+from reverie.domain.conversation import SessionState
+from reverie.domain.record import Origin
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import Answering, Model
 from reverie.memory import Memory
-from reverie.past import Past
-from reverie.providers.base import Answering, Model
-from reverie.records import Origin
+from reverie.repositories.documents import Documents
+from reverie.repositories.key_value import Shelf
+from reverie.repositories.knowledge_graph import KnowledgeGraph
+from reverie.repositories.pages import Pages
+from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import Scoped
 from reverie.session import Session
-from reverie.shelf import Shelf
+from reverie.settings import Settings
+from reverie.snapshot import Past
 from reverie.tools import Toolset
-from reverie.tools.knowledge_graph import KnowledgeGraph
-from reverie.turns import SessionState
-from reverie.worker import Worker
-from reverie.working import WorkingMemory
-from reverie.writing import Pages
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -181,7 +181,7 @@ class AsyncKnowledgeGraph:
 
 
 class AsyncDocuments:
-    """`reverie.documents.Documents`, asynchronous."""
+    """`reverie.repositories.documents.Documents`, asynchronous."""
 
     def __init__(self, sync: Documents) -> None:
         self.sync = sync

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
-from reverie.errors import InvalidInput
-from reverie.records import PROMOTED_FROM, Origin, Record
-from reverie.saving import Note, Saved
-from reverie.searching import Searching
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import PROMOTED_FROM, Origin, Record
+from reverie.repositories.pages import Pages
+from reverie.repositories.records import Note, Saved
+from reverie.search.searcher import Searching
 from reverie.tending import Tending
-from reverie.writing import Pages
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
+    from reverie.repositories.key_value import Shelf
+    from reverie.repositories.knowledge_graph import KnowledgeGraph
     from reverie.scoped import Scoped
-    from reverie.shelf import Shelf
     from reverie.tools import Toolset
-    from reverie.tools.knowledge_graph import KnowledgeGraph
 
 
 class Lending(Tending, ABC):
@@ -86,7 +86,7 @@ class Lending(Tending, ABC):
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        from reverie.shelf import Shelf  # here: few programs keep values
+        from reverie.repositories.key_value import Shelf  # here: few programs keep values
 
         return Shelf(
             name,
@@ -109,7 +109,7 @@ class Lending(Tending, ABC):
         Raises:
             InvalidInput: it is no scope.
         """
-        from reverie.tools.knowledge_graph import KnowledgeGraph  # here: few programs keep a graph
+        from reverie.repositories.knowledge_graph import KnowledgeGraph  # here: few programs keep a graph
 
         return KnowledgeGraph(
             self._store,
@@ -140,7 +140,7 @@ class Lending(Tending, ABC):
         left = None if record.expires_at is None else record.expires_at - self._clock()
         if left is not None and left <= timedelta(0):
             raise InvalidInput(f"record {record.id!r} has expired: give it a later `expires_at` first")
-        from reverie import kept  # here: few promote
+        from reverie.repositories import key_value_codec as kept  # here: few promote
 
         note = Note(
             content=record.content,

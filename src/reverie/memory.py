@@ -16,38 +16,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from reverie import clock as clocks
-from reverie import ids
-from reverie.analyser import analyse
-from reverie.clock import Clock
-from reverie.config import Settings
-from reverie.context.delta import shown_cursor
-from reverie.edits import JournalRow
-from reverie.entries import AGENT, session_namespace
-from reverie.errors import InvalidInput, NotFound, StoreUnavailable
-from reverie.ids import NewId
-from reverie.index.committed import FORMAT
-from reverie.index.follower import SearchIndex
-from reverie.learning import ACTOR as RULES
-from reverie.learning import Learning, consolidated_cursor
+from reverie.consolidation.rule_learning import ACTOR as RULES
+from reverie.consolidation.rule_learning import Learning, consolidated_cursor
+from reverie.context.ledger import shown_cursor
+from reverie.domain.change import JournalRow
+from reverie.domain.entry import AGENT, session_namespace
+from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
+from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.files.profile import Profile
 from reverie.lending import Lending
-from reverie.profile import Profile
-from reverie.reading import checked_text
-from reverie.recall.ranking import RankingSettings
-from reverie.records import Kind, Layer, Origin, Record
-from reverie.redacting import Redacting, keep_secrets_from_log
-from reverie.saving import Changes, Note, Saved, Saving
-from reverie.searching import Searching, weights_of
+from reverie.reader import checked_text
+from reverie.repositories.pages import Pages, notes_from
+from reverie.repositories.records import Changes, Note, Saved, Saving
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import FORMAT
+from reverie.search.ranking import RankingSettings
+from reverie.search.searcher import Searching, weights_of
 from reverie.session import Session
-from reverie.stores.base import Store
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import Redacting, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
-from reverie.working import WorkingMemory
-from reverie.writing import Pages, notes_from
 
 if TYPE_CHECKING:
+    from reverie.consolidation.worker import Worker
     from reverie.files.folder import Folder
-    from reverie.providers.base import Answering, Model
-    from reverie.worker import Worker
+    from reverie.llm.protocol import Answering, Model
 
 DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
@@ -81,7 +81,7 @@ class Memory(Lending):
         """Put a memory together over a store; `Memory.open` is the usual way.
 
         Args:
-            store: Where everything is kept, opened with `reverie.analyser.analyse`.
+            store: Where everything is kept, opened with `reverie.search.analyzer.analyse`.
             path: The folder for the search index; None keeps the index in memory.
             settings: The settings; None for the defaults.
             clock: What tells the time.
@@ -183,7 +183,7 @@ class Memory(Lending):
                 prompt where they exist; None takes the memory's folder, or that of the setting.
             create: Whether to make a memory where there is none.
             model: What background thinking asks: `provider:model` (its key is read from the environment), a
-                `reverie.providers.Model`, or a function from an `Ask` to text; None takes the setting
+                `reverie.llm.Model`, or a function from an `Ask` to text; None takes the setting
                 `model`, and nobody where that is not set either.
 
         Returns:
@@ -197,7 +197,7 @@ class Memory(Lending):
         """
         beside = None if profile is None else folder_of(profile)
         if path is not None and os.fspath(path) == IN_MEMORY:
-            from reverie.stores.inmemory import InMemoryStore  # here: most memories are on disk
+            from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
             store: Store = InMemoryStore(analyse=analyse)
             return cls(
@@ -402,7 +402,7 @@ class Memory(Lending):
         Args:
             id: Which record.
             expected: The record as you read it; if it has changed since, nothing is done.
-            **changes: The new values; see `reverie.saving.Changes`.
+            **changes: The new values; see `reverie.repositories.records.Changes`.
 
         Returns:
             The record as it is now.

@@ -12,33 +12,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
-from reverie.clock import Clock
-from reverie.config import Settings
-from reverie.entries import scope_namespace
-from reverie.errors import InvalidInput, NotFound
-from reverie.filters import (
+from reverie.admin.stats import ScopeStats
+from reverie.domain.conversation import SessionOverview, Turn
+from reverie.domain.entry import scope_namespace
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.filter import (
     ScopedAllRestrictions,
     ScopedListRestrictions,
     ScopedRestrictions,
     ScopedTurnRestrictions,
 )
-from reverie.pages import HISTORY, MEMORY, Paragraph
-from reverie.recall.hits import FIL, Hit, SearchMode, Unit
-from reverie.records import UNTRUSTED, Kind, Layer, Origin, Record
-from reverie.saving import Changes, Note, Saved, Saving, no_record
-from reverie.scopes import below, chain, checked_scope, session_apart, session_within
+from reverie.domain.page import HISTORY, MEMORY, Paragraph
+from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
+from reverie.domain.scope import below, chain, checked_scope, session_apart, session_within
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.pages import Pages
+from reverie.repositories.records import Changes, Note, Saved, Saving, no_record
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.hits import FIL, Hit, SearchMode, Unit
 from reverie.session import Session
-from reverie.stats import ScopeStats
-from reverie.turns import SessionOverview, Turn
-from reverie.working import WorkingMemory
-from reverie.writing import Pages
+from reverie.settings import Settings
 
 if TYPE_CHECKING:
-    from reverie.documents import Documents
     from reverie.memory import Duration, Memory
-    from reverie.shelf import Shelf
+    from reverie.repositories.documents import Documents
+    from reverie.repositories.key_value import Shelf
+    from reverie.repositories.knowledge_graph import KnowledgeGraph
     from reverie.tools import Toolset
-    from reverie.tools.knowledge_graph import KnowledgeGraph
 
 
 class Scoped:
@@ -414,15 +414,15 @@ class Scoped:
         )
 
     def documents(self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None) -> Documents:
-        """The memory as text files, for an agent that keeps it so (`reverie.documents`).
+        """The memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
 
         Args:
             actor: Who is named in the journal as the author of changes.
             heard: Tells whose word a text is that shall be written, such as `Session.origin_of` of the
                 conversation; a tool's does not get into what stands in prompts. None where that is not known.
         """
-        from reverie.documents import KEPT_AS, Documents
-        from reverie.shelf import Shelf
+        from reverie.repositories.documents import KEPT_AS, Documents
+        from reverie.repositories.key_value import Shelf
 
         memory = self._memory
 

@@ -17,26 +17,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie import clock as clocks
-from reverie import trust
-from reverie.clock import Clock
-from reverie.config import Settings
 from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
 from reverie.context.budget import checked_tokens
-from reverie.context.delta import recalled_counter, shown_cursor
+from reverie.context.ledger import recalled_counter, shown_cursor
 from reverie.context.notes import unreplayed
-from reverie.edits import Edit, JournalRow, Value
-from reverie.entries import session_namespace
-from reverie.errors import Conflict, InvalidInput, NotFound
-from reverie.filters import Filter, checked_filter
-from reverie.ids import NewId
-from reverie.recall.hits import Hit
-from reverie.recalling import Recaller, latest, recalled, searched_for
-from reverie.records import Origin, Record
-from reverie.redacting import redacted_value, redactor_of
-from reverie.scopes import chain, checked_scope
-from reverie.stores.base import Store
-from reverie.turns import (
+from reverie.context.retrieval import Recaller, latest, recalled, searched_for
+from reverie.domain import provenance as trust
+from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.conversation import (
     ITEMS_FROM,
     Role,
     SessionState,
@@ -49,8 +37,20 @@ from reverie.turns import (
     valid_session_id,
     with_signal,
 )
-from reverie.working import WorkingMemory
-from reverie.writing import commit_with_notes, note_edits
+from reverie.domain.entry import session_namespace
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.filter import Filter, checked_filter
+from reverie.domain.record import Origin, Record
+from reverie.domain.scope import chain, checked_scope
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.pages import commit_with_notes, note_edits
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.hits import Hit
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redacted_value, redactor_of
 
 _log = logging.getLogger("reverie")
 

@@ -15,33 +15,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reverie.config import Settings
-from reverie.context.delta import shown_cursor
-from reverie.edits import JournalRow
-from reverie.errors import InvalidInput
-from reverie.ids import NewId
-from reverie.index.follower import SearchIndex
-from reverie.learning import consolidated_cursor
-from reverie.profile import Profile
-from reverie.reading import Reading
-from reverie.records import Origin
-from reverie.redacting import bare
-from reverie.saving import Saving
+from reverie.consolidation.rule_learning import consolidated_cursor
+from reverie.context.ledger import shown_cursor
+from reverie.domain.change import JournalRow
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import Origin
+from reverie.domain.text.ids import NewId
+from reverie.files.profile import Profile
+from reverie.reader import Reading
+from reverie.repositories.records import Saving
+from reverie.search.index.search_index import SearchIndex
 from reverie.session import Session
+from reverie.settings import Settings
+from reverie.stores.redacting import bare
 
 if TYPE_CHECKING:
-    from reverie.doctor import Diagnosis
-    from reverie.dreaming import Applied
-    from reverie.exposing import Exposing, Redaction
+    from reverie.admin.doctor import Diagnosis
+    from reverie.admin.erasure.eraser import Forgetter, Forgetting
+    from reverie.admin.erasure.redact_stored import Exposing, Redaction
+    from reverie.admin.history.undo import Undone
+    from reverie.admin.transfer.backup import Backup
+    from reverie.admin.transfer.importer import Imported
+    from reverie.consolidation.cycle import Applied
+    from reverie.consolidation.plan import Plan
+    from reverie.consolidation.worker import Worker
     from reverie.files.folder import Folder
-    from reverie.forgetting import Forgetter, Forgetting
-    from reverie.journal.undo import Undone
-    from reverie.past import Past
-    from reverie.plans import Plan
-    from reverie.providers.base import Answering, Model
-    from reverie.transfer.backups import Backup
-    from reverie.transfer.importing import Imported
-    from reverie.worker import Worker
+    from reverie.llm.protocol import Answering, Model
+    from reverie.snapshot import Past
 
 
 class Tending(Reading, ABC):
@@ -93,8 +93,8 @@ class Tending(Reading, ABC):
             NotFound: there is no such change.
             Conflict: later changes rest on it; the message names them. Nothing was changed.
         """
-        from reverie.dreaming import Applied
-        from reverie.journal.undo import Undoing
+        from reverie.admin.history.undo import Undoing
+        from reverie.consolidation.cycle import Applied
 
         if isinstance(what, Applied):
             if what.batch is None:
@@ -119,7 +119,7 @@ class Tending(Reading, ABC):
             InvalidInput: it is no moment with a time zone, and no number.
             NotFound: there is no change of that number.
         """
-        from reverie.past import Past  # here: most programs never look back
+        from reverie.snapshot import Past  # here: most programs never look back
 
         return Past(self._store, moment, settings=self.settings, clock=self._clock, profile=self._profile)
 
@@ -133,7 +133,7 @@ class Tending(Reading, ABC):
             What is not as it should be, and what to do about it; nothing is ever deleted that holds content
             which is not found elsewhere.
         """
-        from reverie.doctor import Doctor
+        from reverie.admin.doctor import Doctor
 
         doctor = Doctor(
             bare(self._store),
@@ -163,7 +163,7 @@ class Tending(Reading, ABC):
             Conflict: others changed the same things meanwhile: do it again.
             StoreUnavailable: it could not be written; try again.
         """
-        from reverie.exposing import Redaction
+        from reverie.admin.erasure.redact_stored import Redaction
 
         exposing = self._exposing
         if dry_run:
@@ -201,7 +201,7 @@ class Tending(Reading, ABC):
             StoreCorrupt: the store is damaged.
             StoreUnavailable: the file cannot be written.
         """
-        from reverie.transfer import backups
+        from reverie.admin.transfer import backup as backups
 
         if self.folder is not None:
             self.folder.sync()  # what a person wrote into a file belongs in it
@@ -234,7 +234,7 @@ class Tending(Reading, ABC):
 
         Args:
             source: The file or folder.
-            form: Its format, one of `reverie.transfer.items.FORMS`; None to look.
+            form: Its format, one of `reverie.admin.transfer.items.FORMS`; None to look.
             dry_run: Whether to store nothing and only say what would be.
             scope: Whose memory it becomes; None leaves own exports as they are, others are everybody's.
             origin: Whose word records are; None leaves own exports as they are, others get `import`: found
@@ -248,7 +248,7 @@ class Tending(Reading, ABC):
             InvalidInput: an argument is not of its form, or the source cannot be read.
             StoreUnavailable: it could not be written; what was taken in before stays.
         """
-        from reverie.transfer import importing
+        from reverie.admin.transfer import importer as importing
 
         return importing.take_in(
             self._store,
@@ -274,7 +274,7 @@ class Tending(Reading, ABC):
             MissingExtra: the model's library is not installed.
             ModelRefused: the model's key is missing.
         """
-        from reverie import thinking
+        from reverie.consolidation import factory as thinking
 
         with self._lock:
             if self._worker is None:
@@ -319,7 +319,7 @@ class Tending(Reading, ABC):
             InvalidInput: there is no such pass, or it was not given what it needs.
             NotFound: there is no such session.
         """
-        from reverie import thinking
+        from reverie.consolidation import factory as thinking
 
         asked = thinking.Asked(
             session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
@@ -350,7 +350,7 @@ class Tending(Reading, ABC):
             NotFound: there is nothing to forget.
             InvalidInput: an argument is not of its form.
         """
-        from reverie.forgetting import Request
+        from reverie.admin.erasure.eraser import Request
 
         return self._forgetter.plan(Request(ids=ids, session=session, scope=scope, match=match, turns=turns))
 
@@ -386,7 +386,7 @@ class Tending(Reading, ABC):
             Conflict: others changed what shall go all the while.
             StoreUnavailable: it could not be written; try again.
         """
-        from reverie.forgetting import Request
+        from reverie.admin.erasure.eraser import Request
 
         request = Request(ids=ids, session=session, scope=scope, match=match, turns=turns)
         with self._lock:
@@ -404,8 +404,8 @@ class Tending(Reading, ABC):
 
     @property
     def _exposing(self) -> Exposing:
-        from reverie.exposing import Exposing
-        from reverie.secrets import redactor_of
+        from reverie.admin.erasure.redact_stored import Exposing
+        from reverie.domain.secrets import redactor_of
 
         return Exposing(
             self._store,
@@ -417,7 +417,7 @@ class Tending(Reading, ABC):
 
     @cached_property
     def _forgetter(self) -> Forgetter:
-        from reverie.forgetting import Forgetter
+        from reverie.admin.erasure.eraser import Forgetter
 
         return Forgetter(
             self._store,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie import tokens
 from reverie.context.budget import Budget, Item, choose, cut_section, fitting_lines, section_cost
-from reverie.errors import InvalidInput
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import validation as tokens
 
 HEADER = "Recalled:"
 scores = st.floats(0, 1)

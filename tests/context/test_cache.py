@@ -9,8 +9,9 @@ from benchmarks.cache import LEAST, Prompt, conversation, figures
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie import Memory, tokens
-from reverie.config import Settings
+from reverie import Memory
+from reverie.domain.text import validation as tokens
+from reverie.settings import Settings
 
 PIECE = st.one_of(
     st.text(min_size=1, max_size=60).filter(lambda text: text.strip()),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values import hit, hits, record, turn
 
-from reverie.context.delta import MOST_SHOWN, Shown
-from reverie.errors import InvalidInput
+from reverie.context.ledger import MOST_SHOWN, Shown
+from reverie.domain.errors import InvalidInput
 
 positions = st.integers(0, 200)
 ledgers = st.lists(st.tuples(hits(), positions), max_size=6).map(

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values import NOW, call, hit, identifier, record, result, turn
 
-from reverie import tokens
 from reverie.context import Budget, Standing, build, notes, render
-from reverie.pages import HISTORY, Paragraph, checked_paragraph, daily_note
-from reverie.quoting import NOTICE
+from reverie.domain.page import HISTORY, Paragraph, checked_paragraph, daily_note
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import NOTICE
 
 TODAY = NOW.date()
 

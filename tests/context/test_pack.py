@@ -23,8 +23,9 @@ from values import (
     turn,
 )
 
-from reverie import quoting, tokens
 from reverie.context import Budget, Shown, Standing, build, render
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = os.environ.get("REWRITE_GOLDEN") == "1"

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from values import call, conversation, result, shapes, turn
 
-from reverie.context.trimming import NO_RESULT, chat_messages, tool_safe_tail
+from reverie.context.window import NO_RESULT, chat_messages, tool_safe_tail
 
 limits = st.integers(0, 30)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from reverie.entries import Entry
-from reverie.recall.hits import Hit, Why
-from reverie.records import LAYERS, ORIGINS, Record
-from reverie.turns import ToolCall, Turn
+from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.record import LAYERS, ORIGINS, Record
+from reverie.search.hits import Hit, Why
 
 NOW = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 SESSION = "telegram:12345"

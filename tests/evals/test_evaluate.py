@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from reverie.conversations import SOURCE_ID, Conversation
-from reverie.errors import InvalidInput
+from reverie.admin.transfer.conversations import SOURCE_ID, Conversation
+from reverie.domain.errors import InvalidInput
+from reverie.evals.collections.datasets import Dialogue, Dialogues, Document, Documents, Question
 from reverie.evals.command import eval_command
-from reverie.evals.datasets import Dialogue, Dialogues, Document, Documents, Question
-from reverie.evals.report import main_eval, numbers, render
-from reverie.evals.run import evaluate
+from reverie.evals.recall.report import main_eval, numbers, render
+from reverie.evals.recall.run import evaluate
 
 GARDEN = {
     "g1": "The zucchini seedlings froze overnight.",

@@ -11,12 +11,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reverie.errors import InvalidInput
-from reverie.evals import metrics
+from reverie.domain.errors import InvalidInput
+from reverie.domain.similarity.comparison import relation
 from reverie.evals.command import eval_command, merge_command
-from reverie.evals.pairs import LABELS, SETS, Pair, Verdict, by_group, figures, judged, read_pairs, shipped
-from reverie.passes.duplicates import relation
-from reverie.surfaces.cli import cli
+from reverie.evals.recall import metrics
+from reverie.evals.rules.deduplication import (
+    LABELS,
+    SETS,
+    Pair,
+    Verdict,
+    by_group,
+    figures,
+    judged,
+    read_pairs,
+    shipped,
+)
+from reverie.interfaces.cli.main import cli
 
 PAIRS = {name: shipped(name) for name in SETS}
 EVERY = [pair for pairs in PAIRS.values() for pair in pairs]

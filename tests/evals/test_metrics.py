@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.evals import metrics
+from reverie.evals.recall import metrics
 
 RANKING = ["x", "a", "y", "b", "c"]
 EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}

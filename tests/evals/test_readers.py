@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reverie.errors import InvalidInput
-from reverie.evals import beam, cranfield, locomo, trec
-from reverie.evals.datasets import Dialogues, Document, Documents, read_dataset, turn_sessions
+from reverie.domain.errors import InvalidInput
+from reverie.evals.collections import beam, cranfield, locomo, trec
+from reverie.evals.collections.datasets import Dialogues, Document, Documents, read_dataset, turn_sessions
 
 
 def put(folder: Path, **files: str) -> Path:

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from reverie.errors import InvalidInput
-from reverie.evals import sentences
+from reverie.consolidation.rules import RULES
+from reverie.domain.errors import InvalidInput
 from reverie.evals.command import eval_command
-from reverie.passes.rules import RULES
+from reverie.evals.rules import sentence_rules as sentences
 
 
 def results(name: str) -> list[sentences.Judged]:

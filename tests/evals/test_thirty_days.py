@@ -14,9 +14,9 @@ from pathlib import Path
 
 from conftest import MovableClock
 from reverie import Memory
-from reverie.asks import Ask
-from reverie.evals.pairs import Pair, judged, shipped
-from reverie.providers import called
+from reverie.evals.rules.deduplication import Pair, judged, shipped
+from reverie.llm import called
+from reverie.llm.messages import Ask
 
 DAYS = 30
 FACTS = 40

@@ -12,16 +12,16 @@ from typing import Any
 
 from tests.conftest import MovableClock
 
-from reverie.analyser import analyse
-from reverie.edits import Edit, JournalRow, Value
-from reverie.files.disk import DRAFTS
-from reverie.files.handedits import HandEdits, TakenIn
-from reverie.files.mirror import Mirror
-from reverie.files.state import FileState
-from reverie.pages import Page, Paragraph
-from reverie.records import Record
+from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.files.disk.atomic import DRAFTS
+from reverie.files.disk.state import FileState
+from reverie.files.hand_edits.importer import HandEdits, TakenIn
+from reverie.files.mirror.writer import Mirror
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import NOW, at, record
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import NOW, at, record
 
 DAY = "memory/episodic/2026-03-01.jsonl"
 CHAT = "sessions/chat:1.jsonl"

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reverie.edits import Edit, JournalRow
-from reverie.files.disk import DRAFTS
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.files.disk.atomic import DRAFTS
+from reverie.files.disk.state import FileState
 from reverie.files.layout import (
     episodic_path,
     path_of,
@@ -18,13 +21,10 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.files.mirror import Mirror, Outcome
-from reverie.files.state import FileState
-from reverie.filters import Filter
-from reverie.pages import HISTORY, Page, Paragraph
-from reverie.stores.base import Store
+from reverie.files.mirror.writer import Mirror, Outcome
+from reverie.stores.contract.factories import NOW, added, analyse, at, changed, record, session, turn
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import NOW, added, analyse, at, changed, record, session, turn
 
 HOUR = 3600.0
 

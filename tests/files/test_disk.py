@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.files import disk as disk_module
-from reverie.files import renaming
-from reverie.files.disk import DRAFTS, Disk, Refused
+from reverie.files.disk import atomic as disk_module
+from reverie.files.disk import rename as renaming
+from reverie.files.disk.atomic import DRAFTS, Disk, Refused
 
 FILE = "memory/a/1.json"
 
@@ -336,7 +336,7 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     script = f"""
         import resource, signal
         from pathlib import Path
-        from reverie.files.disk import Disk
+        from reverie.files.disk.atomic import Disk
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         disk = Disk(Path({str(root)!r}))
         seen = disk.create({FILE!r}, b"x" * 6000)

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory, Settings
-from reverie.edits import Edit, JournalRow
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.page import HISTORY
 from reverie.files import folder as folder_module
-from reverie.files import mirror as mirror_module
 from reverie.files.folder import Folder
-from reverie.pages import HISTORY
-from reverie.testing.values import NOW, added, changed, record, session, turn
+from reverie.files.mirror import writer as mirror_module
+from reverie.stores.contract.factories import NOW, added, changed, record, session, turn
 
 from .house import House, agree, expected, on_disk, page, paragraph, some_of_everything
 
@@ -406,7 +406,7 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         from pathlib import Path
         sys.path.insert(0, {os.fspath(Path(__file__).parents[2])!r})
         from tests.files.test_folder import Home
-        from reverie.testing.values import added, record
+        from reverie.stores.contract.factories import added, record
         home = Home(Path({os.fspath(tmp_path / "memory")!r}))
         home.folder.start()
         home.make(added(record(1)))

@@ -14,7 +14,7 @@ import pytest
 from tests.files.desk import CHAT, DAY, Desk, contents, desk_in, file_of, note, page, paragraph
 
 from reverie.files.layout import render_record
-from reverie.testing.values import NOW, at, session, turn
+from reverie.stores.contract.factories import NOW, at, session, turn
 
 
 @pytest.fixture

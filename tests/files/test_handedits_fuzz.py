@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 from tests.files.desk import Desk, desk_in, note
 
-from reverie.edits import Edit, Value
-from reverie.errors import Conflict
+from reverie.domain.change import Edit, Value
+from reverie.domain.errors import Conflict
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.files.expected import present
 from reverie.files.layout import path_of
-from reverie.files.versions import present
-from reverie.filters import Filter
-from reverie.pages import Page, Paragraph
-from reverie.records import Record
-from reverie.testing.values import NOW, session, turn
+from reverie.stores.contract.factories import NOW, session, turn
 
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)

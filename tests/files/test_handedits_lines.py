@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.files.desk import CHAT, DAY, Desk, contents, desk_in, file_of, note, page, paragraph
 
-from reverie.edits import Edit
-from reverie.pages import Page
-from reverie.testing.values import NOW, at, record, session, turn
+from reverie.domain.change import Edit
+from reverie.domain.page import Page
+from reverie.stores.contract.factories import NOW, at, record, session, turn
 
 
 @pytest.fixture

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.edits import Value
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.page import Page, Paragraph, daily_note
+from reverie.domain.record import Record
 from reverie.files.layout import (
     Place,
     episodic_path,
@@ -27,10 +30,7 @@ from reverie.files.layout import (
     render_session,
     render_turns,
 )
-from reverie.pages import Page, Paragraph, daily_note
-from reverie.records import Record
-from reverie.testing.values import NOW, at, record, session, turn
-from reverie.turns import SessionState, ToolCall, Turn
+from reverie.stores.contract.factories import NOW, at, record, session, turn
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))

@@ -15,13 +15,13 @@ from types import MappingProxyType
 
 import pytest
 
-from reverie.edits import Edit, JournalRow, Value
-from reverie.files import mirror as mirror_module
+from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.page import HISTORY
+from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
-from reverie.files.mirror import patched
-from reverie.pages import HISTORY
-from reverie.records import Record
-from reverie.testing.values import NOW, added, at, changed, record, removed, session, turn
+from reverie.files.mirror import writer as mirror_module
+from reverie.files.mirror.writer import patched
+from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
 
 from .house import House, agree, on_disk, page, paragraph, some_of_everything
 

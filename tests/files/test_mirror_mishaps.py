@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from reverie.files.disk.state import Written, checksum
 from reverie.files.layout import path_of, render_record
-from reverie.files.mirror import FILES_FAILED
-from reverie.files.state import Written, checksum
-from reverie.testing.values import added, at, changed, record, removed, session, turn
+from reverie.files.mirror.writer import FILES_FAILED
+from reverie.stores.contract.factories import added, at, changed, record, removed, session, turn
 
 from .house import House, agree, expected, page, paragraph, some_of_everything
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reverie.domain.conversation import valid_session_id
 from reverie.files.names import LONGEST_NAME, file_name, session_named
-from reverie.turns import valid_session_id
 
 anything = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie import clock
-from reverie.errors import InvalidInput
+from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, checked_turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, checked
+from reverie.domain.text import timestamps as clock
 from reverie.files import parsing
 from reverie.files.layout import (
     path_of,
@@ -23,10 +26,7 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.parsing import Broken
-from reverie.pages import Page, Paragraph
-from reverie.records import KINDS, LAYERS, NOTHING, ORIGINS, Record, checked
-from reverie.testing.values import NOW, at, record, session, turn
-from reverie.turns import ROLES, SessionState, ToolCall, Turn, checked_turn
+from reverie.stores.contract.factories import NOW, at, record, session, turn
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.jsonl"

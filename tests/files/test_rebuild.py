@@ -20,18 +20,18 @@ from hypothesis import strategies as st
 from tests.files.desk import Desk, desk_in, file_of, note
 from tests.files.test_parsing import RECORDS
 
-from reverie.analyser import analyse
-from reverie.edits import Edit
-from reverie.errors import InvalidInput, NotFound, StoreForeign, StoreUnavailable
+from reverie.domain.change import Edit
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import InvalidInput, NotFound, StoreForeign, StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
 from reverie.files.rebuild import Rebuilt, rebuild
-from reverie.filters import Filter
-from reverie.pages import Page, Paragraph
-from reverie.records import Record
-from reverie.stores.base import Store
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import NOW, at, record, session, turn
-from reverie.tombstones import make_key, marks_of
-from reverie.turns import ToolCall
+from reverie.stores.tombstones import make_key, marks_of
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ def test_progress_is_told(folder: Path) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from reverie.analyser import analyse
+from reverie.search.analyzer import analyse
 from reverie.files.rebuild import rebuild
 print("begun", flush=True)
 rebuild(Path(sys.argv[1]), analyse=analyse, force=True)

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.edits import Edit, JournalRow
-from reverie.files.state import (
+from reverie.domain.change import Edit, JournalRow
+from reverie.files.disk.state import (
     NO_PROGRESS,
     NOTHING_WRITTEN,
     FileState,
@@ -31,7 +31,7 @@ from reverie.files.state import (
     checksum,
     stamp_of,
 )
-from reverie.testing.values import NOW, record
+from reverie.stores.contract.factories import NOW, record
 
 A = Written("memory/a/1.json", 10, 1_700_000_000_000_000_001, checksum(b"a"))
 B = Written("memory/b.json", 20, 1_700_000_000_000_000_002, checksum(b"b"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reverie.files.state import Written, checksum
-from reverie.files.sweep import Sweep, ignored, sweep
+from reverie.files.disk.state import Written, checksum
+from reverie.files.scan import Sweep, ignored, sweep
 
 
 class Tree:

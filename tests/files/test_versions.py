@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reverie.domain.page import HISTORY
+from reverie.files.expected import Content, began_so, present, was_so
 from reverie.files.layout import (
     path_of,
     render_episodic,
@@ -17,9 +19,7 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.files.versions import Content, began_so, present, was_so
-from reverie.pages import HISTORY
-from reverie.testing.values import NOW, added, at, changed, record, removed, session, turn
+from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
 
 from .house import House, expected, page, paragraph, some_of_everything
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from tests.files.desk import Desk, desk_in, file_of, note
 
-from reverie.errors import StoreUnavailable
-from reverie.files import watching
-from reverie.files.handedits import TakenIn
-from reverie.files.watching import LOOK_EVERY_S, Watcher, Way
-from reverie.pages import Page
-from reverie.testing.values import NOW
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.page import Page
+from reverie.files import watcher as watching
+from reverie.files.hand_edits.importer import TakenIn
+from reverie.files.watcher import LOOK_EVERY_S, Watcher, Way
+from reverie.stores.contract.factories import NOW
 
 WAYS: tuple[Way, ...] = ("events", "polling")
 

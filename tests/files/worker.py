@@ -19,10 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reverie.errors import Conflict
-from reverie.files import disk, renaming
-from reverie.files.state import FileState
-from reverie.testing.values import NOW, added, at, changed, record, removed, session, turn
+from reverie.domain.errors import Conflict
+from reverie.files.disk import atomic as disk
+from reverie.files.disk import rename as renaming
+from reverie.files.disk.state import FileState
+from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
 from tests.files.house import House, page, paragraph

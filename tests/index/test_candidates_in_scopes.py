@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.test_follower import put, record
-from reverie.analyser import analyse
-from reverie.filters import Filter
-from reverie.index.committed import Committed
-from reverie.index.follower import SearchIndex
-from reverie.index.lexicon import BRIEFEST, Leaf, brevity, emphasis
-from reverie.passages import Wanted, Weight
-from reverie.records import Record
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Wanted, Weight
+from reverie.domain.record import Record
+from reverie.search.analyzer import analyse
+from reverie.search.index.inverted_index import BRIEFEST, Leaf, brevity, emphasis
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import Committed
+from reverie.stores.in_memory import InMemoryStore
 
 WORDS = ("tea", "oolong", "garden", "chess", "queen")
 MINE = Filter(scopes=("user:ann", ""))

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie.analyser import analyse
-from reverie.edits import Edit
-from reverie.filters import Filter
-from reverie.index.committed import Committed, IndexBroken, WriterBusy
-from reverie.index.follower import SearchIndex
-from reverie.pages import HISTORY, Paragraph
-from reverie.passages import Wanted
-from reverie.records import Record
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.change import Edit
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, Paragraph
+from reverie.domain.passage import Wanted
+from reverie.domain.record import Record
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import Committed, IndexBroken, WriterBusy
+from reverie.stores.contract.factories import added, changed, paragraph, removed
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import added, changed, paragraph, removed
-from reverie.turns import SessionState, Turn
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]

@@ -15,16 +15,16 @@ import tantivy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie.analyser import analyse
-from reverie.edits import Edit
-from reverie.filters import Filter
-from reverie.index import follower
-from reverie.index.committed import Committed
-from reverie.index.follower import SearchIndex
-from reverie.passages import Wanted
-from reverie.records import Record
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.change import Edit
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Wanted
+from reverie.domain.record import Record
+from reverie.search.analyzer import analyse
+from reverie.search.index import search_index as follower
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import Committed
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -211,10 +211,10 @@ def test_the_index_stores_no_text_beside_its_words(store: SQLiteStore, tmp_path:
 FOLLOW = """
 import sys
 from pathlib import Path
-from reverie.analyser import analyse
-from reverie.filters import Filter
-from reverie.index.follower import SearchIndex
-from reverie.passages import Wanted
+from reverie.search.analyzer import analyse
+from reverie.domain.filter import Filter
+from reverie.search.index.search_index import SearchIndex
+from reverie.domain.passage import Wanted
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyse)
 index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyse)

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.documents.of_pages import page_of_path, path_of_page
+from reverie.domain.page import valid_page_name
 from reverie.integrations import anthropic_memory
 from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, ReverieMemoryTool
-from reverie.pages import valid_page_name
+from reverie.repositories.documents.pages import page_of_path, path_of_page
 from reverie.scoped import Scoped
 from reverie.session import Session
 

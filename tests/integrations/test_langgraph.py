@@ -26,7 +26,7 @@ from langgraph.store.memory import InMemoryStore
 from tests.conftest import MovableClock
 
 from reverie import AsyncMemory, Memory
-from reverie.errors import InvalidInput
+from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
 
 USERS = ("users", "alice")

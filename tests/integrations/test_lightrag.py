@@ -17,12 +17,12 @@ from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 from reverie import Memory, Settings
 from reverie.agent import Agent
-from reverie.asks import Ask
-from reverie.errors import InvalidInput
+from reverie.consolidation.factory import model_of
+from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
 from reverie.integrations.lightrag import Indexing, LightRAG, Unreachable, readable
-from reverie.surfaces.cli import cli
-from reverie.thinking import model_of
+from reverie.interfaces.cli.main import cli
+from reverie.llm.messages import Ask
 
 QUESTION = "Where does the Nautilus lie these days?"
 

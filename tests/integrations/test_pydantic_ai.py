@@ -35,7 +35,7 @@ from tests.providers.server import says as wired
 from tests.providers.server import serving
 
 from reverie import AsyncMemory, Memory
-from reverie.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.integrations.pydantic_ai import MemoryToolset, Remembering, add_messages, history
 from reverie.tools import Tool, Toolset
 

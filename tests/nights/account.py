@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from reverie.dreaming import ACTOR
-from reverie.edits import JournalRow
-from reverie.filters import Filter
-from reverie.pages import LONGEST_PAGE, Page, Paragraph
-from reverie.passes.specifics import Specifics, specifics
-from reverie.records import ORIGINS, Record
-from reverie.stores.base import Store
-from reverie.turns import SessionState, Turn
+from reverie.consolidation.cycle import ACTOR
+from reverie.domain.change import JournalRow
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.filter import Filter
+from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
+from reverie.domain.record import ORIGINS, Record
+from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.stores.protocol import Store
 
 from .texts import Fact
 

@@ -15,9 +15,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from reverie import Memory
-from reverie.config import Settings
 from reverie.context import render
-from reverie.recall.hits import Hit
+from reverie.search.hits import Hit
+from reverie.settings import Settings
 
 from .simulation import Clock
 from .texts import Texts

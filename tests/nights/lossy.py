@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from reverie.asks import Ask, Message
-from reverie.errors import ModelError
-from reverie.passes.answers import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.domain.errors import ModelError
+from reverie.llm.messages import Ask, Message
 
 from .models import MOODS, Actor
 from .simulation import Clock

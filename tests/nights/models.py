@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reverie import tokens
-from reverie.asks import Ask, Reply, Usage
-from reverie.errors import ModelUnavailable
-from reverie.passes.specifics import specifics
-from reverie.providers.base import OnText
+from reverie.domain.errors import ModelUnavailable
+from reverie.domain.similarity.specifics import specifics
+from reverie.domain.text import validation as tokens
+from reverie.llm.messages import Ask, Reply, Usage
+from reverie.llm.protocol import OnText
 
 _RECORD = re.compile(r"^\d+\. (NEW )?\[([0-9a-f]{12})\] \((.*?)\): (.*)$", re.MULTILINE)
 _TURN = re.compile(r"^- \[([0-9a-f]{12})\](?: \(after “.*?”\))?: (.*)$", re.MULTILINE)

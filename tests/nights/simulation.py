@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.asks import Ask
-from reverie.config import Settings
-from reverie.dreaming import PASSES, Outcome
-from reverie.filters import Filter
+from reverie.consolidation.cycle import PASSES, Outcome
+from reverie.domain.filter import Filter
+from reverie.llm.messages import Ask
+from reverie.settings import Settings
 
 from . import models
 from .account import Account

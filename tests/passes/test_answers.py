@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes.answers import Unusable, as_share, as_text, as_texts, parsed, without_reasoning
+from reverie.consolidation.planning.reply_parsing import (
+    Unusable,
+    as_share,
+    as_text,
+    as_texts,
+    parsed,
+    without_reasoning,
+)
 
 GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
 WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}

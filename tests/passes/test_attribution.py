@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reverie.passes.attribution import exchanged, invented, taken_from_its_subject
+from reverie.domain.similarity.attribution import exchanged, invented, taken_from_its_subject
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 
 from conftest import MovableClock
 from reverie import Memory
-from reverie.asks import Ask, Reply
-from reverie.errors import ModelUnavailable
-from reverie.passes.digest import LONGEST_NOTES
-from reverie.passes.draft import LONGEST_MERGED
-from reverie.passes.infer import LONGEST_INFERRED, MOST_INFERRED
-from reverie.passes.merge import LEFT, MOST_RECORDS
-from reverie.passes.signals import Signal
-from reverie.plans import Plan
-from reverie.providers import called
+from reverie.consolidation.passes.digest import LONGEST_NOTES
+from reverie.consolidation.passes.infer import LONGEST_INFERRED, MOST_INFERRED
+from reverie.consolidation.passes.merge import LEFT, MOST_RECORDS
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.plan_builder import LONGEST_MERGED
+from reverie.consolidation.planning.signals import Signal
+from reverie.domain.errors import ModelUnavailable
+from reverie.llm import called
+from reverie.llm.messages import Ask, Reply
 
 from . import test_digest, test_enrich, test_infer
 from .test_merge import NOW, cycle, left, many, proposal, record

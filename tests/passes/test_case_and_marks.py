@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.ids import fingerprint, without_case
-from reverie.passes.duplicates import relation
-from reverie.passes.specifics import maybe_thousands, plain_number, specifics
+from reverie.domain.similarity.comparison import relation
+from reverie.domain.similarity.specifics import maybe_thousands, plain_number, specifics
+from reverie.domain.text.ids import fingerprint, without_case
 
 DIFFERENT = [
     # a capital

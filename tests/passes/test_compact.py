@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.passes.compact import compact, estimate, is_due
-from reverie.passes.flow import no_model, run
-from reverie.passes.view import View
-from reverie.plans import Plan
-from reverie.turns import SessionState, ToolCall, Turn
+from reverie.consolidation.passes.compact import compact, estimate, is_due
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.llm.messages import Ask, NoReply, Reply
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW, summary="They met in May.")

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.pages import Page, Paragraph, checked_page, checked_paragraph
-from reverie.passes.digest import Notes, digest, headline, kept, stamped
-from reverie.passes.flow import no_model, run
-from reverie.passes.view import View
-from reverie.plans import Plan
-from reverie.turns import SessionState, ToolCall, Turn
+from reverie.consolidation.passes.digest import Notes, digest, headline, kept, stamped
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
+from reverie.llm.messages import Ask, NoReply, Reply
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW)

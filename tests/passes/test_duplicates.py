@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes.duplicates import compare, read, relation
+from reverie.domain.similarity.comparison import compare, read, relation
 
 PAIRS = [
     json.loads(line)

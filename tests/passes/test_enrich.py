@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.passes.enrich import enrich
-from reverie.passes.flow import no_model, run
-from reverie.passes.view import View
-from reverie.plans import Plan
-from reverie.records import Record
+from reverie.consolidation.passes.enrich import enrich
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.domain.record import Record
+from reverie.llm.messages import Ask, NoReply, Reply
 
 from .test_merge import NOW, fresh_id, left, record
 

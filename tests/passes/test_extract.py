@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.passes.extract import Extracted, extract
-from reverie.passes.flow import no_model, run
-from reverie.passes.view import View
+from reverie.consolidation.passes.extract import Extracted, extract
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.llm.messages import Ask, NoReply, Reply
 
 from .test_merge import NOW
 

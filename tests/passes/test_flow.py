@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from reverie.asks import Ask, Message, NoReply, Reply, Usage
-from reverie.passes.flow import Flow, no_model, run, run_async
+from reverie.consolidation.planning.driver import Flow, no_model, run, run_async
+from reverie.llm.messages import Ask, Message, NoReply, Reply, Usage
 
 
 def question(text: str) -> Ask:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.passes.flow import no_model, run
-from reverie.passes.infer import infer, needs_permission
-from reverie.passes.view import View
-from reverie.plans import Plan
-from reverie.records import Record
-from reverie.turns import Role, Turn
+from reverie.consolidation.passes.infer import infer, needs_permission
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.domain.conversation import Role, Turn
+from reverie.domain.record import Record
+from reverie.llm.messages import Ask, NoReply, Reply
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes.duplicates import compare, keys, read
+from reverie.domain.similarity.comparison import compare, keys, read
 
 LINES = (Path(__file__).parent / "pairs.jsonl").read_text().splitlines()
 PAIRS = [json.loads(line) for line in LINES if line]

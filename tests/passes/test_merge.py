@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.asks import Ask, NoReply, Reply
-from reverie.merging import folds
-from reverie.passes.draft import MERGE_DEPTH, MERGED_FROM
-from reverie.passes.flow import no_model, run
-from reverie.passes.merge import merge
-from reverie.passes.signals import Signal
-from reverie.passes.specifics import specifics
-from reverie.passes.view import View
-from reverie.plans import Plan
-from reverie.records import Record
+from reverie.consolidation.passes.merge import merge
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.plan_builder import MERGE_DEPTH, MERGED_FROM
+from reverie.consolidation.planning.signals import Signal
+from reverie.domain.record import Record
+from reverie.domain.similarity.deduplication import folds
+from reverie.domain.similarity.specifics import specifics
+from reverie.llm.messages import Ask, NoReply, Reply
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reverie.passes.promote import promote
-from reverie.passes.view import View
-from reverie.records import Record
+from reverie.consolidation.passes.promote import promote
+from reverie.consolidation.planning.inputs import View
+from reverie.domain.record import Record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

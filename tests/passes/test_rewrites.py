@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes.rewrites import guarded
-from reverie.passes.specifics import specifics
+from reverie.domain.similarity.rewrites import guarded
+from reverie.domain.similarity.specifics import specifics
 
 PAGE = """# Long-term memory
 

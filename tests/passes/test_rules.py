@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes import rules
+from reverie.consolidation import rules
 
 
 def said(text: str, speaker: rules.Speaker = "user", **more: bool) -> set[str]:

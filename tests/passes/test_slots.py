@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reverie import Memory
-from reverie.passes.slots import replaces, says_change
+from reverie.domain.similarity.supersession import replaces, says_change
 
 
 @pytest.mark.parametrize(

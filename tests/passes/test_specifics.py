@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passes.specifics import Specifics, specifics
+from reverie.domain.similarity.specifics import Specifics, specifics
 
 PAIRS = Path(__file__).with_name("pairs.jsonl").read_text("utf-8").splitlines()
 VOCABULARY = """

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from reverie.errors import InvalidInput
-from reverie.evals import scenarios
-from reverie.evals.attacks import BENIGN, SETS, Case, judged, main_attacks, read_cases, shipped
+from reverie.domain.errors import InvalidInput
+from reverie.evals.rules import attack_scenarios as scenarios
+from reverie.evals.rules.prompt_attacks import BENIGN, SETS, Case, judged, main_attacks, read_cases, shipped
 
 CASES = [case for name in SETS for case in shipped(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reverie.context import render
-from reverie.evals import prompts
-from reverie.quoting import NOTICE
+from reverie.domain.text.escaping import NOTICE
+from reverie.evals.rules import prompt_quoting as prompts
 
 GOOD = (
     f"# Soul\n\n{NOTICE}\n\n# Memory\n\n## Long-term Memory\nTea.\n\n[Conversation summary]\nThey met.\n\n"

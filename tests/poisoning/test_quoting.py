@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie import quoting
-from reverie.evals import prompts
+from reverie.domain.text import escaping as quoting
+from reverie.evals.rules import prompt_quoting as prompts
 
 ANY = st.text(max_size=80) | st.text(
     alphabet="ab -#[]():<|>/\n\r\t`*!\\\u2028\x85\u200b\u200c\u200d\u202e\x1b[m😀\ufe0f\U000e0041می",

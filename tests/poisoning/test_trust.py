@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Memory, trust
-from reverie.config import Settings
-from reverie.errors import InvalidInput
-from reverie.records import UNTRUSTED
+from reverie import Memory
+from reverie.domain import provenance as trust
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import UNTRUSTED
 from reverie.session import Session
-from reverie.tools.wary import wary
-from reverie.turns import Turn
+from reverie.settings import Settings
+from reverie.tools.trust_guard import wary
 
 NOW = datetime(2025, 6, 2, 9, tzinfo=UTC)
 

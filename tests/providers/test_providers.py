@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pytest
 
 from reverie import InvalidInput, ModelRefused, ModelUnavailable
-from reverie.asks import Ask, Message, Reply, ToolSpec, Usage
-from reverie.providers import Embedder, Model, called, named
-from reverie.providers.anthropic import AnthropicModel
-from reverie.providers.openai import OllamaModel, OpenAIModel
-from reverie.providers.patience import Patience
-from reverie.providers.prices import Price
-from reverie.turns import ToolCall
+from reverie.domain.conversation import ToolCall
+from reverie.llm import Embedder, Model, called, named
+from reverie.llm.anthropic import AnthropicModel
+from reverie.llm.messages import Ask, Message, Reply, ToolSpec, Usage
+from reverie.llm.openai import OllamaModel, OpenAIModel
+from reverie.llm.pricing import Price
+from reverie.llm.retry import Patience
 
 from .server import Script, cut, dripping, hangs_up, is_no_json, refusing, says, serving, slow, status
 
@@ -293,7 +293,7 @@ def test_a_missing_library_is_named_with_the_command() -> None:
     script = (
         "import sys\n"
         "sys.modules['openai'] = None\n"
-        "from reverie.providers import named\n"
+        "from reverie.llm import named\n"
         "from reverie import MissingExtra\n"
         "try:\n"
         "    named('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.recall import analysis
-from reverie.recall.analysis import asks, cues, date_tokens, pack, tokens, unpack, words
+from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text.tokenizer import asks, cues, date_tokens, pack, tokens, unpack, words
 
 TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control characters too
 

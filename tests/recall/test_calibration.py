@@ -8,12 +8,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passages import Passage
-from reverie.recall import calibration
-from reverie.recall.analysis import pack, tokens
-from reverie.recall.calibration import FLOOR, relevant
-from reverie.recall.query import Query, parse
-from reverie.recall.ranking import Ranked, Statistics, rank
+from reverie.domain.passage import Passage
+from reverie.domain.text.tokenizer import pack, tokens
+from reverie.search import calibration
+from reverie.search.calibration import FLOOR, relevant
+from reverie.search.query import Query, parse
+from reverie.search.ranking import Ranked, Statistics, rank
 
 MEMORY = (
     "Prefers short answers in the morning",

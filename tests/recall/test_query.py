@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.recall import query as module
-from reverie.recall.analysis import date_tokens, tokens
-from reverie.recall.query import Day, parse
+from reverie.domain.text.tokenizer import date_tokens, tokens
+from reverie.search import query as module
+from reverie.search.query import Day, parse
 
 
 def kinds(text: str, *speakers: str) -> dict[str, str]:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.passages import Passage
-from reverie.recall.analysis import cues, pack, tokens
-from reverie.recall.query import parse
-from reverie.recall.ranking import Ranked, RankingSettings, Statistics, idf, rank, relevance
+from reverie.domain.passage import Passage
+from reverie.domain.text.tokenizer import cues, pack, tokens
+from reverie.search.query import parse
+from reverie.search.ranking import Ranked, RankingSettings, Statistics, idf, rank, relevance
 
 PLAIN = RankingSettings(
     k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,

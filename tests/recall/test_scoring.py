@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.recall import scoring
-from reverie.recall.scoring import KIND_BONUS, Score, score
-from reverie.records import KINDS
+from reverie.domain.record import KINDS
+from reverie.search import scoring
+from reverie.search.scoring import KIND_BONUS, Score, score
 
 SHARE = st.floats(0, 1)
 AGE = st.floats(-10, 10_000)

@@ -8,19 +8,10 @@ from pathlib import Path
 import pytest
 from tests.conftest import MovableClock
 
-from reverie import (
-    EVERY_SCOPE,
-    AsyncMemory,
-    InvalidInput,
-    Memory,
-    Note,
-    NotFound,
-    ScopeNeeded,
-    Settings,
-)
-from reverie.asks import Ask
-from reverie.fil import FILTools
-from reverie.scopes import below, chain, checked_scope, scope_of_session, session_within
+from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, Note, NotFound, ScopeNeeded, Settings
+from reverie.domain.scope import below, chain, checked_scope, scope_of_session, session_within
+from reverie.integrations.agentkit import FILTools
+from reverie.llm.messages import Ask
 
 NUTS = "Alice is allergic to nuts"
 

@@ -23,11 +23,11 @@ from click.testing import CliRunner
 
 from reverie import InvalidInput, Memory, ReverieError, Settings
 from reverie.agent import Agent
-from reverie.asks import Ask, Reply, ToolSpec, Usage
-from reverie.evals.made_up import SECRETS
-from reverie.surfaces.cli import cli
+from reverie.domain.conversation import ToolCall
+from reverie.evals.rules.synthetic_secrets import SECRETS
+from reverie.interfaces.cli.main import cli
+from reverie.llm.messages import Ask, Reply, ToolSpec, Usage
 from reverie.tools import Told, Tool
-from reverie.turns import ToolCall
 
 KINDS = (
     "openai", "anthropic", "github", "gitlab", "slack_bot", "stripe", "google", "jwt", "npm", "sendgrid",

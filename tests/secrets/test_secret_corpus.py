@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from reverie import InvalidInput
-from reverie.evals.secrets import FILE, judged, read_texts, shipped
-from reverie.secrets import Redactor
-from reverie.surfaces.cli import cli
+from reverie.domain.secrets import Redactor
+from reverie.evals.rules.secret_detection import FILE, judged, read_texts, shipped
+from reverie.interfaces.cli.main import cli
 
 TEXTS = shipped()
 RESULTS = judged(TEXTS)

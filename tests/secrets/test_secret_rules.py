@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.evals.made_up import LOOK_ALIKES, SECRETS
-from reverie.secrets import KINDS, OWN, Redactor, redacted, unsound
-from reverie.secrets.checks import crc62, has_crc, is_card, is_jwt, is_placeholder, is_random
+from reverie.domain.secrets import KINDS, OWN, Redactor, redacted, unsound
+from reverie.domain.secrets.checksums import crc62, has_crc, is_card, is_jwt, is_placeholder, is_random
+from reverie.evals.rules.synthetic_secrets import LOOK_ALIKES, SECRETS
 
 REDACTOR = Redactor()
 
@@ -252,7 +252,7 @@ def test_importing_compiles_no_pattern() -> None:
         "    made.append(sys._getframe(1).f_code.co_filename)\n"
         "    return real(*args, **more)\n"
         "re.compile = noted\n"
-        "from reverie.secrets import Redactor\n"
+        "from reverie.domain.secrets import Redactor\n"
         "count = lambda: sum('reverie/secrets' in name for name in made)\n"
         "first = count()\n"
         "Redactor().text('password: hunter2')\n"

@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from reverie import Memory, Settings
-from reverie.analyser import analyse
-from reverie.evals.made_up import SECRETS
-from reverie.redacting import Redacting
-from reverie.secrets import Redactor
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
-from reverie.surfaces.cli import cli
+from reverie.domain.secrets import Redactor
+from reverie.evals.rules.synthetic_secrets import SECRETS
+from reverie.interfaces.cli.main import cli
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import Redacting
 
 KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(7)]
 OFF = Settings(redact_secrets=False)

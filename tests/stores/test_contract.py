@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
+from reverie.stores.contract.suite import StoreContract, StoreMachine, analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.store import StoreContract, StoreMachine, analyse
 
 
 class TestInMemoryStore(StoreContract):

@@ -8,13 +8,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.edits import Edit, undo_of
-from reverie.errors import Conflict
-from reverie.filters import Filter
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.change import Edit, undo_of
+from reverie.domain.errors import Conflict
+from reverie.domain.filter import Filter
+from reverie.stores.contract.factories import NOW, analyse, record
+from reverie.stores.contract.state_machine import record_fields
+from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.machine import record_fields
-from reverie.testing.values import NOW, analyse, record
 
 edits_of_records = st.lists(
     st.tuples(st.integers(1, 6), record_fields, st.booleans()), min_size=1, max_size=12

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from reverie.errors import NotFound, ReverieError, StoreForeign, StoreUnavailable
-from reverie.filters import Filter
-from reverie.records import Record
+from reverie.domain.errors import NotFound, ReverieError, StoreForeign, StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.record import Record
+from reverie.stores.contract.factories import NOW, added, analyse, record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
-from reverie.testing.values import NOW, added, analyse, record
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -269,9 +269,9 @@ def test_two_that_create_one_file_share_it(path: Path) -> None:
 COMMITS = """
     import sys
     from pathlib import Path
-    from reverie.errors import Conflict
+    from reverie.domain.errors import Conflict
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.testing.values import NOW, added, analyse, record
+    from reverie.stores.contract.factories import NOW, added, analyse, record
     path, first = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse)
     for number in range(60):
@@ -388,7 +388,7 @@ FORKS = """
     import os, sys, threading
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.testing.values import NOW, added, analyse, record
+    from reverie.stores.contract.factories import NOW, added, analyse, record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     def work():
         for number in range(150):
@@ -420,7 +420,7 @@ STREAM = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.testing.values import NOW, added, analyse, record, session, turn
+    from reverie.stores.contract.factories import NOW, added, analyse, record, session, turn
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     first = store.sequence()
     store.commit(added(session(f"chat:{first}")), actor="test", at=NOW)

@@ -11,10 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from reverie.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.stores.contract.factories import (
+    NOW,
+    added,
+    analyse,
+    page,
+    paragraph,
+    record,
+    removed,
+    session,
+    turn,
+)
+from reverie.stores.contract.replay import contents
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.replaying import contents
-from reverie.testing.values import NOW, added, analyse, page, paragraph, record, removed, session, turn
 
 
 @pytest.fixture

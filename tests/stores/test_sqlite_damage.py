@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reverie.errors import StoreCorrupt
-from reverie.filters import Filter
-from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import (
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.filter import Filter
+from reverie.stores.contract.factories import (
     NOW,
     added,
     analyse,
@@ -27,6 +26,7 @@ from reverie.testing.values import (
     session,
     turn,
 )
+from reverie.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from reverie.edits import Edit, Value
-from reverie.errors import StoreUnavailable
-from reverie.filters import Filter
-from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.replaying import contents, unbroken
-from reverie.testing.values import (
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.stores.contract.factories import (
     NOW,
     added,
     analyse,
@@ -36,7 +35,8 @@ from reverie.testing.values import (
     session,
     turn,
 )
-from reverie.turns import ToolCall
+from reverie.stores.contract.replay import contents, unbroken
+from reverie.stores.sqlite import SQLiteStore
 
 ROOT = os.geteuid() == 0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -255,7 +255,7 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.testing.values import NOW, added, analyse, record
+    from reverie.stores.contract.factories import NOW, added, analyse, record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     print("begun", flush=True)
     while True:

@@ -11,14 +11,12 @@ from types import MappingProxyType
 
 import pytest
 
-from reverie.edits import Edit
-from reverie.entries import Entry
-from reverie.filters import Filter
-from reverie.passages import Measure
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
-from reverie.testing.replaying import contents, unbroken
-from reverie.testing.values import (
+from reverie.domain.change import Edit
+from reverie.domain.conversation import ToolCall
+from reverie.domain.entry import Entry
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Measure
+from reverie.stores.contract.factories import (
     NOW,
     added,
     analyse,
@@ -32,7 +30,9 @@ from reverie.testing.values import (
     session,
     turn,
 )
-from reverie.turns import ToolCall
+from reverie.stores.contract.replay import contents, unbroken
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
 
 ONE = record(
     1,

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
-from reverie.surfaces.cli import cli
+from reverie.interfaces.cli.main import cli
 
-PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.surfaces.cli import main; main()"]
+PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.main import main; main()"]
 
 
 def environment(**extra: str) -> dict[str, str]:

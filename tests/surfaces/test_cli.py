@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie import clock
-from reverie.conversations import read_conversations
+from reverie.admin.transfer.conversations import read_conversations
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli.main import COMMANDS, cli
+from reverie.interfaces.cli.options import EXITS
 from reverie.memory import Memory
-from reverie.surfaces.cli import COMMANDS, cli
-from reverie.surfaces.invocation import EXITS
 
 from .conftest import environment, on_terminal, process, widest
 
@@ -81,10 +81,10 @@ def test_no_golden_file_is_left_of_a_command_that_is_gone() -> None:
 
 def test_help_imports_no_command_and_nothing_to_draw_with() -> None:
     program = (
-        "import sys; from reverie.surfaces.cli import cli\n"
+        "import sys; from reverie.interfaces.cli.main import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print({'rich', 'reverie.evals', 'reverie.surfaces.commands'} & set(sys.modules), file=sys.stderr)"
+        "print({'rich', 'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert done.stderr == "set()\n"

@@ -17,10 +17,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie.errors import NotFound
+from reverie.domain.errors import NotFound
+from reverie.interfaces.cli import main as program
+from reverie.interfaces.cli.main import cli
 from reverie.memory import Memory
-from reverie.surfaces import cli as program
-from reverie.surfaces.cli import cli
 
 from .conftest import PROGRAM, environment, process
 

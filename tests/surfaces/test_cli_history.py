@@ -63,7 +63,7 @@ def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: s
 
 
 def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder: Path, port: str) -> None:
-    from reverie.edits import Edit
+    from reverie.domain.change import Edit
 
     with Memory.open(folder) as memory:
         memory._store.erase([Edit(before=memory.get(port), after=None)], actor="owner", at=memory._clock())

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from reverie.conversations import read_conversations
+from reverie.admin.transfer.conversations import read_conversations
+from reverie.interfaces.cli import demo
 from reverie.memory import Memory
-from reverie.surfaces import demo
 
 from .conftest import environment, on_terminal, process, widest
 

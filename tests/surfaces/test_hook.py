@@ -19,14 +19,14 @@ from click.testing import Result
 from tests.surfaces.conftest import environment
 
 from reverie import Memory
-from reverie.surfaces.hooks import running
-from reverie.surfaces.hooks.events import EVENTS, LONGEST_SAID, bounded, read_event
-from reverie.surfaces.hooks.projects import project_scope
-from reverie.surfaces.hooks.running import Asked
-from reverie.surfaces.hooks.transcript import last_exchange
-from reverie.turns import Turn
+from reverie.domain.conversation import Turn
+from reverie.interfaces.hooks import runner as running
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, bounded, read_event
+from reverie.interfaces.hooks.projects import project_scope
+from reverie.interfaces.hooks.runner import Asked
+from reverie.interfaces.hooks.transcript import last_exchange
 
-ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.surfaces.entry import main; main()"]
+ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
 ID = "0c8a4e3e-5f0b-4d57-9d2c-0d7a4d0b7f11"
 SESSION = f"claude-code:{ID}"
 
@@ -583,7 +583,7 @@ def test_an_event_is_read_tolerantly() -> None:
 def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
     program = """
 import sys
-from reverie.surfaces.hooks import running
+from reverie.interfaces.hooks import runner as running
 running.run("user-prompt", running.Asked(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
 """

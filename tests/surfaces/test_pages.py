@@ -123,7 +123,7 @@ def test_what_is_changed_while_the_editor_is_open_stays(
     call: Call, folder: Path, editor: Callable[[str], str], tmp_path: Path
 ) -> None:
     call("append", "MEMORY.md", "- tea\n- port 5432")
-    other = f"{sys.executable} -c 'from reverie.surfaces.cli import main; main()'"
+    other = f"{sys.executable} -c 'from reverie.interfaces.cli.main import main; main()'"
     meanwhile = editor(
         f'{other} append MEMORY.md "- by another" --folder {folder} > /dev/null\n'
         'sed -i s/5432/5433/ "$1"; touch -d "+1 minute" "$1"'

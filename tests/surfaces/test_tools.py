@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from reverie import Memory
-from reverie.surfaces.cli import cli
+from reverie.interfaces.cli.main import cli
 from reverie.tools import DEFAULT_GROUPS
 
 from .conftest import on_terminal

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.asks import ToolSpec
+from reverie.llm.messages import ToolSpec
 from reverie.tools import GROUPS, Toolset
 from reverie.tools.arguments import mistakes, taken
-from reverie.tools.base import schema
+from reverie.tools.toolset import schema
 
 SPEC = ToolSpec(
     name="tool",

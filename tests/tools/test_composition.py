@@ -11,10 +11,10 @@ import pytest
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
 from reverie.aio import AsyncToolset
-from reverie.asks import ToolSpec
+from reverie.domain.conversation import ToolCall
+from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset, memory_tools
-from reverie.tools.base import schema
-from reverie.turns import ToolCall
+from reverie.tools.toolset import schema
 
 
 def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:

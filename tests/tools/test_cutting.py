@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.tools.cutting import pieces
+from reverie.tools.chunking import pieces
 
 TEXTS = st.text(alphabet="ab \n#`\r~é\u0301\u200d👩", max_size=300) | st.text(max_size=200)
 

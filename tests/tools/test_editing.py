@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reverie import InvalidInput, Memory
-from reverie.tools.editing import replaced, similar
+from reverie.tools.groups.pages import replaced, similar
 
 from .conftest import Call
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.tools import Toolset
-from reverie.tools.knowledge_graph import KnowledgeGraph, knowledge_graph_tools
+from reverie.tools.groups.knowledge_graph import knowledge_graph_tools
 
 ALICE = {"name": "Alice", "entityType": "person", "observations": ["works at Acme Corp"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": ["likes programming"]}

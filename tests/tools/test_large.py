@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
 from reverie.agent import Agent
-from reverie.analyser import analyse
-from reverie.asks import Ask, Reply, ToolSpec
-from reverie.providers.base import OnText
-from reverie.stores.inmemory import InMemoryStore
+from reverie.domain.conversation import ToolCall
+from reverie.llm.messages import Ask, Reply, ToolSpec
+from reverie.llm.protocol import OnText
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Told, Tool, Toolset, chunking
-from reverie.tools.base import schema
-from reverie.tools.large import MOST_TOKENS
-from reverie.turns import ToolCall
-from reverie.working import WorkingMemory
+from reverie.tools.large_results import MOST_TOKENS
+from reverie.tools.toolset import schema
 
 from .conftest import Clock
 

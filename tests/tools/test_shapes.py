@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from reverie import Memory
-from reverie.asks import ToolSpec
+from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset
-from reverie.tools.base import schema
+from reverie.tools.toolset import schema
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.doctor import Finding
+from reverie.admin.doctor import Finding
 
 from .worker import BOARDS, PAGES
 

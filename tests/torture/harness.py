@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from reverie import Memory, Record
 from reverie.files.layout import path_of, place_of
-from reverie.files.sweep import CONFLICT
+from reverie.files.scan import CONFLICT
 
 from .hands import Person
 from .worker import SESSIONS

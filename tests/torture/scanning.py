@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tantivy
 
-from reverie.recall import analysis
+from reverie.domain.text import tokenizer as analysis
 
 _SPACES = re.compile(rb"(?:\s|\\[nrt])+")
 

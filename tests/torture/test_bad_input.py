@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, StoreUnavailable
-from reverie.clock import parse_time
+from reverie.domain.text.timestamps import parse_time
 
 SURROGATE = "\ud800"
 EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))

@@ -21,18 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory, NotFound
-from reverie.analyser import analyse
-from reverie.edits import Edit
-from reverie.forgetting import PENDING
-from reverie.index.follower import SearchIndex
-from reverie.passages import SEARCHABLE
-from reverie.recall import analysis
-from reverie.turns import ToolCall
+from reverie.admin.erasure.eraser import PENDING
+from reverie.domain.change import Edit
+from reverie.domain.conversation import ToolCall
+from reverie.domain.passage import SEARCHABLE
+from reverie.domain.text import tokenizer as analysis
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
 
 from .scanning import found_in, indexed, tables, words_in
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0"))
-PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.surfaces.cli import main; main()"]
+PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.main import main; main()"]
 ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith("REVERIE_")}
 
 _SOUNDS = ("ka", "lo", "mi", "ter", "zu", "ban", "fe", "quo", "ri", "sha", "dol", "ven", "pu", "glé", "nör")

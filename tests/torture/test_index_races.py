@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from reverie import Memory, Record
-from reverie.edits import Edit
-from reverie.index import committed as module
-from reverie.index.committed import Committed
-from reverie.index.lexicon import Leaf
+from reverie.domain.change import Edit
+from reverie.search.index import tantivy_index as module
+from reverie.search.index.inverted_index import Leaf
+from reverie.search.index.tantivy_index import Committed
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 FRUIT = ("apple", "pear", "quince", "plum", "fig")

@@ -23,10 +23,10 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.conversations import read_conversations
+from reverie.admin.transfer.conversations import read_conversations
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0")) or 5.0
-PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.surfaces.cli import main; main()"]
+PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.main import main; main()"]
 ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith("REVERIE_")}
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 DAMAGES = ("none", "none", "deleted", "emptied", "torn", "garbage", "no list")

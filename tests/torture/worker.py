@@ -51,14 +51,14 @@ PAGES = ("MEMORY.md", "books/left.md", "books/right.md")
 
 SEAMS = (
     ("reverie.files.folder", "Folder.notice"),  # committed, no file written yet
-    ("reverie.files.disk", "exchange"),  # the new file is written, and does not have its name yet
-    ("reverie.files.disk", "rename_to_new"),
-    ("reverie.files.disk", "_write"),
-    ("reverie.files.state", "Ledger.put"),  # the file has its name, and nobody knows of it yet
-    ("reverie.files.state", "Ledger.advance"),
-    ("reverie.files.intake", "Intake.commit_edits"),  # a hand edit is read, and not taken in yet
-    ("reverie.files.intake", "Intake.settle"),  # it is taken in, and not known to be
-    ("reverie.index.committed", "Committed.write"),
+    ("reverie.files.disk.atomic", "exchange"),  # the new file is written, and does not have its name yet
+    ("reverie.files.disk.atomic", "rename_to_new"),
+    ("reverie.files.disk.atomic", "_write"),
+    ("reverie.files.disk.state", "Ledger.put"),  # the file has its name, and nobody knows of it yet
+    ("reverie.files.disk.state", "Ledger.advance"),
+    ("reverie.files.hand_edits.intake", "Intake.commit_edits"),  # a hand edit is read, and not taken in yet
+    ("reverie.files.hand_edits.intake", "Intake.settle"),  # it is taken in, and not known to be
+    ("reverie.search.index.tantivy_index", "Committed.write"),
     ("os", "unlink"),
     ("os", "rename"),
 )

@@ -9,15 +9,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from reverie.analyser import analyse
-from reverie.edits import Edit, Value
-from reverie.errors import InvalidInput
-from reverie.filters import Filter
-from reverie.pages import HISTORY, Page, Paragraph, checked_page, checked_paragraph
-from reverie.records import KINDS, LAYERS, ORIGINS, Record, checked
-from reverie.stores.base import Store
-from reverie.stores.inmemory import InMemoryStore
-from reverie.turns import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn, checked_session, checked_turn
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import (
+    ROLES,
+    SESSION_STATUSES,
+    SessionState,
+    ToolCall,
+    Turn,
+    checked_session,
+    checked_turn,
+)
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, Page, Paragraph, checked_page, checked_paragraph
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record, checked
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.transfer.importing import Imported
+from reverie.admin.transfer.importer import Imported
 
 MCP = [
     {

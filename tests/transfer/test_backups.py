@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, StoreCorrupt, StoreForeign, StoreUnavailable
-from reverie.analyser import analyse
-from reverie.edits import Edit
+from reverie.admin.transfer.backup import Recovered, make, recover
+from reverie.domain.change import Edit
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import record
 from reverie.stores.sqlite import SQLiteStore
-from reverie.testing.values import record
-from reverie.transfer.backups import Recovered, make, recover
 
 from .holdings import dump
 
@@ -524,8 +524,8 @@ def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
 
 KILLED = """
 import os, sys, signal
-from reverie.transfer import backups
-from reverie.stores.sqlite import replacing
+from reverie.admin.transfer import backup as backups
+from reverie.stores.sqlite import replace as replacing
 calls = int(sys.argv[3]); count = 0
 def counted(act):
     def run(*args, **kwargs):

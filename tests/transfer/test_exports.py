@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
-from reverie.edits import Value
-from reverie.stores.base import Store
-from reverie.transfer.exports import EXPORT_FORMS, ExportForm, Selection, export
-from reverie.transfer.formats import frontmatter
-from reverie.transfer.importing import Imported, take_in
+from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, Selection, export
+from reverie.admin.transfer.formats.native import frontmatter
+from reverie.admin.transfer.importer import Imported, take_in
+from reverie.domain.change import Value
+from reverie.stores.protocol import Store
 
 from .holdings import NOW, dump, holdings, store_of
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory
-from reverie.transfer.formats import notes
-from reverie.transfer.formats.detection import form_of
-from reverie.transfer.formats.fields import Fields, moment
-from reverie.transfer.items import SOURCE_ID
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.detection import form_of
+from reverie.admin.transfer.formats.foreign.fields import Fields, moment
+from reverie.admin.transfer.items import SOURCE_ID
 
 from . import samples
 from .samples import CHATGPT, CLAUDE, GOLEMCORE_FACT, GOLEMCORE_TURN, ROCKBOT_OLD, ROCKBOT_TIMEZONE

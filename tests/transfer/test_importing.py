@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory
-from reverie.analyser import analyse
-from reverie.edits import Edit
-from reverie.stores.inmemory import InMemoryStore
-from reverie.testing.values import record, session, turn
-from reverie.transfer import deciding
-from reverie.transfer.items import another_id
+from reverie.admin.transfer import batch as deciding
+from reverie.admin.transfer.items import another_id
+from reverie.domain.change import Edit
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import record, session, turn
+from reverie.stores.in_memory import InMemoryStore
 
 from . import samples
 from .holdings import NOW, dump
@@ -71,7 +71,7 @@ def test_all_batch_sizes_give_the_same(form: str, tmp_path: Path, monkeypatch: p
     source = samples.SOURCES[form](tmp_path)
     dumps = []
     for size in (1, 2, 1000):
-        monkeypatch.setattr("reverie.transfer.importing.BATCH", size)
+        monkeypatch.setattr("reverie.admin.transfer.importer.BATCH", size)
         with Memory.open(":memory:", clock=lambda: NOW) as memory:
             memory.import_(source, origin="owner")
             memory.import_(source)

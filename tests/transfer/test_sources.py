@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory
-from reverie.transfer import sources
-from reverie.transfer.sources import Archive, elements, parsed
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.safe_reading import Archive, elements, parsed
 
 from . import samples
 

@@ -5,9 +5,9 @@ texts of the profile are handed in.
 """
 
 from reverie.context.budget import Budget
-from reverie.context.delta import Shown
+from reverie.context.ledger import Shown
 from reverie.context.pack import Choice, Diagnostics, Pack, Section, Standing, build
-from reverie.context.trimming import Replay, chat_messages, tool_safe_tail
+from reverie.context.window import Replay, chat_messages, tool_safe_tail
 
 __all__ = [
     "Budget",

@@ -1,7 +1,7 @@
 """How much of what was found goes into the prompt? Two budgets in tokens, and a limit for each layer.
 
 Chooses among lines that are already rendered; renders nothing. All counts are estimates
-(`reverie.tokens`): a quarter of the characters, and for one recalled item `max(20, chars / 4 + 8)`.
+(`reverie.domain.text.validation`): a quarter of the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from reverie import tokens
-from reverie.errors import InvalidInput
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import validation as tokens
 
 Verdict = Literal["selected", "over the layer's limit", "over the budget"]
 

@@ -15,10 +15,11 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie import quoting, tokens
 from reverie.context import budget as budgets
-from reverie.pages import Paragraph, day_of
-from reverie.turns import Turn
+from reverie.domain.conversation import Turn
+from reverie.domain.page import Paragraph, day_of
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"

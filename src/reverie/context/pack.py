@@ -20,18 +20,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie import clock, quoting, tokens
 from reverie.context import budget as budgets
 from reverie.context import notes, render
 from reverie.context.budget import Budget, Item
-from reverie.context.delta import Shown
-from reverie.context.trimming import Replay, chat_messages
-from reverie.entries import Entry
-from reverie.filters import holds
-from reverie.pages import Paragraph
-from reverie.recall.hits import Hit, Why
-from reverie.records import Record
-from reverie.turns import Turn
+from reverie.context.ledger import Shown
+from reverie.context.window import Replay, chat_messages
+from reverie.domain.conversation import Turn
+from reverie.domain.entry import Entry
+from reverie.domain.filter import holds
+from reverie.domain.page import Paragraph
+from reverie.domain.record import Record
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text import validation as tokens
+from reverie.search.hits import Hit, Why
 
 SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working", "related"]
 Verdict = Literal[

@@ -2,7 +2,7 @@
 
 What is recalled may hold anything that anybody ever wrote. It is put on one line behind its id, so it
 can neither begin a line (a header, a list item, a role, a fence) nor end the list it stands in; what else is
-done to it stands in `reverie.quoting`. Chooses nothing and counts nothing.
+done to it stands in `reverie.domain.text.escaping`. Chooses nothing and counts nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from reverie import quoting
-from reverie.entries import Entry
-from reverie.pages import Paragraph
-from reverie.recall import analysis
-from reverie.recall.hits import Hit
-from reverie.records import DATES, UNTRUSTED, Record
-from reverie.turns import Turn
+from reverie.domain.conversation import Turn
+from reverie.domain.entry import Entry
+from reverie.domain.page import Paragraph
+from reverie.domain.record import DATES, UNTRUSTED, Record
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import tokenizer as analysis
+from reverie.search.hits import Hit
 
 RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 """RockBot's header."""

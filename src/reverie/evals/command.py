@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import click
 
-from reverie.errors import ReverieError
-from reverie.evals.datasets import FORMATS, Format
-from reverie.evals.report import main_eval
-from reverie.recall.hits import Unit
+from reverie.domain.errors import ReverieError
+from reverie.evals.collections.datasets import FORMATS, Format
+from reverie.evals.recall.report import main_eval
+from reverie.search.hits import Unit
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -32,7 +32,7 @@ def merge_command(pairs: str | None, group: str | None, show_errors: bool, out: 
     group, label (repeats, extends, differs), old and new. Precision is the share of what was folded that lost
     nothing, recall the share of what may fold that was; each with Wilson's 95 % interval.
     """
-    from reverie.evals.merge_report import main_merge
+    from reverie.evals.rules.deduplication_report import main_merge
 
     try:
         code = main_merge(pairs, group=group, show_errors=show_errors, out=out)
@@ -53,7 +53,7 @@ def sentences_command(sentences: str | None, show_errors: bool, out: str | None)
     and text. Precision is the share of what a rule found that is so, recall the share of what is so that it
     found; each with Wilson's 95 % interval.
     """
-    from reverie.evals.sentences import main_sentences
+    from reverie.evals.rules.sentence_rules import main_sentences
 
     try:
         code = main_sentences(sentences, show_errors=show_errors, out=out)
@@ -75,7 +75,7 @@ def secrets_command(texts: str | None, show_errors: bool, speed: bool, out: str 
     the share of look-alikes that were redacted, each with Wilson's 95 % interval. "left" is the share of the
     secrets' characters that stayed, "too much" that of the other characters that went.
     """
-    from reverie.evals.secrets import main_secrets
+    from reverie.evals.rules.secret_detection import main_secrets
 
     try:
         code = main_secrets(texts, show_errors=show_errors, speed=speed, out=out)
@@ -101,7 +101,7 @@ def attacks_command(attacks: str | None, kind: str | None, show_errors: bool, ou
     blocked comes with Wilson's 95 % interval. Of the kind benign are harmless texts, which are to be shown as
     they are, and facts of the owner's, which are to be trusted. Exits with 1 when an attack got through.
     """
-    from reverie.evals.attacks import main_attacks
+    from reverie.evals.rules.prompt_attacks import main_attacks
 
     try:
         code = main_attacks(attacks, kind=kind, show_errors=show_errors, out=out)

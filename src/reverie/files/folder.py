@@ -23,20 +23,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
-from reverie import clock as clocks
-from reverie import ids
-from reverie.clock import Clock
-from reverie.edits import JournalRow
-from reverie.errors import StoreCorrupt, StoreError
-from reverie.files.handedits import ConflictFile, HandEdits, TakenIn
+from reverie.domain.change import JournalRow
+from reverie.domain.errors import StoreCorrupt, StoreError
+from reverie.domain.page import HISTORY, daily_note
+from reverie.domain.page import MEMORY as MEMORY_PAGE
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.hand_edits.importer import ConflictFile, HandEdits, TakenIn
 from reverie.files.layout import page_path
-from reverie.files.mirror import AT_ONCE, Mirror
-from reverie.files.state import FileState, StateUnavailable
-from reverie.files.sweep import sweep
-from reverie.ids import NewId
-from reverie.pages import HISTORY, daily_note
-from reverie.pages import MEMORY as MEMORY_PAGE
-from reverie.stores.base import Problem, Store
+from reverie.files.mirror.writer import AT_ONCE, Mirror
+from reverie.files.scan import sweep
+from reverie.stores.protocol import Problem, Store
 
 _log = logging.getLogger("reverie")
 

@@ -25,11 +25,11 @@ from datetime import UTC, datetime
 from json.encoder import encode_basestring
 from typing import Any, Literal, assert_never
 
-from reverie.edits import Value
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import HISTORY, Page, Paragraph, is_log
+from reverie.domain.record import Record
 from reverie.files.names import file_name
-from reverie.pages import HISTORY, Page, Paragraph, is_log
-from reverie.records import Record
-from reverie.turns import SessionState, Turn
 
 Form = Literal["record", "episodic", "page", "log", "session"]
 """What sort of file it is."""

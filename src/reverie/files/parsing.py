@@ -15,13 +15,14 @@ from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
-from reverie import categories, clock
-from reverie.errors import InvalidInput
+from reverie.domain import category as categories
+from reverie.domain.conversation import SessionState, Turn, checked_session, valid_session_id
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import HISTORY, Page, checked_page, day_of, valid_page_name
+from reverie.domain.record import HOME_LAYERS, KINDS, Kind, Record, checked, labels, one_of
+from reverie.domain.text import timestamps as clock
 from reverie.files import layout
 from reverie.files.names import session_named
-from reverie.pages import HISTORY, Page, checked_page, day_of, valid_page_name
-from reverie.records import HOME_LAYERS, KINDS, Kind, Record, checked, labels, one_of
-from reverie.turns import SessionState, Turn, checked_session, valid_session_id
 
 Fields = Mapping[str, Any]
 """What a JSON object says: the fields that are there, each of its form, times as moments."""

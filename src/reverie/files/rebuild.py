@@ -21,32 +21,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from reverie import clock as clocks
-from reverie import ids
-from reverie.clock import Clock, from_microseconds
-from reverie.edits import Edit, Value
-from reverie.errors import InvalidInput, NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.domain.page import Paragraph, checked_paragraph
+from reverie.domain.passage import Analyse
+from reverie.domain.record import Record
+from reverie.domain.secrets import Redactor, redactor_of
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.files import parsing
-from reverie.files.deciding import record_said
-from reverie.files.disk import Disk, Refused
-from reverie.files.intake import REBUILDER, is_id
+from reverie.files.disk.atomic import Disk, Refused
+from reverie.files.disk.rename import rename_to_new
+from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.hand_edits.intake import REBUILDER, is_id
+from reverie.files.hand_edits.merge import record_said
 from reverie.files.layout import MEMORY, SESSIONS, Place, path_of, place_of
 from reverie.files.parsing import Broken, Fields
-from reverie.files.renaming import rename_to_new
-from reverie.files.state import FileState, StateUnavailable
-from reverie.files.sweep import sweep
-from reverie.ids import NewId
-from reverie.pages import Paragraph, checked_paragraph
-from reverie.passages import Analyse
-from reverie.records import Record
-from reverie.redacting import Redacting
-from reverie.secrets import Redactor, redactor_of
-from reverie.stores.base import Store
+from reverie.files.scan import sweep
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import Redacting
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.replacing import replace_file
-from reverie.stores.sqlite.salvaging import salvaged_marks
-from reverie.tombstones import KEY, is_forgotten, without_forgotten
-from reverie.turns import Turn
+from reverie.stores.sqlite.replace import replace_file
+from reverie.stores.sqlite.salvage import salvaged_marks
+from reverie.stores.tombstones import KEY, is_forgotten, without_forgotten
 
 DATABASE = "reverie.db"
 _REASON = "rebuilt from the folder"

@@ -1,6 +1,6 @@
 """What does Claude's memory tool do with a Reverie memory? The six commands of `memory_20250818`, answered.
 
-Claude sees a folder `/memories`. Which files are in it is `reverie.documents`' affair; here are the paths,
+Claude sees a folder `/memories`. Which files are in it is `reverie.repositories.documents`' affair; here are the paths,
 answers and errors in the words that Claude was taught. Every change is one journalled transaction by `agent`.
 """
 
@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reverie.documents import Documents, Parts, checked_path
-from reverie.documents.paths import plain
-from reverie.errors import Conflict, InvalidInput, MissingExtra, NotFound
-from reverie.quoting import NOT_CONFIRMED
+from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
+from reverie.domain.text.escaping import NOT_CONFIRMED
+from reverie.repositories.documents import Documents, Parts, checked_path
+from reverie.repositories.documents.paths import plain
 from reverie.scoped import Scoped
 
 try:

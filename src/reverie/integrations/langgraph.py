@@ -1,6 +1,6 @@
 """How does a LangGraph graph keep its long-term memory here? As a `BaseStore` over a memory.
 
-Items are values on a shelf of the memory (`reverie.shelf`), so each is a record that people see, change and
+Items are values on a shelf of the memory (`reverie.repositories.key_value`), so each is a record that people see, change and
 take back, and a question finds it by its words, without embeddings. Checkpoints of threads are not kept here.
 """
 
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from reverie.aio import AsyncMemory, AsyncScoped
-from reverie.errors import InvalidInput, MissingExtra, ReverieError
-from reverie.kept import Kept, Namespace, Place, Put
-from reverie.recalling import searched_for
-from reverie.records import Origin
-from reverie.shelf import Shelf, minutes
+from reverie.context.retrieval import searched_for
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.record import Origin
+from reverie.repositories.key_value import Shelf, minutes
+from reverie.repositories.key_value_codec import Kept, Namespace, Place, Put
 
 try:
     from langgraph.store.base import (

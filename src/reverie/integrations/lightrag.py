@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from reverie import clock as clocks
-from reverie.clock import Clock
-from reverie.edits import JournalRow
-from reverie.errors import InvalidInput, MissingExtra, ReverieError
-from reverie.records import UNTRUSTED
-from reverie.turns import Turn
+from reverie.domain.change import JournalRow
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.record import UNTRUSTED
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.timestamps import Clock
 
 try:
     import httpx
@@ -35,8 +35,8 @@ except ImportError:
     raise MissingExtra("LightRAG is asked over httpx: pip install 'reverie[lightrag]'") from None
 
 if TYPE_CHECKING:
-    from reverie.config import Settings
     from reverie.memory import Memory
+    from reverie.settings import Settings
 
 _log = logging.getLogger("reverie")
 

@@ -1,6 +1,6 @@
 """How does an agent of the OpenAI Agents SDK remember? A session, what is put before its model, and tools.
 
-`ReverieSession` keeps the SDK's items losslessly (`reverie.items`), and what they say as turns that are
+`ReverieSession` keeps the SDK's items losslessly (`reverie.integrations.message_items`), and what they say as turns that are
 searched and learned from. Its `remember` is a `call_model_input_filter` that puts the pack into the
 instructions of each call: it is no item, so it is neither stored nor learned. `tools_for` turns a `Toolset`
 into the SDK's tools. Everything runs on worker threads; the event loop never waits for a disk.
@@ -14,13 +14,13 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reverie import tokens
 from reverie.aio import AsyncMemory, AsyncScoped
-from reverie.errors import MissingExtra, ReverieError, StoreError
-from reverie.items import Items, Said
+from reverie.domain.conversation import Role, ToolCall, Turn
+from reverie.domain.errors import MissingExtra, ReverieError, StoreError
+from reverie.domain.text import validation as tokens
+from reverie.integrations.message_items import Items, Said
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.turns import Role, ToolCall, Turn
 
 try:
     from agents import FunctionTool

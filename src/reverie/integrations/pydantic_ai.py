@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reverie import tokens
 from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
-from reverie.errors import MissingExtra, ReverieError, StoreError
-from reverie.items import Items, Said
+from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.errors import MissingExtra, ReverieError, StoreError
+from reverie.domain.text import validation as tokens
+from reverie.integrations.message_items import Items, Said
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.turns import ToolCall, Turn
 
 try:
     from pydantic_ai import RunContext
@@ -378,7 +378,7 @@ def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], b
 
 
 def _said_in(item: Any) -> Said | None:
-    """What an item says (see `reverie.items`); None for one that says nothing, such as a model's thinking."""
+    """What an item says (see `reverie.integrations.message_items`); None for one that says nothing, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":

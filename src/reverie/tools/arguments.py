@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reverie.asks import ToolSpec
+from reverie.llm.messages import ToolSpec
 
 _WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0*)?")
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reverie import categories
-from reverie.records import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
-from reverie.tools.base import schema
+from reverie.domain import category as categories
+from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
+from reverie.tools.toolset import schema
 
 Schema = Mapping[str, Any]
 

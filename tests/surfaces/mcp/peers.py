@@ -20,8 +20,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from reverie import Memory
-from reverie.surfaces.mcp.offer import offered
-from reverie.surfaces.mcp.server import MemoryServer
+from reverie.interfaces.mcp.offer import offered
+from reverie.interfaces.mcp.server import MemoryServer
 
 from ..conftest import environment
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 LEGACY, STATELESS = "legacy", "2026-07-28"
 MODES = [LEGACY, STATELESS]
-PROGRAM = [sys.executable, "-c", "from reverie.surfaces.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.main import main; main()"]
 
 
 def played(scene: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:

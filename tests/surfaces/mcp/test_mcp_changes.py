@@ -14,11 +14,11 @@ import pytest
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 
 from reverie import Memory
-from reverie.errors import StoreUnavailable
-from reverie.surfaces.mcp import resources
-from reverie.surfaces.mcp.changes import Changes, changed_by
-from reverie.surfaces.mcp.offer import offered
-from reverie.surfaces.mcp.threads import Threads
+from reverie.domain.errors import StoreUnavailable
+from reverie.interfaces.mcp import resources
+from reverie.interfaces.mcp.offer import offered
+from reverie.interfaces.mcp.subscriptions import Changes, changed_by
+from reverie.interfaces.mcp.threads import Threads
 
 from .peers import LEGACY, MODES, STATELESS, client_of, played
 
@@ -285,7 +285,7 @@ def test_a_store_that_fails_for_a_while_ends_nothing(
 def test_connections_that_ask_without_end_do_not_pile_up(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reverie.surfaces.mcp.changes.MOST_CLIENTS", 3)
+    monkeypatch.setattr("reverie.interfaces.mcp.subscriptions.MOST_CLIENTS", 3)
 
     class Request:
         def __init__(self) -> None:

@@ -21,8 +21,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
-from reverie.errors import InvalidInput
-from reverie.surfaces.mcp.http import Guard, checked_token, is_loopback, listening
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.mcp.http import Guard, checked_token, is_loopback, listening
 
 from ..conftest import environment
 from .peers import LEGACY, MODES, PROGRAM, played

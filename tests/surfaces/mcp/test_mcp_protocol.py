@@ -15,10 +15,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from reverie import Memory
-from reverie.errors import InvalidInput
-from reverie.surfaces.mcp import prompts, resources
-from reverie.surfaces.mcp.offer import offered
-from reverie.surfaces.mcp.server import tool_shown
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.mcp import prompts, resources
+from reverie.interfaces.mcp.offer import offered
+from reverie.interfaces.mcp.server import tool_shown
 from reverie.tools import Told, Tool, Toolset
 
 from .peers import LEGACY, MODES, STATELESS, client_of, played
@@ -160,7 +160,7 @@ def test_a_slow_call_holds_up_no_other(memory: Memory, mode: str) -> None:
 
         from mcp import Client
 
-        from reverie.surfaces.mcp.server import MemoryServer
+        from reverie.interfaces.mcp.server import MemoryServer
 
         server = MemoryServer(replace(offer, tools=tools))
         async with Client(server.protocol, mode=mode) as client, anyio.create_task_group() as tasks:

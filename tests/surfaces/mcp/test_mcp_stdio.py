@@ -20,7 +20,7 @@ from click.testing import Result
 from mcp import Client
 
 from reverie import Memory
-from reverie.surfaces.mcp.clients import CLIENTS
+from reverie.interfaces.mcp.clients import CLIENTS
 
 from .peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
 
@@ -265,14 +265,14 @@ def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) ->
 def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
     program = (
         "import sys\n"
-        "from reverie.tools import long_term\n"
+        "from reverie.tools.groups import records as long_term\n"
         "old = long_term.long_term_tools\n"
-        "import reverie.tools.everything as e\n"
+        "import reverie.tools.registry as e\n"
         "def noisy(*args, **how):\n"
         "    print('noise'); sys.stdout.flush()\n"
         "    import os; os.write(1, b'more noise\\n')\n"
         "    return old(*args, **how)\n"
-        "import reverie.surfaces.mcp.stdio as s\n"
+        "import reverie.interfaces.mcp.stdio as s\n"
         "streams = s.streams\n"
         "def loud(*args):\n"
         "    made = streams(*args)\n"
@@ -285,7 +285,7 @@ def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
         "    return Both()\n"
         "import os\n"
         "s.streams = loud\n"
-        "from reverie.surfaces.cli import main; main()"
+        "from reverie.interfaces.cli.main import main; main()"
     )
     hello = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {}}}
     done = subprocess.run(

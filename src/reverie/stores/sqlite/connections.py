@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from reverie.errors import StoreUnavailable
+from reverie.domain.errors import StoreUnavailable
 from reverie.stores.sqlite.errors import translated
 from reverie.stores.sqlite.migrations import location
 

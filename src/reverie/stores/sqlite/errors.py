@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from reverie.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space and retry",

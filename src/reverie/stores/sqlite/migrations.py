@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.errors import NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.domain.errors import NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
 from reverie.stores.sqlite.errors import translated
 
 APPLICATION_ID = 0x52766572

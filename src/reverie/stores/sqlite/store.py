@@ -14,30 +14,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from reverie.clock import from_microseconds, to_microseconds
-from reverie.edits import Edit, JournalRow
-from reverie.entries import Entry
-from reverie.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
-from reverie.filters import Filter
-from reverie.pages import Page, Paragraph
-from reverie.passages import Analyse, Measure, Passage, Searchable
-from reverie.records import Record
-from reverie.stores.base import Order, Problem
-from reverie.stores.sqlite.changes import Changes, prepared
-from reverie.stores.sqlite.check import problems
-from reverie.stores.sqlite.connections import Connections, not_forking
-from reverie.stores.sqlite.errors import is_undecodable
-from reverie.stores.sqlite.filters import (
-    EACH_TAG,
-    EVERYTHING,
-    Where,
-    question_marks,
-    records_where,
-    turns_where,
-)
-from reverie.stores.sqlite.mending import Mending, words_wrong
-from reverie.stores.sqlite.migrations import copy_out, prepare
-from reverie.stores.sqlite.rows import (
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.passage import Analyse, Measure, Passage, Searchable
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+from reverie.stores.protocol import Order, Problem
+from reverie.stores.sqlite.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
     PAGES,
@@ -55,7 +42,20 @@ from reverie.stores.sqlite.rows import (
     entry_row,
     tolerant_rows,
 )
-from reverie.turns import SessionOverview, SessionState, Turn
+from reverie.stores.sqlite.connections import Connections, not_forking
+from reverie.stores.sqlite.errors import is_undecodable
+from reverie.stores.sqlite.integrity import problems
+from reverie.stores.sqlite.migrations import copy_out, prepare
+from reverie.stores.sqlite.repair import Mending, words_wrong
+from reverie.stores.sqlite.transaction import Changes, prepared
+from reverie.stores.sqlite.where import (
+    EACH_TAG,
+    EVERYTHING,
+    Where,
+    question_marks,
+    records_where,
+    turns_where,
+)
 
 logger = logging.getLogger("reverie")
 

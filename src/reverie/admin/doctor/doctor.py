@@ -1,0 +1,366 @@
+"""Is everything as it should be, and if it is not, what is to be done?
+
+The doctor compares what stands twice: the tables with the journal, the search index with the store, the files
+with both; it looks at modes, leftovers and room on the disk. It says what is wrong in plain words, with ids,
+names and numbers and never with what is remembered, and repairs what can be repaired without a choice that
+only a person can make. It deletes nothing that holds content which is not found elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, get_args, runtime_checkable
+
+from reverie.admin.doctor.findings import Diagnosis, Finding, Ill, Part, Remedy, Severity, count, some
+from reverie.admin.doctor.folder_checks import folder_ills, obstructed, remove_leftovers, set_modes
+from reverie.admin.doctor.mirror_checks import file_ills
+from reverie.admin.erasure.eraser import Forgetter
+from reverie.admin.erasure.redact_stored import Exposing
+from reverie.context.window import chat_messages
+from reverie.domain.errors import ReverieError
+from reverie.domain.text.timestamps import Clock
+from reverie.files.folder import Folder
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import FORMAT, IndexBroken
+from reverie.search.index.verify import damaged_files, difference
+from reverie.stores.protocol import Problem, Store
+
+_PART_OF: Mapping[Remedy, Part] = MappingProxyType(
+    {
+        "modes": "folder",
+        "leftovers": "folder",
+        "database": "database",
+        "index": "index",
+        "files": "files",
+        "forgetting": "database",
+    }
+)
+
+
+@runtime_checkable
+class Mending(Protocol):
+    """A store that can put right some of what is wrong with it, as `SQLiteStore` can."""
+
+    def mend(self, *, at: datetime) -> None:
+        """Put right what `check` calls mendable."""
+        ...
+
+    def misread(self) -> Sequence[str]:
+        """The ids of what is searched by other words than the analyser makes of it."""
+        ...
+
+
+class Doctor:
+    """Examines one open memory."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        path: Path | None,
+        clock: Clock,
+        files: Folder | None = None,
+        forgetter: Forgetter | None = None,
+        exposing: Exposing | None = None,
+    ) -> None:
+        """Examine a memory.
+
+        Args:
+            store: Its store.
+            index: Its search index.
+            path: Its folder; None when it has none.
+            clock: What tells the time.
+            files: Its mirrored files; None when it has none.
+            forgetter: What finishes an interrupted forgetting.
+            exposing: What finds secrets that are stored; None where they may be.
+        """
+        self._exposing = exposing
+        self._files = files
+        self._forgetter = forgetter
+        self._differing: tuple[str, ...] = ()
+        self._store = store
+        self._index = index
+        self._path = path
+        self._clock = clock
+        self._checked: Counter[str] = Counter()
+
+    def examine(self, *, fix: bool = False) -> Diagnosis:
+        """Look at everything.
+
+        Args:
+            fix: Whether to repair what can be repaired, and then look again.
+
+        Raises:
+            StoreUnavailable: the store cannot be reached.
+        """
+        left = found = self._look()
+        failed: list[Finding] = []
+        done: set[Remedy] = set()
+        while fix and (remedies := _remedies(left) - done):
+            failed += [finding for one in get_args(Remedy) if one in remedies for finding in self._treat(one)]
+            done |= remedies
+            left = self._look()
+            found += [ill for ill in left if ill not in found and ill.remedy not in done]
+        if not done:
+            return self._diagnosis([ill.finding for ill in found], [])
+        still = {_identity(ill.finding) for ill in left}
+        repaired = [ill.finding for ill in found if ill.remedy and _identity(ill.finding) not in still]
+        return self._diagnosis([*failed, *(replace(ill.finding, repairable=False) for ill in left)], repaired)
+
+    def _diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
+        worst = get_args(Severity)
+        return Diagnosis(
+            findings=tuple(sorted(findings, key=lambda finding: worst.index(finding.severity))),
+            repaired=tuple(repaired),
+            checked=MappingProxyType(dict(sorted(self._checked.items()))),
+        )
+
+    def _look(self) -> list[Ill]:
+        self._checked.clear()
+        found = list(self._database())
+        unreadable = any(ill.finding.severity == "error" for ill in found)
+        if self._path is not None:
+            found += folder_ills(self._path)
+        found += self._index_files()
+        if not unreadable:  # else what follows would name the same things again, as differences
+            found += [*self._index_content(), *self._sessions(), *self._mirrored(), *self._secrets()]
+        found += self._forgetting()
+        return found
+
+    # -- the store -----------------------------------------------------------------------------------------
+
+    def _database(self) -> Iterator[Ill]:
+        self._checked["changes"] = self._store.sequence()
+        problems = self._store.check()
+        for problem in problems:
+            yield _of_problem(problem)
+        if not isinstance(self._store, Mending) or not all(problem.mendable for problem in problems):
+            return
+        if ids := tuple(self._store.misread()):
+            yield Ill(
+                Finding(
+                    code="words-outdated",
+                    part="database",
+                    severity="warning",
+                    what=f"{count(len(ids), 'passage')} would be searched by other words than they have",
+                    fix="have their words made again with `reverie doctor --fix`",
+                    repairable=True,
+                    about=ids,
+                ),
+                "database",
+            )
+
+    def _sessions(self) -> Iterator[Ill]:
+        """Results of tools that answer no call: they are left out of prompts."""
+        overviews = self._store.sessions()
+        self._checked["sessions"] = len(overviews)
+        for overview in overviews:
+            name = overview.state.id
+            turns = self._store.turns(session=name)
+            self._checked["turns"] += len(turns)
+            orphans = chat_messages(turns).orphans
+            if orphans:
+                yield Ill(
+                    Finding(
+                        code="result-without-call",
+                        part="sessions",
+                        severity="note",
+                        what=f"{count(len(orphans), 'result')} of tools in session {name!r} answer no call "
+                        "that is still open before them, and are left out of prompts",
+                        fix="nothing has to be done; they are found by search",
+                        about=orphans,
+                    ),
+                    None,
+                )
+
+    def _secrets(self) -> Iterator[Ill]:
+        """Secrets that were stored before they were redacted; which they are is not said."""
+        found = () if self._exposing is None else self._exposing.find()
+        if names := tuple(f"{each.subject} {each.id}" for each in found if not each.named):
+            yield Ill(
+                Finding(
+                    code="secrets-stored",
+                    part="database",
+                    severity="warning",
+                    what=f"{some(names, 'thing holds', 'things hold')} what looks like a secret: a key, "
+                    "a token, a password or the like",
+                    fix="have them taken out for good with `reverie redact`, or forget the things with "
+                    "`reverie forget`",
+                    about=names,
+                ),
+                None,
+            )
+        if named := tuple(f"{each.subject} {each.id}" for each in found if each.named):
+            yield Ill(
+                Finding(
+                    code="secret-name",
+                    part="database",
+                    severity="warning",
+                    what=f"the names of {some(named, 'thing', 'things')} are what looks like a secret",
+                    fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
+                    about=named,
+                ),
+                None,
+            )
+
+    # -- the index -----------------------------------------------------------------------------------------
+
+    def _index_files(self) -> Iterator[Ill]:
+        if self._path is None:
+            return
+        if damaged := damaged_files(self._path / "index" / FORMAT):
+            yield _index_ill(
+                "index-damaged",
+                f"{count(len(damaged), 'file')} of the search index cannot be read",
+                about=tuple(damaged),
+            )
+
+    def _index_content(self) -> Iterator[Ill]:
+        if self._path is not None and damaged_files(self._path / "index" / FORMAT):
+            return
+        status = self._index.status()
+        if status.problem and not (self._path is not None and obstructed(self._path, "index")):
+            yield _index_ill(
+                "index-in-memory", "the search index cannot be kept on disk and is held in memory"
+            )
+        try:
+            compared = difference(self._index, self._store)
+        except IndexBroken:
+            yield _index_ill("index-damaged", "the search index cannot be read")
+            return
+        self._checked["passages"] = compared.passages
+        wrong = len(compared.missing) + len(compared.surplus)
+        if wrong:
+            yield _index_ill(
+                "index-differs",
+                f"{count(wrong, 'passage')} of the search index and of the store do not agree "
+                f"({len(compared.missing)} are missing from the index, {len(compared.surplus)} are too many)",
+            )
+        elif compared.words:
+            yield _index_ill(
+                "index-differs", f"the search index counts {count(compared.words, 'word')} wrongly"
+            )
+        if not compared.counted:
+            yield Ill(
+                Finding(
+                    code="index-busy",
+                    part="index",
+                    severity="note",
+                    what="the words of the search index were not counted: others were writing all the time",
+                    fix="run `reverie doctor` again when it is quieter",
+                ),
+                None,
+            )
+
+    # -- files, and what is to be forgotten ------------------------------------------------------------------
+
+    def _mirrored(self) -> list[Ill]:
+        if self._files is None or self._path is None:
+            return []
+        if obstructed(self._path, "memory", "sessions", "files.db"):
+            return []  # said already, and nothing there can be compared
+        found = list(file_ills(self._store, self._files, self._path, self._checked))
+        self._differing = tuple(
+            path
+            for ill in found
+            if ill.remedy == "files" and ill.finding.code != "drafts-left"
+            for path in ill.finding.about
+        )
+        return found
+
+    def _forgetting(self) -> Iterator[Ill]:
+        left = self._forgetter.pending() if self._forgetter is not None else ()
+        if left:
+            yield Ill(
+                Finding(
+                    code="forgetting-unfinished",
+                    part="database",
+                    severity="warning",
+                    what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(left)}",
+                    fix="finish it with `reverie doctor --fix` while nothing else has the folder open",
+                    repairable=True,
+                ),
+                "forgetting",
+            )
+
+    # -- treating ------------------------------------------------------------------------------------------
+
+    def _treat(self, remedy: Remedy) -> Iterator[Finding]:
+        treatments: Mapping[Remedy, Callable[[], object]] = {
+            "modes": lambda: self._in_folder(set_modes),
+            "leftovers": lambda: self._in_folder(remove_leftovers),
+            "database": self._mend,
+            "index": self._index.rebuild,
+            "files": self._write_files,
+            "forgetting": self._finish_forgetting,
+        }
+        try:
+            treatments[remedy]()
+        except (ReverieError, OSError) as error:
+            yield Finding(
+                code="repair-failed",
+                part=_PART_OF[remedy],
+                severity="error",
+                what=f"repairing ({remedy}) did not succeed: {error}",
+                fix="put that right, and run `reverie doctor --fix` again",
+            )
+
+    def _write_files(self) -> None:
+        if self._files is not None:
+            self._files.restore(self._differing)
+
+    def _finish_forgetting(self) -> None:
+        if self._forgetter is not None:
+            self._forgetter.finish()
+
+    def _in_folder(self, treat: Callable[[Path], None]) -> None:
+        if self._path is not None:
+            treat(self._path)
+
+    def _mend(self) -> None:
+        if isinstance(self._store, Mending):
+            self._store.mend(at=self._clock())
+
+
+def _remedies(ills: Sequence[Ill]) -> set[Remedy]:
+    found = {ill.remedy for ill in ills if ill.remedy is not None}
+    return found | {"index"} if "database" in found else found  # it followed a journal that said not all
+
+
+def _identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
+    return finding.code, finding.what, finding.about
+
+
+def _of_problem(problem: Problem) -> Ill:
+    return Ill(
+        Finding(
+            code="database",
+            part="database",
+            severity="error",
+            what=problem.what,
+            fix=problem.fix,
+            repairable=problem.mendable,
+        ),
+        "database" if problem.mendable else None,
+    )
+
+
+def _index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> Ill:
+    return Ill(
+        Finding(
+            code=code,
+            part="index",
+            severity="warning",
+            what=what,
+            fix="have it built again with `reverie doctor --fix`, or remove the folder index/",
+            repairable=True,
+            about=about,
+        ),
+        "index",
+    )

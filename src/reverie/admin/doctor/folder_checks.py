@@ -1,0 +1,355 @@
+"""Is the folder as it should be, and what can be done when its memory cannot be opened?
+
+Modes, leftovers, old backups and the room on the disk. What is in the database, the index and the mirrored
+files is looked at elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.admin.doctor.findings import Diagnosis, Finding, Ill, count, name_in, some
+from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
+from reverie.search.index.tantivy_index import FORMAT
+
+_DATABASE = "reverie.db"
+_FOLDERS = ("memory", "sessions", "index")
+_FILES = ("files.db",)
+_OF_DATABASE = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm")
+_DRAFTS = (f".{_DATABASE}.*.new*", ".rebuilding-*")
+_BACKUPS = f"{_DATABASE}.v*.backup*"
+_MOVED_ASIDE = (f"{_DATABASE}.broken-*", "before-recovery-*")
+_OTHERS = 0o077
+_LITTLE_ROOM = 20_000_000
+_FEW_FILES = 1_000
+_ABANDONED_S = 600.0
+
+
+def folder_ills(path: Path) -> Iterator[Ill]:
+    """What is not as it should be in a memory's folder, beside what is stored in it."""
+    yield from _in_the_way(path)
+    yield from _modes(path)
+    yield from _leftovers(path)
+    yield from _keepsakes(path)
+    yield from _room(path)
+
+
+def obstructed(path: Path, *names: str) -> bool:
+    """Whether a file stands where one of these folders belongs, a folder where a file does, or it is closed.
+
+    Args:
+        path: The memory's folder.
+        *names: Which of `memory`, `sessions`, `index` and `files.db`.
+    """
+    return any(_obstacle(path / name) for name in names)
+
+
+def _obstacle(place: Path) -> str:
+    """Why a place cannot be used; empty where it can, or there is nothing."""
+    wanted = "file" if place.name in _FILES else "folder"
+    try:
+        found = place.stat().st_mode
+    except FileNotFoundError:
+        return "a link that leads nowhere" if place.is_symlink() else ""
+    except OSError as error:
+        return f"something that cannot be looked at ({error.strerror})"
+    if not (stat.S_ISREG(found) if wanted == "file" else stat.S_ISDIR(found)):
+        return f"no {wanted}"
+    access = os.R_OK | os.W_OK | (os.X_OK if wanted == "folder" else 0)
+    return "" if os.access(place, access) else f"a {wanted} that this user may not use"
+
+
+def _in_the_way(path: Path) -> Iterator[Ill]:
+    for name in (*_FOLDERS, *_FILES):
+        if why := _obstacle(path / name):
+            held = name in ("memory", "sessions")
+            fix = "move it away, and run `reverie doctor --fix`"
+            if "may not" in why or "looked at" in why:
+                fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
+            yield Ill(
+                Finding(
+                    code="in-the-way",
+                    part="files" if held or name in _FILES else "index",
+                    severity="error" if held else "warning",
+                    what=f"{name} is {why}: what belongs there is not kept on disk",
+                    fix=fix,
+                    about=(name,),
+                ),
+                None,
+            )
+
+
+def _modes(path: Path) -> Iterator[Ill]:
+    open_to_others = _open_to_others(path)
+    if open_to_others:
+        names = tuple(name_in(file, path) for file in open_to_others)
+        reach = any(_can_be_reached(file, path) for file in open_to_others)
+        shut = "" if reach else ", were no folder above them closed"
+        what = f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
+        yield Ill(
+            Finding(
+                code="modes",
+                part="folder",
+                severity="warning" if reach else "note",
+                what=what,
+                fix="chmod 600 the files and 700 the folders",
+                repairable=True,
+                about=names,
+            ),
+            "modes",
+        )
+    mode = path.stat().st_mode
+    if mode & _OTHERS:
+        harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
+        can = "remove and replace files in it" if harm else "see the names of what is in it"
+        yield Ill(
+            Finding(
+                code="folder-mode",
+                part="folder",
+                severity="warning" if harm else "note",
+                what=f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
+                f"other users can {can}",
+                fix=f"chmod 700 {path}",
+            ),
+            None,
+        )
+
+
+def _open_to_others(path: Path) -> list[Path]:
+    """What Reverie made and others may use, though it made it for its owner alone."""
+    ours = [path / name for name in _OF_DATABASE]
+    ours += [*path.glob(_BACKUPS), *path.glob("files.db*")]
+    for folder in ("memory", "sessions"):
+        ours += [path / folder, *_everything(path / folder)]
+    ours.append(path / "index")  # what is in it is closed with it; others may be writing there just now
+    return sorted(file for file in ours if _mode_of(file) & _OTHERS)
+
+
+def _can_be_reached(file: Path, path: Path) -> bool:
+    """Whether other users can come to a file from the memory's folder on."""
+    above = [parent for parent in file.parents if parent == path or path in parent.parents]
+    return all(_mode_of(folder) & _OTHERS for folder in above)
+
+
+def _everything(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in (*folders, *files))
+
+
+def _mode_of(file: Path) -> int:
+    """The mode of a file or folder; 0 of anything else, or of nothing."""
+    try:
+        found = os.lstat(file).st_mode
+    except OSError:  # somebody has just removed it
+        return 0
+    return found if stat.S_ISREG(found) or stat.S_ISDIR(found) else 0
+
+
+def set_modes(path: Path) -> None:
+    """Close what Reverie made to other users."""
+    for file in _open_to_others(path):
+        file.chmod(0o700 if file.is_dir() else 0o600)
+
+
+def _leftovers(path: Path) -> Iterator[Ill]:
+    if drafts := _abandoned(path):
+        names = tuple(name_in(file, path) for file in drafts)
+        yield Ill(
+            Finding(
+                code="drafts",
+                part="folder",
+                severity="warning",
+                what=f"{some(names, 'unfinished database', 'unfinished databases')} were left by a process "
+                "that was killed; they hold nothing that is not here",
+                fix="remove them",
+                repairable=True,
+                about=names,
+            ),
+            "leftovers",
+        )
+    strangers = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
+    if strangers:
+        names = tuple(name_in(file, path) for file in strangers)
+        yield Ill(
+            Finding(
+                code="other-index",
+                part="index",
+                severity="note",
+                what=f"room is taken by {some(names, 'search index', 'search indexes')} of another version "
+                "of Reverie",
+                fix="remove that, if no other version has this folder open",
+                about=names,
+            ),
+            None,
+        )
+
+
+def _abandoned(path: Path) -> list[Path]:
+    """Unfinished files that nobody is working on any more."""
+    limit = time.time() - _ABANDONED_S
+    return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _touched(file) < limit)
+
+
+def _touched(file: Path) -> float:
+    try:
+        return file.lstat().st_mtime
+    except OSError:  # somebody has just removed it
+        return time.time()
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove unfinished files that nobody is working on any more."""
+    for file in _abandoned(path):
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
+
+
+def _keepsakes(path: Path) -> Iterator[Ill]:
+    """Copies of the database that a person has to decide about."""
+    if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
+        names = tuple(name_in(file, path) for file in aside)
+        yield Ill(
+            Finding(
+                code="moved-aside",
+                part="folder",
+                severity="note",
+                what=f"{some(names, 'copy', 'copies')} of what a rebuild or a recovery replaced are kept; "
+                "they hold what was forgotten or removed since",
+                fix="remove them once you miss nothing",
+                about=names,
+            ),
+            None,
+        )
+    if backups := sorted(path.glob(_BACKUPS)):
+        names = tuple(name_in(file, path) for file in backups)
+        yield Ill(
+            Finding(
+                code="old-backups",
+                part="folder",
+                severity="note",
+                what=f"{some(names, 'backup', 'backups')} made before an update of Reverie are kept; "
+                "they hold what was forgotten or removed since",
+                fix="remove them once you are content with the update",
+                about=names,
+            ),
+            None,
+        )
+
+
+def _room(path: Path) -> Iterator[Ill]:
+    disk = os.statvfs(path)
+    room, size = disk.f_bavail * disk.f_frsize, _size(path)
+    if room < _LITTLE_ROOM or (disk.f_files and disk.f_favail < _FEW_FILES):
+        yield Ill(
+            Finding(
+                code="little-room",
+                part="folder",
+                severity="warning",
+                what=f"the disk has room for {room / 1e6:.1f} MB and {disk.f_favail:,} files more: "
+                "saving will soon be refused",
+                fix="free some space",
+            ),
+            None,
+        )
+    elif room < size:
+        yield Ill(
+            Finding(
+                code="no-room-for-a-copy",
+                part="folder",
+                severity="note",
+                what=f"the disk has room for {room / 1e6:.1f} MB more, and the database has "
+                f"{size / 1e6:.1f} MB: it cannot be backed up or scrubbed here",
+                fix="free some space, or back it up to another disk",
+            ),
+            None,
+        )
+
+
+def _size(path: Path) -> int:
+    return sum((path / name).stat().st_size for name in _OF_DATABASE if (path / name).exists())
+
+
+# -- a memory that cannot be opened ------------------------------------------------------------------------
+
+
+def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
+    """What to do about a folder whose memory cannot be opened.
+
+    Args:
+        path: The folder.
+        error: What `Memory.open` raised.
+
+    Returns:
+        The diagnosis; None where there is nothing to say beyond the error: no memory was ever here, or it
+        is only locked or closed to this user.
+    """
+    files = sum(
+        1 for folder in ("memory", "sessions") for file in _everything(path / folder) if file.is_file()
+    )
+    log = path / f"{_DATABASE}-wal"
+    backups = tuple(name_in(file, path) for file in sorted(path.glob(_BACKUPS)))
+    ways = ["bring back a backup of yours with `reverie recover`"]
+    if files:
+        ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `reverie rebuild`")
+    if backups:
+        ways.append(f"put {backups[-1]} in its place, which is from before an update of Reverie")
+    fix = "; or ".join(ways)
+    if isinstance(error, NotFound):
+        if not files and not log.exists() and not backups:
+            return None
+        beside = count(files, "readable file") if files else "other files"
+        finding = Finding(
+            code="database-missing",
+            part="database",
+            severity="error",
+            what=f"{_DATABASE} is missing from {str(path)!r}, where {beside} of a memory are",
+            fix=fix,
+        )
+    elif isinstance(error, StoreForeign):
+        finding = Finding(
+            code="database-foreign",
+            part="database",
+            severity="error",
+            what=_without_advice(error),
+            fix=_advice(error)
+            if not (files or backups) or "newer" in str(error)
+            else f"keep a copy; then {fix}",
+        )
+    elif isinstance(error, StoreCorrupt):
+        finding = Finding(
+            code="database-damaged",
+            part="database",
+            severity="error",
+            what=f"{_DATABASE} is damaged so that it cannot be opened",
+            fix=f"keep a copy of it; then {fix}",
+        )
+    else:
+        return None
+    notes = []
+    if finding.code == "database-missing" and log.exists() and log.stat().st_size:
+        notes.append(
+            Finding(
+                code="log-alone",
+                part="database",
+                severity="warning",
+                what=f"{log.name} holds the latest changes of the database that belongs to it",
+                fix="keep it together with its database: neither is whole without the other",
+            )
+        )
+    return Diagnosis(findings=(finding, *notes), repaired=(), checked=MappingProxyType({"files": files}))
+
+
+def _without_advice(error: ReverieError) -> str:
+    return str(error).rpartition(": ")[0] or str(error)
+
+
+def _advice(error: ReverieError) -> str:
+    return str(error).rpartition(": ")[2]

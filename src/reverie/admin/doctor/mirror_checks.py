@@ -1,0 +1,206 @@
+"""Do the files say what the store says? Every file is read and compared, whatever is believed of it.
+
+Repairs are the folder's own work: what differs is handed to it as unknown, so that an old version is written
+again, and anything else is taken for a person's edit and comes into the store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.admin.doctor.findings import Finding, Ill, Severity, count, some
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.filter import Filter
+from reverie.files.disk.atomic import Disk, Refused
+from reverie.files.expected import present, session_content
+from reverie.files.folder import Folder
+from reverie.files.layout import (
+    MEMORY,
+    SESSIONS,
+    episodic_path,
+    page_path,
+    path_of,
+    place_of,
+    recovered_from,
+    render_record,
+    session_path,
+)
+from reverie.files.scan import CONFLICT, ignored, sweep
+from reverie.stores.protocol import Store
+
+_PATIENCE_S = 0.1
+_WAIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Where files and store do not agree; paths relative to the memory's folder.
+
+    Attributes:
+        missing: Files that should be there.
+        different: Files that say something else than the store.
+        unknown: Files in the form of ours that stand for nothing in the store.
+        foreign: Files that are none of ours.
+        left: Drafts left by processes that were killed.
+        files: How many there should be.
+    """
+
+    missing: list[str]
+    different: list[str]
+    unknown: list[str]
+    foreign: list[str]
+    left: list[str]
+    files: int
+
+
+def compared(store: Store, root: Path) -> Compared:
+    """Compare all files with the store; what changes meanwhile is looked at again.
+
+    Raises:
+        StoreCorrupt: the store has something that cannot be read.
+    """
+    disk = Disk(root)
+    expected: set[str] = set()
+    suspects: list[str] = []
+    for path, data in _expected(store):
+        expected.add(path)
+        if _content(disk, path) != data:
+            suspects.append(path)
+    found = sweep(root, {})
+    suspects += [path for path in found.added if path not in expected]
+    if suspects:
+        time.sleep(_PATIENCE_S)  # somebody may be between a change and its file
+    missing: list[str] = []
+    different: list[str] = []
+    unknown: list[str] = []
+    for path in suspects:
+        wanted, there = present(store, path), _content(disk, path)
+        if wanted is None:
+            unknown += [path] if there is not None else []
+        elif there is None:
+            missing.append(path)
+        elif there != wanted.data:
+            different.append(path)
+    return Compared(
+        missing=missing,
+        different=different,
+        unknown=unknown,
+        foreign=_foreign(root),
+        left=[left for left, _ in disk.leftovers()],
+        files=len(expected),
+    )
+
+
+def _expected(store: Store) -> Iterator[tuple[str, bytes]]:
+    days: set[str] = set()
+    for record in store.find(Filter(archived=None)):
+        path = path_of(record)
+        if path == episodic_path(record.created_at):
+            days.add(path)
+        else:
+            yield path, render_record(record)
+    for overview in store.sessions():
+        name = overview.state.id
+        yield session_path(name), session_content(overview.state, store.turns(session=name)).data
+    others = [page_path(page.name) for page in store.pages()] + [page_path(name) for name in store.logs()]
+    for path in (*sorted(days), *others):
+        if (content := present(store, path)) is not None:
+            yield path, content.data
+
+
+def _content(disk: Disk, path: str) -> bytes | None:
+    """What a file says; None if there is none, or none that may be read."""
+    try:
+        found = disk.read(path)
+    except (Refused, OSError):
+        return None
+    return None if found is None else found[0]
+
+
+def _foreign(root: Path) -> list[str]:
+    found = []
+    for top in (MEMORY, SESSIONS):
+        for place, folders, files in os.walk(root / top):
+            here = Path(place).relative_to(root).as_posix()
+            folders[:] = [name for name in folders if not ignored(name) or here == MEMORY]
+            for name in files:
+                path = f"{here}/{name}"
+                ours = place_of(path) or recovered_from(path) or name.endswith(CONFLICT)
+                if not ours and not ignored(name):
+                    found.append(path)
+    return sorted(found)
+
+
+def file_ills(store: Store, folder: Folder, root: Path, checked: Counter[str]) -> Iterator[Ill]:
+    """What is wrong with the files of a memory, beside their modes; `checked` is told how many there are."""
+    folder.flush(_WAIT_S)
+    problems = folder.problems()
+    for problem in problems:
+        yield Ill(_finding("file-problem", "warning", problem.what, problem.fix), None)
+    for conflict in folder.conflicts():
+        about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
+        what = (
+            f"{conflict.of or 'a file'!r} was changed by hand and by the program at the same time{about}: "
+            f"the version by hand is in force, the program's is in {conflict.path!r}"
+        )
+        fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
+        yield Ill(_finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None)
+    try:
+        result = compared(store, root)
+    except StoreCorrupt as error:
+        yield Ill(
+            _finding("files-unread", "warning", f"files could not be compared: {error}", "see above"), None
+        )
+        return
+    checked["files"] = result.files
+    told = " ".join(problem.what for problem in problems)
+    yield from _differences(result, told)
+
+
+def _differences(found: Compared, told: str) -> Iterator[Ill]:
+    def untold(paths: list[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if repr(path) not in told)
+
+    if paths := untold(found.missing):
+        what = f"{some(paths, 'file is', 'files are')} missing"
+        yield _repairable("files-missing", what, "write them again with `reverie doctor --fix`", paths)
+    if paths := untold(found.different):
+        what = f"{some(paths, 'file says', 'files say')} something else than the database"
+        fix = "`reverie doctor --fix` writes old versions again and takes edits in"
+        yield _repairable("files-differ", what, fix, paths)
+    if paths := untold(found.unknown):
+        what = f"{some(paths, 'file stands', 'files stand')} for nothing that is remembered"
+        fix = (
+            "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those"
+        )
+        yield _repairable("files-unknown", what, fix, paths)
+    if found.left:
+        what = f"{count(len(found.left), 'draft')} of files were left by processes that were killed"
+        yield _repairable("drafts-left", what, "`reverie doctor --fix` sees to them", tuple(found.left))
+    if found.foreign:
+        paths = tuple(found.foreign)
+        what = f"{some(paths, 'file is', 'files are')} not Reverie's and left alone"
+        yield Ill(_finding("files-foreign", "note", what, "nothing has to be done", paths), None)
+
+
+def _repairable(code: str, what: str, fix: str, paths: tuple[str, ...]) -> Ill:
+    return Ill(_finding(code, "warning", what, fix, paths, repairable=True), "files")
+
+
+def _finding(
+    code: str,
+    severity: Severity,
+    what: str,
+    fix: str,
+    about: tuple[str, ...] = (),
+    *,
+    repairable: bool = False,
+) -> Finding:
+    return Finding(
+        code=code, part="files", severity=severity, what=what, fix=fix, repairable=repairable, about=about
+    )

@@ -1,0 +1,700 @@
+"""What happens when a person says "forget this"? It is looked for everywhere, shown, and erased for good.
+
+Archiving and purging keep the journal, and so what was said. Forgetting does not: content goes from records,
+turns, notes, pages, summaries and working memory, from every journal row there ever was of them, from the
+search index, the files and the free space of the database. What says it, and what is left of that, is decided
+in `reverie.admin.erasure.matching`; that it does not come back by an import or an old file, in `reverie.stores.tombstones`.
+Copies that are not in the folder cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reverie.admin.erasure.matching import (
+    FORGOTTEN,
+    Name,
+    Sought,
+    Survey,
+    Target,
+    Trace,
+    Verdict,
+    belonging_to,
+    common,
+    first_words,
+    name_of,
+    said_in,
+    session_of,
+    verdict,
+)
+from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.entry import Entry, session_namespace
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.domain.scope import checked_scope, lies_in
+from reverie.domain.text.shingles import Phrase, Phrases, folded, phrases_of
+from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.validation import plain_text
+from reverie.files.disk.atomic import DRAFTS
+from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
+from reverie.files.layout import place_of, recovered_from
+from reverie.files.mirror.scrub import remove_remains
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.tantivy_index import FORMAT, remove_index
+from reverie.stores.protocol import Store
+from reverie.stores.tombstones import content_marks, make_key, marks_of
+
+_log = logging.getLogger("reverie")
+
+PENDING = "forgetting.pending"
+"""The cursor that says what of a forgetting is still to be done."""
+
+ELSEWHERE = (
+    "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
+)
+
+_ATTEMPTS = 20
+_ROUNDS = 10
+_BATCH = 1_000
+_WAIT_FOR_READERS_S = 15.0
+_PAUSE_S = 0.2
+_LONGEST_FILE = 20_000_000
+_NAMED = 5
+_ANSWER = 50  # turns after a question, calls of tools and their results included
+_OWN = ("reverie.db", "files.db", "index/")
+_EVER = datetime(1, 1, 2, tzinfo=UTC)
+_ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person wants forgotten: by ids, or a session, or a scope, or whatever has a text.
+
+    Attributes:
+        ids: Ids of records, turns and paragraphs.
+        session: The id of a session.
+        scope: A scope, with all that lies in it; not the empty one.
+        match: A text, compared without case and with white space folded.
+        turns: Whether turns that repeat it go too.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    scope: str | None = None
+    match: str | None = None
+    turns: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.ids:
+            if not isinstance(name, str):
+                raise InvalidInput(f"id is {name!r}: pass a string")
+        given = [bool(self.ids), *(each is not None for each in (self.session, self.scope, self.match))]
+        if sum(given) != 1:
+            said = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
+            raise InvalidInput(f"{said}: pass ids, or session=, or scope=, or match=")
+        if self.scope is not None and not checked_scope(self.scope):
+            raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
+        if self.match is not None:
+            plain_text(self.match, name="match", longest=10_000)
+            if not folded(self.match):
+                raise InvalidInput("match is blank: pass the text that shall be forgotten")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetting:
+    """What forgetting something takes away and what it leaves: a plan, or what was done.
+
+    Attributes:
+        going: What goes, each with its fate and why.
+        left: What stays and still says it, or was made from it in other words.
+        done: Whether it was done; otherwise it is a plan, and nothing was changed.
+        pending: What could not be finished, in words; the next forgetting, or `reverie doctor --fix`, does.
+        notes: What else a person should know.
+    """
+
+    going: tuple[Trace, ...]
+    left: tuple[Trace, ...] = ()
+    done: bool = False
+    pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many things of each sort go; of those that lose only their past, under `past`."""
+        return _counted(self.going)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in a fixed order, as JSON has it."""
+        return {
+            "done": self.done,
+            "counts": self.counts,
+            "going": [_trace_dict(trace) for trace in self.going],
+            "left": [_trace_dict(trace) for trace in self.left],
+            "pending": list(self.pending),
+            "notes": list(self.notes),
+        }
+
+
+def _counted(traces: Iterable[Trace]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for trace in traces:
+        name = "past" if trace.fate == "past" else trace.subject
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _trace_dict(trace: Trace) -> dict[str, str]:
+    return {
+        "subject": trace.subject,
+        "id": trace.id,
+        "fate": trace.fate,
+        "because": trace.because,
+        "text": trace.text,
+    }
+
+
+class Forgetter:
+    """Forgets in one store and its folder. Safe to use from several threads, and beside other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        folder: Path | None,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        sync: Callable[[], None] | None = None,
+    ) -> None:
+        """Forget in a store.
+
+        Args:
+            store: Where everything is.
+            index: The search index over it.
+            folder: The memory's folder; None for none.
+            clock: What tells the time.
+            actor: Who is named in the journal.
+            notice: Told of every change made here.
+            sync: Takes in what people changed in the files of the folder, and makes them say what the store
+                says; None where no files are kept.
+        """
+        self._store = store
+        self._index = index
+        self._folder = folder
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+        self._mirror = sync
+
+    # -- planning --------------------------------------------------------------------------------------
+
+    def plan(self, request: Request) -> Forgetting:
+        """What forgetting that would take away and leave; changes nothing (see `Memory.forgetting`)."""
+        self._sync()
+        target = self._target(request)
+        going, left = self._told(target, self._verdicts(target))
+        if not going:
+            raise _nothing(request, left)
+        return Forgetting(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
+
+    def _target(self, request: Request) -> Target:
+        if request.match is not None:
+            phrases = phrases_of(request.match)
+            short = phrases_of(request.match, short=False) != phrases
+            sought = Sought(
+                phrases=Phrases.of(phrases, piece=folded(request.match)),
+                always=frozenset(phrases) if short else frozenset(),
+                turns=request.turns,
+            )
+            return Target(sought=sought)
+        if request.session is not None:
+            return self._target_session(request.session, request.turns)
+        if request.scope is not None:
+            return self._target_scope(request.scope, request.turns)
+        return self._target_ids(request.ids, request.turns)
+
+    def _target_ids(self, ids: Sequence[str], turns: bool) -> Target:
+        names: set[Name] = set()
+        phrases: set[Phrase] = set()
+        for name in ids:
+            versions: list[Value] = [
+                *self._store.records([name]),
+                *self._store.turns([name]),
+                *self._store.paragraphs([name]),
+            ]
+            for row in self._rows(id=name):
+                versions += (
+                    [v for v in (row.edit.before, row.edit.after) if v is not None] if row.edit else []
+                )
+            versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
+            if not versions:
+                raise NotFound(
+                    f"no record, turn or paragraph has the id {name!r}: search or list for the right one"
+                )
+            names |= {name_of(value) for value in versions}
+            for value in versions:
+                # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
+                short = not isinstance(value, Turn)
+                phrases |= {each for text in _quotable(value) for each in phrases_of(text, short=short)}
+        return Target(sought=Sought(phrases=Phrases.of(phrases), turns=turns), names=frozenset(names))
+
+    def _target_session(self, session: str, turns: bool) -> Target:
+        said_at: dict[Phrase, datetime] = {}
+        state = self._store.session(session)
+        known = state is not None
+        for row in self._rows():
+            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
+                if isinstance(value, SessionState) and value.id == session:
+                    texts = [value.summary]
+                elif isinstance(value, Turn) and value.session == session:
+                    texts = [] if value.role == "system" else _quotable(value)
+                else:
+                    continue
+                known = True
+                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                    said_at.setdefault(phrase, row.at)
+        if not known and not self._store.entries(session_namespace(session), now=_EVER):
+            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+        sought = Sought(
+            phrases=Phrases.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
+        )
+        return Target(sought=sought)
+
+    def _target_scope(self, scope: str, turns: bool) -> Target:
+        said_at: dict[Phrase, datetime] = {}
+        sessions: set[str] = set()
+        names: set[Name] = set()
+        for row in self._rows():
+            for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
+                if value is None or not lies_in(belonging_to(value), scope):
+                    continue
+                names.add(name_of(value))
+                if isinstance(value, SessionState):
+                    sessions.add(value.id)
+                texts = [] if isinstance(value, Turn) and value.role == "system" else _quotable(value)
+                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                    said_at.setdefault(phrase, row.at)
+        entries = [
+            entry for entry in self._store.entries(None, now=_EVER) if lies_in(belonging_to(entry), scope)
+        ]
+        if not names and not entries:
+            raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
+        sought = Sought(
+            phrases=Phrases.of(said_at),
+            sessions=frozenset(sessions | {session_of(entry) for entry in entries} - {""}),
+            scope=scope,
+            said_at=said_at,
+            turns=turns,
+        )
+        return Target(sought=sought, names=frozenset(names))
+
+    def _verdicts(self, target: Target) -> tuple[Survey, list[Verdict]]:
+        survey = Survey(target)
+        for row in self._rows():
+            survey.see_row(row)
+        for value in self._everything():
+            survey.see(value)
+        house = common(survey.found.values())
+        judged = {name: verdict(one, target.sought, house) for name, one in survey.found.items()}
+        for name, made in judged.items():
+            if name[0] == "turn" and _goes(made):
+                survey.take_notes_of(name[1])
+                self._take_note_of_answer(survey, made.found.now)
+        judged |= {
+            name: verdict(one, target.sought, house)
+            for name, one in survey.found.items()
+            if name[0] == "paragraph"
+        }
+        return survey, list(judged.values())
+
+    def _take_note_of_answer(self, survey: Survey, turn: Value | Entry | None) -> None:
+        """Have the daily note go that repeats a user's turn: it was written from the answer to it."""
+        if not isinstance(turn, Turn) or turn.role != "user":
+            return
+        after = self._store.turns(session=turn.session, start=turn.position + 1, stop=turn.position + _ANSWER)
+        answer = next((other for other in after if other.role != "tool"), None)
+        while answer is not None and answer.tool_calls:
+            after = after[after.index(answer) + 1 :]
+            answer = next((other for other in after if other.role != "tool"), None)
+        if answer is not None and answer.role == "assistant":
+            survey.take_notes_of(answer.id, repeating=turn.content)
+
+    def _rows(self, *, id: str | None = None) -> Iterator[JournalRow]:
+        after = 0
+        while rows := self._store.journal(after=after, id=id, limit=_BATCH):
+            yield from rows
+            after = rows[-1].sequence
+
+    def _everything(self) -> Iterator[Value | Entry]:
+        yield from self._store.find(Filter(archived=None))
+        yield from self._store.scan_turns(Filter())
+        yield from (overview.state for overview in self._store.sessions())
+        yield from self._store.pages()
+        for log in self._store.logs():
+            yield from self._store.paragraphs(page=log)
+        yield from self._store.entries(None, now=_EVER)
+
+    def _told(
+        self, target: Target, judged: tuple[Survey, list[Verdict]]
+    ) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:
+        survey, verdicts = judged
+        going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank))
+        left = [
+            made.trace
+            for made in verdicts
+            if made.trace.fate == "kept" and (made.found.now_has or made.found.has_piece)
+        ]
+        told = {(trace.subject, trace.id) for trace in (*going, *left)}
+        for trace in going:
+            for record in survey.mentions.get(trace.id, {}).values():
+                if ("record", record.id) not in told and trace.fate != "past":
+                    told.add(("record", record.id))
+                    left.append(
+                        _kept("record", record.id, "made from it in other words", first_words(record))
+                    )
+        left += self._names_left(target.sought.phrases, told)
+        left += self._files_left(target.sought.phrases)
+        return going, tuple(sorted(left, key=_rank))
+
+    def _names_left(self, phrases: Phrases, told: set[tuple[str, str]]) -> Iterator[Trace]:
+        """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
+        if not phrases.piece:
+            return
+        for page in (*(page.name for page in self._store.pages()), *self._store.logs()):
+            if phrases.has_piece(page):
+                yield _kept("page", page, "its name has the text: `reverie pages` can delete it")
+        for turn in self._store.scan_turns(Filter()):
+            ids = (turn.tool_call_id, *(call.id for call in turn.tool_calls))
+            if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in told:
+                yield _kept("turn", turn.id, "the id of a call has the text: forget its session")
+        for overview in self._store.sessions():
+            name = overview.state.id
+            if phrases.has_piece(name) and ("session", name) not in told:
+                yield _kept("session", name, "its name has the text: forget it by session")
+        for scope in self._store.tally("scope", Filter(archived=None)):
+            if phrases.has_piece(scope):
+                yield _kept("scope", scope, "its name has the text: forget it by scope")
+
+    def _files_left(self, phrases: Phrases) -> Iterator[Trace]:
+        """Files in the folder that are not Reverie's and say it."""
+        for file in _strange_files(self._folder) if self._folder is not None else ():
+            try:
+                text = file.read_text(encoding="utf-8", errors="replace")
+            except OSError:  # gone meanwhile, or not readable for us: then it is not ours to judge
+                continue
+            if phrases.stand_in(text):
+                assert self._folder is not None
+                name = file.relative_to(self._folder).as_posix()
+                yield _kept("file", name, "the file is not Reverie's: edit or remove it yourself")
+
+    # -- doing -----------------------------------------------------------------------------------------
+
+    def forget(
+        self, request: Request, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
+    ) -> Forgetting:
+        """Forget it (see `Memory.forget`).
+
+        Args:
+            request: What to forget.
+            cursors_of: Names the cursors that keep something of a session, which go with it.
+
+        Raises:
+            NotFound: there is nothing to forget.
+            Conflict: others changed what shall go, twenty times over; what was forgotten by then is.
+        """
+        self._sync()
+        target = self._target(request)
+        cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
+        done: dict[tuple[str, str], Trace] = {}
+        left: tuple[Trace, ...] = ()
+        rounds = 0
+        for attempt in range(_ATTEMPTS):
+            start = self._store.sequence()
+            survey, verdicts = self._verdicts(target)
+            going, left = self._told(target, (survey, verdicts))
+            if not going:
+                break
+            try:
+                made = self._erase(verdicts, cursors)
+            except Conflict:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                target = target if done else self._target(request)
+                continue
+            done |= {(trace.subject, trace.id): replace(trace, text="") for trace in going}
+            rounds += 1
+            if rounds == _ROUNDS or not self._said_since(target, start, made):
+                break
+        if not done:
+            raise _nothing(request, left)
+        notes = (*self._doomed_backups(), *self._elsewhere())
+        files = self._remains(target.sought, done)
+        return Forgetting(
+            going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
+        )
+
+    def pending(self) -> tuple[str, ...]:
+        """What of an earlier forgetting is still to be done, in words; nothing when all is done."""
+        words = self._store.cursor(PENDING)
+        return tuple(words.split("\n")) if words else ()
+
+    def finish(self) -> tuple[str, ...]:
+        """Take what was erased out of files, index, copies of upgrades, and the free space of databases.
+
+        Returns:
+            What could not be done, in words; `pending` says it from then on.
+        """
+        left = []
+        if self._folder is not None:
+            self._sync()
+            if not self._files_scrubbed(self._folder):
+                left.append("the list of files: another process was using it all the while")
+            _remove_old_indexes(self._folder)
+            for backup in _backups(self._folder):
+                backup.unlink(missing_ok=True)
+        if not self._index.scrub():
+            left.append("the search index: another process was writing it all the while")
+        if not self._scrubbed():
+            left.append("free space in the database: another process was reading it all the while")
+        self._set_cursors({PENDING: "\n".join(left) or None})
+        return tuple(left)
+
+    @staticmethod
+    def _files_scrubbed(folder: Path) -> bool:
+        if not (folder / FILES_DATABASE).exists():
+            return True
+        with closing(FileState(folder)) as state:
+            try:
+                return state.scrub()
+            except StateUnavailable as error:
+                _log.warning("%s", error)
+                return False
+
+    def _remains(self, sought: Sought, done: Iterable[tuple[str, str]]) -> list[Trace]:
+        """Remove what the mirror of the files may not touch; what a person has to see to."""
+        if self._folder is None or not (self._folder / FILES_DATABASE).exists():
+            return []
+        self._sync()
+        ids = [name for subject, name in done if subject == "record"]
+        gone = set(ids).difference(record.id for record in self._store.records(ids))
+        with closing(FileState(self._folder)) as state:
+            try:
+                remains = remove_remains(
+                    self._folder,
+                    state,
+                    sought.phrases,
+                    records=gone,
+                    sessions=sought.sessions,
+                    mirrored=self._mirror is not None,
+                )
+            except (StateUnavailable, OSError) as error:
+                return [_kept("file", "memory/", f"old files in it could not be looked at: {error}")]
+        because = "it is yours, and what it says was not taken in: put it right or remove it"
+        return [_kept("file", path, because) for path in remains.left]
+
+    def _sync(self) -> None:
+        if self._mirror is not None:
+            self._mirror()
+
+    def _scrubbed(self) -> bool:
+        until = time.monotonic() + _WAIT_FOR_READERS_S
+        while not self._store.scrub():
+            if time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
+
+    def _erase(self, verdicts: Sequence[Verdict], cursors: Mapping[str, str | None]) -> set[int]:
+        """Erase in the store what the verdicts say; returns the numbers of the changes."""
+        now = self._clock()
+        key = make_key(self._store, at=now)
+        forgetting = [made for made in verdicts if made.trace.fate != "kept"]
+        edits = sorted((edit for made in forgetting for edit in _edits(made)), key=_order)
+        self._set_cursors({PENDING: "a forgetting was interrupted: ask for it again", **cursors})
+        for namespace, keys in _entries(forgetting).items():
+            self._store.drop_entries(namespace, keys)
+        rows = self._store.erase(
+            [*edits, *long_gone(_gone(forgetting), now)],
+            actor=self._actor,
+            at=now,
+            tombstones=_marks(forgetting, key),
+        )
+        if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
+            key = make_key(self._store, at=now)
+            self._store.erase([], actor=self._actor, at=now, tombstones=_marks(forgetting, key))
+        self._notice(rows)
+        return {row.sequence for row in rows}
+
+    def _said_since(self, target: Target, start: int, own: set[int]) -> bool:
+        """Whether somebody else has said it again while it was being looked for."""
+        survey = Survey(target)
+        after = start
+        while rows := self._store.journal(after=after, limit=_BATCH):
+            for row in rows:
+                if row.sequence not in own:
+                    survey.see_row(row)
+            after = rows[-1].sequence
+        return any(one.is_suspect for one in survey.found.values())
+
+    def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
+        self._store.commit([], actor=self._actor, at=self._clock(), cursors=cursors)
+
+    def _doomed_backups(self) -> list[str]:
+        if self._folder is None:
+            return []
+        return [f"{file.name}, made by an upgrade, holds it too and goes" for file in _backups(self._folder)]
+
+    def _elsewhere(self) -> list[str]:
+        under_git = self._folder is not None and any(
+            (folder / ".git").exists() for folder in (self._folder, self._folder / "memory")
+        )
+        return [
+            ELSEWHERE,
+            *(["the folder is under git: its history keeps what was there"] if under_git else []),
+        ]
+
+
+# -- verdicts as changes -------------------------------------------------------------------------------
+
+
+def _rank(trace: Trace) -> tuple[bool, bool, int]:
+    """What was asked for first, what loses only its past last."""
+    asked = trace.because == "asked for"
+    return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
+
+
+def _goes(made: Verdict) -> bool:
+    return made.trace.fate in ("removed", "emptied") or (made.found.now is None and made.trace.fate == "past")
+
+
+def _edits(made: Verdict) -> list[Edit]:
+    now = made.found.now
+    if now is None or isinstance(now, Entry):
+        return []
+    return [Edit(before=now, after=made.after)]
+
+
+def _order(edit: Edit) -> tuple[int, int]:
+    """Turns from the last to the first, and sessions after their turns."""
+    value = edit.value
+    return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
+
+
+def _entries(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for made in verdicts:
+        if isinstance(made.found.now, Entry):
+            keys.setdefault(made.found.now.namespace, []).append(made.found.now.key)
+    return keys
+
+
+def _marks(verdicts: Sequence[Verdict], key: bytes) -> list[str]:
+    marks: dict[str, None] = {}
+    for made in verdicts:
+        whole = made.trace.fate == "removed" or made.found.now is None
+        of = marks_of if whole else content_marks
+        marks |= dict.fromkeys(mark for value in made.forgotten for mark in of(value, key))
+    return list(marks)
+
+
+def _gone(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Subject and id of what only the journal still has."""
+    return [made.found.name for made in verdicts if made.found.now is None]
+
+
+def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Edit]:
+    """Edits that empty the journal of things that are no more: each is put back without content, and removed.
+
+    Only the journal still has them, and a store erases what it is given an edit of.
+    """
+    session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
+    turns = [name for subject, name in names if subject == "turn"]
+    things: list[Value] = [session] if turns else []
+    things += [
+        Turn(id=name, session=session.id, position=position, role="tool", content="", at=now)
+        for position, name in enumerate(turns)
+    ]
+    for subject, name in names:
+        if subject == "record":
+            things.append(
+                Record(
+                    id=name,
+                    content=FORGOTTEN,
+                    created_at=now,
+                    updated_at=now,
+                    last_seen_at=now,
+                    archived_at=now,
+                )
+            )
+        elif subject == "session":
+            things.append(SessionState(id=name, created_at=now))
+        elif subject == "page":
+            things.append(Page(name=name, content="", updated_at=now))
+        elif subject == "paragraph":
+            things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
+    there = [Edit(before=None, after=thing) for thing in things]
+    return [*there, *(edit.inverse() for edit in reversed(there))]
+
+
+def _quotable(value: Value) -> list[str]:
+    """What of a thing somebody could have repeated."""
+    if isinstance(value, Turn) and value.content == FORGOTTEN:
+        return []
+    return said_in(value, by_label=False)
+
+
+def _kept(subject: str, name: str, because: str, text: str = "") -> Trace:
+    return Trace(subject=subject, id=name, fate="kept", because=because, text=text)
+
+
+def _nothing(request: Request, left: Sequence[Trace]) -> NotFound:
+    if request.match is not None and left:
+        named = "; ".join(f"{trace.subject} {trace.id!r} ({trace.because})" for trace in left[:_NAMED])
+        return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")
+    if request.match is not None:
+        return NotFound("nothing has that text: search for words of it, or forget by id")
+    return NotFound("nothing is left of it to forget: search or list for the right id")
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def _backups(folder: Path) -> list[Path]:
+    """The copies of the database that upgrades of its format left beside it."""
+    return sorted(file for file in folder.glob("reverie.db.v*.backup*") if file.is_file())
+
+
+def _remove_old_indexes(folder: Path) -> None:
+    """Remove search indexes of earlier formats, which nobody reads any more."""
+    for old in (folder / "index").glob("*"):
+        if old.name != FORMAT:
+            remove_index(old)
+
+
+def _strange_files(folder: Path) -> Iterator[Path]:
+    """Files in the folder that Reverie neither writes nor reads."""
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder).as_posix()
+        own = path.startswith(_OWN) or place_of(path) is not None or recovered_from(path) is not None
+        if (
+            own
+            or f"/{DRAFTS}/" in path
+            or ".git" in file.relative_to(folder).parts
+            or file.is_symlink()
+            or not file.is_file()
+        ):
+            continue
+        if file.stat().st_size <= _LONGEST_FILE:
+            yield file

@@ -1,0 +1,572 @@
+"""Which things say what shall be forgotten, and what is left of each? Pure: values in, values out.
+
+Reading the store and erasing in it is `reverie.admin.erasure.eraser`. What counts as saying it stands here:
+
+* What was asked for by id or session, and what has the text that was asked for, goes.
+* A record or note that shares a run of five words with it repeats it, and goes too. Of a page or summary only
+  the lines go, of a record that repeats it in a label or its metadata only these.
+* A thing that only said so in an earlier version keeps what it is and loses its past.
+* A run that stands in very many other things is a phrase of the house, not a repetition: they stay.
+* What was there before a forgotten conversation repeated it was not learned from it, and stays.
+* Of a scope that is forgotten goes what belongs to it or lies in it, and what was promoted from there. What
+  belongs to another scope is somebody else's own, and stays whatever it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal
+
+from reverie.domain.change import JournalRow, Subject, Value, subject_of
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.entry import SCOPE, Entry, session_namespace
+from reverie.domain.page import Page, Paragraph, day_of, source_of
+from reverie.domain.record import NOTHING, PROMOTED_FROM, Record
+from reverie.domain.scope import lies_in, scope_of_session
+from reverie.domain.text.shingles import RUN, Phrase, Phrases, words
+
+FORGOTTEN = "[forgotten]"
+"""What a turn says from then on whose content was forgotten."""
+
+COMMON = 20
+"""A run that stands in more things than this, beside those asked for, is no repetition."""
+
+_BEFORE = timedelta(minutes=10)
+"""What a turn led to may be stored a little before the turn itself is: the reply comes last."""
+
+Name = tuple[Subject | Literal["entry"], str]
+"""What a thing goes by: its sort and its id. For an entry: its namespace, a line end, its key."""
+
+Fate = Literal["removed", "emptied", "cut", "past", "kept"]
+
+_ID = re.compile(r"\b[0-9a-f]{12}\b")
+_FIRST_WORDS = 60
+_LONGEST_LABEL = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One thing that says, or once said, what shall be forgotten.
+
+    Attributes:
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
+            `file` (one that is not Reverie's).
+        id: Its id; a page's or file's name; an entry's namespace and key.
+        fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, where only lines or labels of it
+            go; `past`, where only earlier versions go; `kept`.
+        because: Why, in words.
+        text: Its first words; empty once it has been forgotten.
+    """
+
+    subject: str
+    id: str
+    fate: Fate
+    because: str
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Found:
+    """What was seen of one thing, now and in the journal.
+
+    Attributes:
+        name: Its sort and id.
+        now: What it is now; None if it is no more.
+        asked: Why it goes whatever it shares with others; empty for no reason.
+        has_piece: Whether the text asked for stands in what it is now.
+        had_piece: Whether it stood in an earlier version, or in a reason given for changing it.
+        now_has: The phrases that stand in what it is now.
+        once_had: Those of any version, and when a change first brought each.
+        versions: Earlier versions that say it.
+        names_session: Whether it is labelled with the name of a session that goes.
+        belongs_to: The scope that it belongs to; empty for none, and for everybody's.
+    """
+
+    name: Name
+    now: Value | Entry | None = None
+    asked: str = ""
+    has_piece: bool = False
+    had_piece: bool = False
+    now_has: set[Phrase] = field(default_factory=set)
+    once_had: dict[Phrase, datetime] = field(default_factory=dict)
+    versions: list[Value] = field(default_factory=list)
+    names_session: bool = False
+    belongs_to: str = ""
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether there is any reason to look at it again."""
+        return bool(
+            self.asked
+            or self.has_piece
+            or self.had_piece
+            or self.now_has
+            or self.once_had
+            or self.names_session
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """What is looked for.
+
+    Attributes:
+        phrases: The runs of words, and the text asked for, if one was.
+        sessions: The sessions that go.
+        scope: The scope that goes; None for none.
+        said_at: For sessions and scopes, when each run first came into them.
+        always: Phrases that count however many things have them: a short text that was asked for.
+        turns: Whether turns that repeat it go too.
+    """
+
+    phrases: Phrases
+    sessions: frozenset[str] = frozenset()
+    scope: str | None = None
+    said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    always: frozenset[Phrase] = frozenset()
+    turns: bool = False
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """The labels, such as a record's source, that name a session that goes."""
+        return frozenset(label for session in self.sessions for label in labels_of(session))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of one thing.
+
+    Attributes:
+        found: What was seen of it.
+        trace: What a person is told.
+        after: What it will be; None for nothing.
+        forgotten: Values that say what is forgotten of it, for marks that it must not come back.
+    """
+
+    found: Found
+    trace: Trace
+    after: Value | None = None
+    forgotten: Sequence[Value] = ()
+
+
+# -- what a value says -------------------------------------------------------------------------------
+
+
+def said_in(value: Value | Entry, *, by_label: bool) -> list[str]:
+    """The texts for which a thing would go.
+
+    Args:
+        value: The thing.
+        by_label: Whether a record's tags and category count, as they do for a text asked for.
+    """
+    match value:
+        case Record():
+            labels = [*value.tags, value.category or ""] if by_label else []
+            return [value.content, *labels]
+        case Turn():
+            calls = [text for call in value.tool_calls for text in (call.name, call.arguments)]
+            return [value.content, *calls]
+        case SessionState():
+            return [value.summary]
+        case Entry():
+            return [value.key, value.data, *value.tags, value.category or ""]
+        case _:
+            return [value.content]
+
+
+def beside(value: Value | Entry) -> list[str]:
+    """The texts that stand beside what a thing says, and can be cut out of it."""
+    match value:
+        case Record():
+            labels = [*value.tags, value.source, *value.references, value.archive_reason]
+            return [*labels, *_texts_of(value.metadata)]
+        case Turn():
+            return [value.speaker, *_texts_of(value.metadata)]
+        case SessionState():
+            return _texts_of(value.metadata)
+        case Paragraph():
+            return [value.source]
+        case _:
+            return []
+
+
+def mentioned(record: Record) -> set[str]:
+    """The ids that a record names as its sources: in its references and its metadata."""
+    return set(_ID.findall(" ".join((record.source, *record.references, *record.metadata.values()))))
+
+
+def labels_of(session: str) -> tuple[str, ...]:
+    """What a session is called in labels, such as a record's source."""
+    names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
+    return (*names, source_of(session, from_tools=True))
+
+
+def first_words(value: Value | Entry | None) -> str:
+    """The beginning of what a thing says, on one line."""
+    if value is None:
+        return ""
+    said = value.data if isinstance(value, Entry) else said_in(value, by_label=False)[0]
+    text = " ".join(said[: 4 * _FIRST_WORDS].split())
+    return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1].rstrip()}…"
+
+
+def session_of(entry: Entry) -> str:
+    """The session whose working memory an entry is in; empty where it is a scratchpad's."""
+    own = session_namespace("")
+    return entry.namespace[len(own) :] if entry.namespace.startswith(own) else ""
+
+
+def belonging_to(value: Value | Entry) -> str:
+    """The scope that a thing belongs to; empty for everybody's."""
+    if isinstance(value, Entry):
+        scratchpad = value.namespace.startswith(SCOPE)
+        return value.namespace[len(SCOPE) :] if scratchpad else scope_of_session(session_of(value))
+    return value.scope if isinstance(value, Record | Turn | SessionState) else ""
+
+
+def _texts_of(metadata: Mapping[str, str]) -> list[str]:
+    return [text for pair in metadata.items() for text in pair]
+
+
+# -- looking ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What was asked for, and how to know it.
+
+    Attributes:
+        sought: What to look for in everything else.
+        names: The sort and id of each thing that was asked for by its id.
+    """
+
+    sought: Sought
+    names: frozenset[Name] = frozenset()
+
+    def why(self, value: Value | Entry) -> str:
+        """Why a thing goes whatever it shares with others; empty for no reason."""
+        sessions, scope = self.sought.sessions, self.sought.scope
+        if isinstance(value, Paragraph) and value.source in self.sought.labels:
+            return "written from it"
+        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
+            return "copied from it"
+        own = name_of(value) in self.names
+        if scope is not None and not isinstance(value, Paragraph | Page):
+            own = own or lies_in(belonging_to(value), scope)
+        if isinstance(value, Entry):
+            own = own or session_of(value) in sessions
+        elif isinstance(value, Turn):
+            own = own or value.session in sessions
+        elif isinstance(value, SessionState):
+            own = own or value.id in sessions
+        return "asked for" if own else ""
+
+
+class Survey:
+    """What was seen of everything that may say it.
+
+    Attributes:
+        found: Everything suspicious, by its name.
+        mentions: Records by the ids that they name as their sources.
+    """
+
+    def __init__(self, target: Target) -> None:
+        """Look for what the target says."""
+        self.found: dict[Name, Found] = {}
+        self.mentions: dict[str, dict[str, Record]] = {}
+        self._target = target
+        self._sought = target.sought
+        self._notes: dict[str, dict[Name, Found]] = {}
+
+    def see_row(self, row: JournalRow) -> None:
+        """Take in a change, with the reason given for it."""
+        if row.edit is None:
+            return
+        for value in (row.edit.before, row.edit.after):
+            if value is not None:
+                self._see(value, at=row.at)
+        if row.reason and self._sought.phrases.stand_in(row.reason):
+            one = self._one(name_of(row.edit.value))
+            one.had_piece |= self._sought.phrases.has_piece(row.reason)
+            for phrase in self._sought.phrases.found(row.reason):
+                one.once_had.setdefault(phrase, row.at)
+
+    def see(self, value: Value | Entry) -> None:
+        """Take in a thing as it is now."""
+        one = self._see(value, at=None)
+        if one is not None:
+            one.now = value
+        if isinstance(value, Record):
+            for name in mentioned(value):
+                self.mentions.setdefault(name, {})[value.id] = value
+
+    def _see(self, value: Value | Entry, *, at: datetime | None) -> Found | None:
+        name = name_of(value)
+        asked = self._target.why(value)
+        piece, phrases = self._hits(value)
+        labelled = not self._sought.labels.isdisjoint(beside(value))
+        one = self.found.get(name)
+        if one is None:
+            one = self._noted(value) or Found(name=name)
+            if asked or piece or phrases or labelled:
+                self.found[name] = one
+        one.asked = one.asked or asked
+        one.names_session |= labelled
+        one.belongs_to = belonging_to(value)
+        if at is None:
+            one.has_piece, one.now_has = piece, phrases
+            return one
+        one.had_piece |= piece
+        for phrase in phrases:
+            one.once_had[phrase] = min(at, one.once_had.get(phrase, at))
+        if (asked or piece or phrases) and not isinstance(value, Entry) and value not in one.versions:
+            one.versions.append(value)
+        return one
+
+    def _hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
+        phrases, met, piece = self._sought.phrases, set[Phrase](), False
+        for text in (*said_in(value, by_label=True), *beside(value)):
+            if text:
+                met |= phrases.found(text)
+                piece = piece or phrases.has_piece(text)
+        return piece, met
+
+    def _noted(self, value: Value | Entry) -> Found | None:
+        """The same thing for every sight of a paragraph, in case the turn it was written from goes."""
+        if not isinstance(value, Paragraph) or not value.source:
+            return None
+        name = name_of(value)
+        return self._notes.setdefault(value.source, {}).setdefault(name, Found(name=name))
+
+    def _one(self, name: Name) -> Found:
+        return self.found.setdefault(name, Found(name=name))
+
+    def take_notes_of(self, turn: str, *, repeating: str = "") -> None:
+        """Have the notes go that were written from a turn that goes.
+
+        Args:
+            turn: The id of the turn that they name as their source.
+            repeating: Only those that repeat the beginning of this text.
+        """
+        beginning = Phrases.of([tuple(words(repeating)[:RUN])])
+        for name, one in self._notes.get(turn, {}).items():
+            note = one.now if isinstance(one.now, Paragraph) else None
+            if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
+                continue
+            if not repeating or (note is not None and beginning.found(note.content)):
+                self.found[name] = one
+                one.asked = one.asked or "written from a turn that goes"
+
+
+# -- what is left of it ------------------------------------------------------------------------------
+
+
+def emptied(turn: Turn) -> Turn:
+    """The turn with its place and nothing that was said. A call of a tool keeps its ids, so that its results
+    are not left without it."""
+    calls = tuple(ToolCall(id=call.id, name="forgotten") for call in turn.tool_calls)
+    return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
+
+
+def without(value: Value, sought: Phrases, *, labels: Collection[str] = ()) -> Value | None:
+    """What is left of a thing when all that says it is taken out; None when nothing is.
+
+    Args:
+        value: The thing.
+        sought: What it must not say.
+        labels: What must not stand beside it, such as the names of a session.
+    """
+
+    def bad(text: str) -> bool:
+        return sought.stand_in(text) or text in labels
+
+    if isinstance(value, Page):
+        return replace(value, content=sought.cut(value.content)[0])
+    if isinstance(value, SessionState):
+        return _session_without(value, sought)
+    if any(sought.stand_in(text) for text in said_in(value, by_label=bool(sought.piece))):
+        return emptied(value) if isinstance(value, Turn) else None
+    if not any(map(bad, beside(value))):
+        return value
+    match value:
+        case Record():
+            return replace(
+                value,
+                tags=tuple(tag for tag in value.tags if not bad(tag)),
+                source="" if bad(value.source) else value.source,
+                references=tuple(text for text in value.references if not bad(text)),
+                archive_reason="" if bad(value.archive_reason) else value.archive_reason,
+                metadata=_mapping_without(value.metadata, sought, labels),
+            )
+        case Turn():
+            return replace(
+                value,
+                speaker="" if bad(value.speaker) else value.speaker,
+                metadata=_mapping_without(value.metadata, sought, labels),
+            )
+        case Paragraph():
+            return replace(value, source="")
+
+
+def _session_without(state: SessionState, sought: Phrases) -> SessionState:
+    summary, _ = sought.cut(state.summary)
+    return replace(state, summary=summary, metadata=_mapping_without(state.metadata, sought, ()))
+
+
+def _mapping_without(
+    metadata: Mapping[str, str], sought: Phrases, labels: Collection[str]
+) -> Mapping[str, str]:
+    kept = {
+        key: text
+        for key, text in metadata.items()
+        if not sought.stand_in(key) and not sought.stand_in(text) and text not in labels
+    }
+    return metadata if len(kept) == len(metadata) else MappingProxyType(kept)
+
+
+# -- what becomes of all that was found --------------------------------------------------------------
+
+
+def common(found: Iterable[Found]) -> set[tuple[str, Phrase]]:
+    """Runs that stand in so many things of one sort, not asked for, that they are no repetition."""
+    counts = Counter(
+        (one.name[0], phrase) for one in found if not one.asked for phrase in {*one.now_has, *one.once_had}
+    )
+    return {name for name, number in counts.items() if number > COMMON}
+
+
+def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Verdict:
+    """What becomes of a thing.
+
+    Args:
+        found: What was seen of it.
+        sought: What is looked for.
+        house: What `common` gave.
+    """
+    if sought.scope is not None and found.belongs_to and not lies_in(found.belongs_to, sought.scope):
+        after = None if isinstance(found.now, Entry) else found.now
+        return _told(found, "kept", f"it is the own of {found.belongs_to!r}", after)
+    piece = sought.phrases.piece if found.has_piece or found.had_piece else ""
+    repeated = {
+        phrase for phrase in {*found.now_has, *found.once_had} if _repeats(found, phrase, sought, house)
+    }
+    withheld = found.name[0] == "turn" and not sought.turns and not found.asked
+    effective = Phrases.of(() if withheld else repeated, piece=piece)
+    if found.now is None:
+        gone = bool(found.asked or found.had_piece or found.names_session or repeated)
+        return _past(found, Phrases.of(repeated, piece=piece)) if gone else _kept(found, withheld, house)
+    if found.asked:
+        return _asked(found, sought)
+    if isinstance(found.now, Entry):
+        hit = any(map(effective.stand_in, said_in(found.now, by_label=True)))
+        return _told(found, "removed", _why(found), None) if hit else _kept(found, withheld, house)
+    labels = sought.labels if found.names_session else frozenset[str]()
+    after = without(found.now, effective, labels=labels) if effective or labels else found.now
+    if after != found.now:
+        return _changed(found, after, effective)
+    left = withheld and bool(found.now_has)
+    once = found.had_piece or found.names_session or not repeated.isdisjoint(found.once_had)
+    if once and not left:
+        return _past(found, Phrases.of(repeated, piece=piece))
+    return _kept(found, withheld, house)
+
+
+def _repeats(found: Found, phrase: Phrase, sought: Sought, house: set[tuple[str, Phrase]]) -> bool:
+    """Whether a phrase in a thing makes it a repetition of what was asked for."""
+    if phrase in sought.always:
+        return True
+    said, had = sought.said_at.get(phrase), found.once_had.get(phrase)
+    was_there_before = said is not None and had is not None and had < said - _BEFORE
+    return (found.name[0], phrase) not in house and not was_there_before
+
+
+def _asked(found: Found, sought: Sought) -> Verdict:
+    now = found.now
+    keeps_its_place = isinstance(now, Turn) and now.session not in sought.sessions
+    after = emptied(now) if keeps_its_place and isinstance(now, Turn) else None
+    said = [] if now is None or isinstance(now, Entry) else [now]
+    return _told(
+        found,
+        "emptied" if keeps_its_place else "removed",
+        found.asked,
+        after,
+        forgotten=[*said, *found.versions],
+    )
+
+
+def _changed(found: Found, after: Value | None, effective: Phrases) -> Verdict:
+    now = found.now
+    assert now is not None
+    assert not isinstance(now, Entry)
+    fate: Fate = "removed" if after is None else "cut"
+    forgotten: list[Value] = [now]
+    if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
+        fate = "emptied"
+    elif isinstance(now, Page):
+        forgotten = [_only(now, effective)]
+    elif after is not None and not isinstance(now, SessionState):
+        forgotten = []  # only labels went: what it says stays
+    versions = [_only(one, effective) if isinstance(one, Page) else one for one in found.versions]
+    return _told(found, fate, _why(found), after, forgotten=[*forgotten, *versions])
+
+
+def _past(found: Found, effective: Phrases) -> Verdict:
+    versions = [_only(one, effective) if isinstance(one, Page) else one for one in found.versions]
+    after = None if isinstance(found.now, Entry) else found.now
+    because = found.asked or ("it once said so" if after is not None else "it was removed before")
+    return _told(found, "past", because, after, forgotten=versions)
+
+
+def _kept(found: Found, withheld: bool, house: set[tuple[str, Phrase]]) -> Verdict:
+    after = None if isinstance(found.now, Entry) else found.now
+    because = "it said so before"
+    if withheld:
+        because = "turns stay unless they are asked for"
+    elif any((found.name[0], phrase) in house for phrase in found.now_has):
+        because = f"its words stand in more than {COMMON} things"
+    return _told(found, "kept", because, after)
+
+
+def _told(
+    found: Found, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
+) -> Verdict:
+    subject, name = found.name
+    said = found.now
+    if fate == "past" or (isinstance(said, Page) and forgotten):
+        said = forgotten[0] if forgotten else None
+    trace = Trace(
+        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=first_words(said)
+    )
+    return Verdict(found=found, trace=trace, after=after, forgotten=forgotten)
+
+
+def _why(found: Found) -> str:
+    if found.has_piece:
+        return "it has the text"
+    return "it repeats it" if found.now_has else "it names it"
+
+
+def _only(page: Page, effective: Phrases) -> Page:
+    """The lines of a page that say it, alone."""
+    return replace(page, content="\n".join(effective.cut(page.content)[1]))
+
+
+def is_note_of(paragraph: Paragraph, *, session_goes: bool) -> bool:
+    """Whether a paragraph whose source is a turn that goes was written from that turn, and goes with it.
+
+    A line of a daily note repeats the turn; a paragraph of `HISTORY.md` tells of a whole conversation.
+    """
+    return session_goes or day_of(paragraph.page) is not None
+
+
+def name_of(value: Value | Entry) -> Name:
+    """The sort and id of a thing."""
+    if isinstance(value, Entry):
+        return "entry", f"{value.namespace}\n{value.key}"
+    return subject_of(value), value.id

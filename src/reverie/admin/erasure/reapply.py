@@ -1,0 +1,68 @@
+"""What came back with a backup although it had been forgotten since? Finds it, and forgets it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+
+from reverie.admin.erasure.eraser import Forgetter, Request
+from reverie.domain.change import Edit
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.page import Paragraph
+from reverie.domain.record import Record
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
+from reverie.stores.protocol import Store
+from reverie.stores.tombstones import KEY, is_forgotten, without_forgotten
+
+_BATCH = 500
+_ACTOR = "owner"
+
+
+def forget_again(new: Store, old: Store, *, at: datetime) -> int:
+    """Forget in one store what was forgotten in another.
+
+    Args:
+        new: The store that comes from a backup; nobody else has it open.
+        old: The store that it replaces.
+        at: The time now.
+
+    Returns:
+        How many records, turns, paragraphs and pages were concerned.
+    """
+    if old.cursor(KEY) is None:
+        return 0
+    names = [name for batch in _batches(new) for name in sorted(is_forgotten(old, batch))]
+    index = SearchIndex(new, None, analyse=analyse)
+    forgetter = Forgetter(
+        new, index, folder=None, clock=lambda: at, actor=_ACTOR, notice=lambda rows: index.notice(rows)
+    )
+    for name in names:
+        with suppress(NotFound):  # it went along with another
+            forgetter.forget(Request(ids=(name,)))
+    pages = 0
+    for page in new.pages():
+        after = without_forgotten(old, page)
+        if after != page:
+            new.erase([Edit(before=page, after=after)], actor=_ACTOR, at=at)
+            pages += 1
+    if pages:
+        new.scrub()
+    return len(names) + pages
+
+
+def _batches(store: Store) -> Iterator[list[Record | Turn | Paragraph]]:
+    things = _everything(store)
+    while batch := list(islice(things, _BATCH)):
+        yield batch
+
+
+def _everything(store: Store) -> Iterator[Record | Turn | Paragraph]:
+    yield from store.find(Filter(archived=None))
+    yield from store.scan_turns(Filter())
+    for log in store.logs():
+        yield from store.paragraphs(page=log)

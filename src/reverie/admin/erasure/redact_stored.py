@@ -1,0 +1,223 @@
+"""Which secrets does a memory hold already, and how do they go for good? For what was stored unredacted.
+
+That is what was stored while `redact_secrets` was off, by an earlier version, or before a pattern was added.
+Each thing that holds a secret is redacted where it stands, and its past goes from the journal: it was there
+too. It names things and kinds of secrets, and quotes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reverie.admin.erasure.eraser import Forgetter, long_gone
+from reverie.domain.change import Edit, JournalRow, Value, subject_of
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.record import Record
+from reverie.domain.secrets import Redactor
+from reverie.domain.text.timestamps import Clock
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import bare, kinds_in, redacted_value
+
+_BATCH = 1_000
+_CHUNK = 200
+
+ACTOR = "redaction"
+"""Who the journal names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """One thing that holds a secret, or did.
+
+    Attributes:
+        subject: `record`, `turn`, `session`, `page`, `paragraph` or `entry`.
+        id: Its id; of an entry the namespace and key. A name that is itself a secret is redacted here.
+        kinds: Of which kinds the secrets are.
+        past: Whether only what it said earlier has one.
+        named: Whether its very name is one, so that it cannot be redacted: forget it.
+    """
+
+    subject: str
+    id: str
+    kinds: tuple[str, ...]
+    past: bool = False
+    named: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "subject": self.subject,
+            "id": self.id,
+            "kinds": list(self.kinds),
+            "past": self.past,
+            "named": self.named,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """What came of looking for secrets that are stored.
+
+    Attributes:
+        found: What held one.
+        done: Whether it has been redacted; False where it was only looked for.
+        pending: What could not be finished because another process was in the way; `reverie doctor --fix`
+            does it.
+    """
+
+    found: tuple[Exposed, ...]
+    done: bool
+    pending: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> tuple[Exposed, ...]:
+        """What cannot be redacted because its name is a secret."""
+        return tuple(each for each in self.found if each.named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "found": [each.to_dict() for each in self.found],
+            "done": self.done,
+            "pending": list(self.pending),
+        }
+
+
+class Exposing:
+    """Finds secrets in a store, and takes them out."""
+
+    def __init__(
+        self,
+        store: Store,
+        redactor: Redactor,
+        *,
+        clock: Clock,
+        notice: Callable[[Sequence[JournalRow]], None],
+        forgetter: Forgetter,
+    ) -> None:
+        """Look through a store.
+
+        Args:
+            store: Which.
+            redactor: What finds secrets.
+            clock: What tells the time.
+            notice: Told of every change made here.
+            forgetter: What cleans files, index and free space afterwards.
+        """
+        self._store = bare(store)
+        self._redactor = redactor
+        self._clock = clock
+        self._notice = notice
+        self._forgetter = forgetter
+
+    def find(self) -> tuple[Exposed, ...]:
+        """Everything that holds a secret or did; takes a fifth of a millisecond for a turn of two pages."""
+        now = {_key(value): value for value in self._present()}
+        found: dict[tuple[str, str], Exposed] = {}
+        for key, value in now.items():
+            if kinds := kinds_in(value, self._redactor):
+                named = self._named(value)
+                found[key] = self._exposed(key, kinds, named=named)
+        for row in self._rows():
+            for said in () if row.edit is None else (row.edit.before, row.edit.after):
+                if said is None or (key := _key(said)) in found:
+                    continue
+                if kinds := kinds_in(said, self._redactor):
+                    found[key] = self._exposed(key, kinds, past=True, named=self._named(said))
+        return tuple(found.values())
+
+    def redact(self) -> Redaction:
+        """Take them out, for good.
+
+        Raises:
+            Conflict: others changed the same things meanwhile; what was redacted by then is.
+        """
+        found = self.find()
+        if not found:
+            return Redaction(found=(), done=True)
+        past = {(each.subject, each.id) for each in found if each.past and not each.named}
+        gone = set(past)
+        edits: list[Edit] = []
+        taken: set[tuple[str, str]] = set()
+        for value in self._present():
+            key = _key(value)
+            if isinstance(value, Entry):
+                self._redact_entry(value)
+                continue
+            gone.discard(key)
+            clean = redacted_value(value, self._redactor, known=True)
+            if clean == value and key not in past:
+                continue
+            if isinstance(clean, Record) and isinstance(value, Record):
+                clean = self._alone(value, clean, taken)
+            edits.append(Edit(before=value, after=clean))
+        now = self._clock()
+        for start in range(0, len(edits), _CHUNK):
+            self._erase(edits[start : start + _CHUNK])
+        if gone:
+            self._erase(long_gone(sorted(gone), now))
+        return Redaction(found=found, done=True, pending=self._forgetter.finish())
+
+    def _erase(self, edits: Sequence[Edit]) -> None:
+        self._notice(self._store.erase(edits, actor=ACTOR, at=self._clock()))
+
+    def _alone(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
+        """The record, archived where another one says the same now that the secrets are gone."""
+        if clean.archived or clean == old:
+            return clean
+        twin = self._store.record_like(clean.scope, clean.fingerprint)
+        mark = (clean.scope, clean.fingerprint)
+        if mark in taken or (twin is not None and twin.id != clean.id):
+            return replace(clean, archived_at=self._clock(), archive_reason="says the same once redacted")
+        taken.add(mark)
+        return clean
+
+    def _redact_entry(self, entry: Entry) -> None:
+        clean = redacted_value(entry, self._redactor, known=True)
+        if clean != entry:
+            self._store.put_entry(clean, capacity=None, now=self._clock())
+
+    def _exposed(
+        self, key: tuple[str, str], kinds: tuple[str, ...], *, past: bool = False, named: bool = False
+    ) -> Exposed:
+        return Exposed(
+            subject=key[0],
+            id=self._redactor.text(key[1]) if named else key[1],
+            kinds=kinds,
+            past=past,
+            named=named,
+        )
+
+    def _named(self, value: Value | Entry) -> bool:
+        try:
+            redacted_value(value, self._redactor)
+        except InvalidInput:
+            return True
+        return False
+
+    def _present(self) -> Iterator[Value | Entry]:
+        """Everything there is now."""
+        yield from list(self._store.find(Filter(archived=None)))
+        for overview in self._store.sessions():
+            yield overview.state
+            yield from self._store.turns(session=overview.state.id)
+        yield from self._store.pages()
+        for log in self._store.logs():
+            yield from self._store.paragraphs(page=log)
+        yield from self._store.entries(None, now=self._clock())
+
+    def _rows(self) -> Iterator[JournalRow]:
+        after = 0
+        while rows := self._store.journal(after=after, limit=_BATCH):
+            yield from rows
+            after = rows[-1].sequence
+
+
+def _key(value: Value | Entry) -> tuple[str, str]:
+    if isinstance(value, Entry):
+        return "entry", f"{value.namespace} {value.key}"
+    return subject_of(value), value.id

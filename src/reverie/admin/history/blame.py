@@ -1,0 +1,322 @@
+"""Who brought this, when, why and from what? The answer as values, and what can be told from versions alone.
+
+Pure: finding the versions is `account`'s work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from reverie.admin.history.diff import What, brought, difference
+from reverie.domain.change import JournalRow, Subject
+from reverie.domain.conversation import Turn
+from reverie.domain.page import Page
+from reverie.domain.record import Record
+from reverie.domain.similarity.three_way_merge import matches
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text import tokenizer as analysis
+
+_ALIKE = 0.5
+"""The share of an archived record's words that must stand in another for its content to have gone there."""
+
+_LONGEST_QUOTE = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One change, told in a line.
+
+    Attributes:
+        sequence: Its number in the journal.
+        batch: The number of the first change made in the same transaction.
+        at: When it was made.
+        actor: Who made it.
+        reason: Why, in words; may be empty.
+        what: What it did, in a word.
+        brief: What differs, such as `importance: 0.5 -> 0.8`; empty where `what` says it all.
+    """
+
+    sequence: int
+    batch: int
+    at: datetime
+    actor: str
+    reason: str
+    what: What
+    brief: str
+
+    def __str__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        brief = f": {self.brief}" if self.brief else ""
+        return f"{self.sequence}  {_time(self.at)}  {self.what} by {self.actor}{why}{brief}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """A later save that said the same, or more.
+
+    Attributes:
+        change: The number of the change it made.
+        at: When.
+        actor: Who saved it.
+        outcome: `reinforced` when it said what was known, `extended` when it added to it.
+        words: The words that it brought, with ` … ` between those that do not stand together; may be empty.
+        labels: The tags and references that it brought.
+    """
+
+    change: int
+    at: datetime
+    actor: str
+    outcome: Literal["reinforced", "extended"]
+    words: str
+    labels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [repr(_cut(self.words))] if self.words else []
+        parts += [", ".join(self.labels)] if self.labels else []
+        what = f" with {' and '.join(parts)}" if parts else ""
+        return f"{self.change}  {_time(self.at)}  {self.outcome} by {self.actor}{what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of a page, or a paragraph of a log, and the change that brought it.
+
+    Attributes:
+        number: Its place, from 1.
+        text: What stands there.
+        change: The change; None when that has been forgotten.
+    """
+
+    number: int
+    text: str
+    change: Told | None
+
+    def __str__(self) -> str:
+        if self.change is None:
+            return f"{self.number:>4}  {'forgotten':<44}  {self.text}"
+        by = f"{self.change.sequence}  {_time(self.change.at)}  {self.change.actor}"
+        return f"{self.number:>4}  {by:<44}  {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blame:
+    """Where a thing comes from, and what became of it.
+
+    Attributes:
+        subject: Which kind of thing it is.
+        id: Its id.
+        there: Whether it is there now, archived or not.
+        created: The change that made it; None when that has been forgotten.
+        turns: The turns it names as its source, as far as they are still there.
+        sessions: The sessions it comes from.
+        merged: The records that were archived when it was made of them, or took them in.
+        related: Other records that it names.
+        repetitions: The later saves that said the same, and what each brought.
+        changes: Every change, the oldest first.
+        lines: Of a page or a log: its lines, each with the change that brought it.
+        recalled: How often it went into a prompt; None where that is not counted, as of a page, or at an
+            earlier moment.
+        recalled_at: When it last did.
+    """
+
+    subject: Subject
+    id: str
+    there: bool
+    created: Told | None
+    turns: tuple[Turn, ...] = ()
+    sessions: tuple[str, ...] = ()
+    merged: tuple[Record, ...] = ()
+    related: tuple[Record, ...] = ()
+    repetitions: tuple[Repetition, ...] = ()
+    changes: tuple[Told, ...] = ()
+    lines: tuple[Line, ...] = ()
+    recalled: int | None = None
+    recalled_at: datetime | None = None
+
+    @property
+    def text(self) -> str:
+        """All of it, in lines."""
+        head = f"{self.subject} {self.id}" + ("" if self.there else ", which is not there any more")
+        return "\n".join([head, *self._origin(), *self._since()])
+
+    def _origin(self) -> list[str]:
+        made = self.created
+        lines = ["made by a change that has been forgotten"]
+        if made is not None:
+            why = f" ({made.reason})" if made.reason else ""
+            lines = [f"made by {made.actor}{why} at {_time(made.at)}, change {made.sequence}"]
+        lines += [f"from session {name}" for name in self.sessions]
+        for turn in self.turns:
+            who = turn.speaker or turn.role
+            lines.append(f"from turn {turn.id} ({turn.session}#{turn.position}), {who}: {_cut(turn.content)}")
+        lines += [f"merged from {record.id}: {_cut(record.content)}" for record in self.merged]
+        return lines + [f"names {record.id}: {_cut(record.content)}" for record in self.related]
+
+    def _since(self) -> list[str]:
+        lines = []
+        if self.recalled is not None:
+            last = "" if self.recalled_at is None else f", last at {_time(self.recalled_at)}"
+            times = {0: "never", 1: "once"}.get(self.recalled, f"{self.recalled:,} times")
+            lines.append(f"recalled {times}{last}")
+        for title, told in (
+            ("said again", self.repetitions),
+            ("changes", self.changes),
+            ("lines", self.lines),
+        ):
+            if told:
+                lines += ["", f"{title}:", *(f"  {each}" for each in told)]
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in a fixed order, as JSON has it."""
+        return {
+            "subject": self.subject,
+            "id": self.id,
+            "there": self.there,
+            "created": _told(self.created),
+            "turns": [turn.to_dict() for turn in self.turns],
+            "sessions": list(self.sessions),
+            "merged": [record.to_dict() for record in self.merged],
+            "related": [record.to_dict() for record in self.related],
+            "repetitions": [
+                {
+                    "change": each.change,
+                    "at": clock.format_time(each.at),
+                    "actor": each.actor,
+                    "outcome": each.outcome,
+                    "words": each.words,
+                    "labels": list(each.labels),
+                }
+                for each in self.repetitions
+            ],
+            "changes": [_told(change) for change in self.changes],
+            "lines": [
+                {"number": line.number, "text": line.text, "change": _told(line.change)}
+                for line in self.lines
+            ],
+            "recalled": self.recalled,
+            "recalled_at": None if self.recalled_at is None else clock.format_time(self.recalled_at),
+        }
+
+
+def told(row: JournalRow) -> Told:
+    """A change in a line."""
+    found = difference(row)
+    return Told(
+        sequence=row.sequence,
+        batch=row.batch,
+        at=row.at,
+        actor=row.actor,
+        reason=row.reason,
+        what=found.what,
+        brief=found.brief,
+    )
+
+
+def repetitions(rows: Iterable[JournalRow]) -> tuple[Repetition, ...]:
+    """The changes of a record that were saves of what it said already, or of more."""
+    found = []
+    for row in rows:
+        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        if not isinstance(before, Record) or not isinstance(after, Record):
+            continue
+        if after.seen_count <= before.seen_count or row.reason.startswith("undo"):
+            continue
+        labels = [label for label in (*after.tags, *after.references)]
+        known = {*before.tags, *before.references}
+        found.append(
+            Repetition(
+                change=row.sequence,
+                at=row.at,
+                actor=row.actor,
+                outcome="reinforced" if after.content == before.content else "extended",
+                words=brought(before.content, after.content),
+                labels=tuple(label for label in labels if label not in known),
+            )
+        )
+    return tuple(found)
+
+
+def taken_in(record: Record, transaction: Sequence[JournalRow], merged_from: str) -> list[str]:
+    """The ids of the records that were archived in a transaction and whose content went into this one.
+
+    Those that its own metadata names (`merged_from`), and of those that nobody's names each one most of
+    whose words stand here, and in no other record of the transaction more of them.
+
+    Args:
+        record: The record as the transaction left it.
+        transaction: All changes of it.
+        merged_from: The metadata key that names sources.
+    """
+    written: list[Record] = []
+    archived: list[Record] = []
+    for row in transaction:
+        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        if not isinstance(after, Record):
+            continue
+        if not after.archived:
+            written.append(after)
+        elif isinstance(before, Record) and not before.archived:
+            archived.append(after)
+    named = {name for other in written for name in other.metadata.get(merged_from, "").split()}
+    own = record.metadata.get(merged_from, "").split()
+    words = {other.id: frozenset(analysis.tokens(other.content)) for other in written}
+    for source in archived:
+        if source.id in named or source.scope != record.scope:
+            continue
+        said = frozenset(analysis.tokens(source.content))
+        shares = {name: len(said & there) / max(1, len(said)) for name, there in words.items()}
+        if shares.get(record.id, 0.0) >= max(_ALIKE, *shares.values()):
+            own.append(source.id)
+    return list(dict.fromkeys(own))
+
+
+def lines_of(rows: Sequence[JournalRow], changes: Sequence[Told]) -> tuple[Line, ...]:
+    """The lines of a page as its changes left it, each with the change that brought it.
+
+    Args:
+        rows: All its changes, the oldest first.
+        changes: The same, told.
+    """
+    texts: list[str] = []
+    brought_by: list[Told | None] = []
+    for row, change in zip(rows, changes, strict=True):
+        if row.edit is None:
+            continue
+        after = row.edit.after
+        if not isinstance(after, Page):
+            texts, brought_by = [], []
+            continue
+        now = after.content.removesuffix("\n").split("\n") if after.content else []
+        by: list[Told | None] = [None if row.forgotten else change] * len(now)
+        for i, j in matches(texts, now):
+            by[j] = brought_by[i]
+        texts, brought_by = now, by
+    numbered = enumerate(zip(texts, brought_by, strict=True), 1)
+    return tuple(Line(number=n, text=text, change=change) for n, (text, change) in numbered)
+
+
+def _told(change: Told | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {
+        "sequence": change.sequence,
+        "batch": change.batch,
+        "at": clock.format_time(change.at),
+        "actor": change.actor,
+        "reason": change.reason,
+        "what": change.what,
+        "brief": change.brief,
+    }
+
+
+def _time(moment: datetime) -> str:
+    return clock.format_time(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1].rstrip() + "…"

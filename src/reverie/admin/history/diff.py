@@ -1,0 +1,278 @@
+"""What is different between two versions of a thing? Values, and how they read as text. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from reverie.domain.change import JournalRow, Subject, Value
+from reverie.domain.record import Record
+from reverie.domain.similarity.three_way_merge import matches
+
+What = Literal["added", "changed", "removed", "archived", "restored", "forgotten", "unchanged"]
+
+CONTEXT = 2
+"""Unchanged lines shown before and after those that changed."""
+
+_LONG = 60
+_LONGEST_LINE = 100
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+_UNTOLD = ("updated_at", "last_seen_at")
+_ARCHIVING = ("archived_at", "archive_reason")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """One field that differs.
+
+    Attributes:
+        name: The field, such as `content`, `tags` or `metadata.owner`.
+        before: What it was, as `to_dict` gives it; None where the thing or the field was not there.
+        after: What it is; None likewise.
+    """
+
+    name: str
+    before: Any
+    after: Any
+
+    @property
+    def brief(self) -> str:
+        """The change on part of a line: `importance: 0.5 -> 0.8`, `tags: +tone`, `content: 3 words added`."""
+        if isinstance(self.before, list) and isinstance(self.after, list):
+            return f"{self.name}: {_labels(self.before, self.after)}"
+        if _is_long(self.before) or _is_long(self.after):
+            return f"{self.name}: {_amount(self.before or '', self.after or '')}"
+        return f"{self.name}: {_written(self.before)} -> {_written(self.after)}"
+
+    def lines(self, *, only_value: bool = False) -> Iterator[str]:
+        """The change in as many lines as it takes; long texts as a unified diff.
+
+        Args:
+            only_value: Whether the thing itself came or went, so that it has but one value.
+        """
+        if _is_long(self.before) or _is_long(self.after):
+            yield f"{self.name}:"
+            yield from (f"  {line}" for line in unified(self.before or "", self.after or ""))
+        elif only_value:
+            yield f"{self.name}: {_written(self.after if self.before is None else self.before)}"
+        else:
+            yield self.brief
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How a thing differs between two moments.
+
+    Attributes:
+        subject: Which kind of thing it is.
+        id: Its id; empty where that was forgotten.
+        before: What it was at the earlier moment; None when it was not there.
+        after: What it was at the later moment; None when it was not there.
+        forgotten: Whether what it was before has been forgotten for good.
+    """
+
+    subject: Subject
+    id: str
+    before: Value | None = None
+    after: Value | None = None
+    forgotten: bool = False
+
+    @property
+    def what(self) -> What:
+        """What became of it, in a word."""
+        if self.forgotten:
+            return "forgotten"
+        if self.before == self.after:
+            return "unchanged"
+        if self.before is None:
+            return "added"
+        if self.after is None:
+            return "removed"
+        was = isinstance(self.before, Record) and self.before.archived
+        now = isinstance(self.after, Record) and self.after.archived
+        if was != now:
+            return "archived" if now else "restored"
+        return "changed"
+
+    @property
+    def fields(self) -> tuple[FieldChange, ...]:
+        """The fields that differ, in their fixed order; of what came or went, those that say something."""
+        was, now = _flat(self.before), _flat(self.after)
+        there = now if self.after is not None else was
+        names = [*there, *(name for name in was if name not in there)]
+        return tuple(
+            FieldChange(name=name, before=was.get(name), after=now.get(name))
+            for name in names
+            if was.get(name) != now.get(name)
+            and not (self._is_one_sided and (there.get(name) in _NOTHING or there[name] == self.id))
+        )
+
+    @property
+    def _is_one_sided(self) -> bool:
+        return self.before is None or self.after is None
+
+    @property
+    def brief(self) -> str:
+        """The difference on one line, such as `content: 3 words added; tags: +tone`.
+
+        Empty where the word for it (`added`, `archived`, …) says it all.
+        """
+        if self._is_one_sided:
+            return ""
+        fields = self.fields
+        if self.what in ("archived", "restored"):
+            return "; ".join(field.brief for field in fields if field.name not in (*_UNTOLD, *_ARCHIVING))
+        told = [field for field in fields if field.name not in _UNTOLD] or fields
+        return "; ".join(field.brief for field in told)
+
+    @property
+    def text(self) -> str:
+        """The difference field by field, in lines; long texts as a unified diff.
+
+        Of what was added or removed, without what nobody would ask for: fields as they are when nothing is
+        said about them, and times that all things have.
+        """
+        head = " ".join(filter(None, (self.subject, self.id, self.what)))
+        untold = _untold(self.before or self.after) if self._is_one_sided else ()
+        told = [field for field in self.fields if field.name not in untold]
+        lines = (line for field in told for line in field.lines(only_value=self._is_one_sided))
+        return "\n".join([head, *(f"  {line}" for line in lines)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything about it in a fixed order, as JSON has it."""
+        return {
+            "subject": self.subject,
+            "id": self.id,
+            "what": self.what,
+            "fields": [
+                {"name": field.name, "before": field.before, "after": field.after} for field in self.fields
+            ],
+        }
+
+
+def difference(row: JournalRow) -> Difference:
+    """What one change did to its thing."""
+    edit = row.edit
+    return Difference(
+        subject=row.subject,
+        id="" if edit is None else edit.id,
+        before=None if edit is None else edit.before,
+        after=None if edit is None else edit.after,
+        forgotten=row.forgotten,
+    )
+
+
+def brought(before: str, after: str) -> str:
+    """The words that `after` has beyond `before`, in order, with ` … ` where others stand between.
+
+    >>> brought("Deploys on Friday", "Deploys the shop on Friday at noon")
+    'the shop … at noon'
+    """
+    was, now = before.split(), after.split()
+    kept = {j for _, j in matches(was, now)}
+    runs: list[list[str]] = []
+    for j, word in enumerate(now):
+        if j in kept:
+            continue
+        if not runs or j - 1 in kept:
+            runs.append([])
+        runs[-1].append(word)
+    return " … ".join(" ".join(run) for run in runs)
+
+
+def unified(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
+    """The lines that differ, with `-` or `+` before them, and some unchanged ones around them.
+
+    A line over 100 characters is taken sentence by sentence; `…` stands for what is left out.
+
+    >>> unified("one\\ntwo", "one\\n2")
+    ['  one', '- two', '+ 2']
+    """
+    was, now = list(_pieces(before)), list(_pieces(after))
+    told: list[tuple[str, str]] = []
+    i = j = 0
+    for a, b in [*matches(was, now), (len(was), len(now))]:
+        told += [("-", piece) for piece in was[i:a]]
+        told += [("+", piece) for piece in now[j:b]]
+        told += [(" ", piece) for piece in was[a : a + 1]]
+        i, j = a + 1, b + 1
+    near = {
+        n + away for n, (mark, _) in enumerate(told) if mark != " " for away in range(-context, context + 1)
+    }
+    lines: list[str] = []
+    for n, (mark, piece) in enumerate(told):
+        if n in near:
+            lines.append(f"{mark} {piece}".rstrip())
+        elif not lines or lines[-1] != "…":
+            lines.append("…")
+    return lines
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for line in _lines(text):
+        if len(line) <= _LONGEST_LINE:
+            yield line
+        else:
+            yield from _SENTENCE_END.split(line)
+
+
+def _flat(value: Value | None) -> dict[str, Any]:
+    """The fields by name, those of a mapping as `metadata.owner`."""
+    if value is None:
+        return {}
+    flat: dict[str, Any] = {}
+    for name, field in value.to_dict().items():
+        if isinstance(field, Mapping):
+            flat |= {f"{name}.{key}": text for key, text in field.items()}
+        else:
+            flat[name] = field
+    return flat
+
+
+def _untold(value: Value | None) -> set[str]:
+    if value is None:
+        return set()
+    usual = {field.name for field in fields(value) if getattr(value, field.name) == field.default}
+    return usual | set(_UNTOLD)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and (len(value) > _LONG or "\n" in value)
+
+
+def _amount(before: str, after: str) -> str:
+    """How much of a long text changed, in lines where it has several, else in words."""
+    several = "\n" in before or "\n" in after
+    was, now = (_lines(text) if several else text.split() for text in (before, after))
+    kept = len(matches(was, now))
+    said = [
+        f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"
+        for count, what in ((len(now) - kept, "added"), (len(was) - kept, "removed"))
+        if count
+    ]
+    return ", ".join(said) or "white space"
+
+
+def _labels(before: Sequence[Any], after: Sequence[Any]) -> str:
+    marked = [f"+{_written(one)}" for one in after if one not in before]
+    marked += [f"-{_written(one)}" for one in before if one not in after]
+    return " ".join(marked) or "reordered"
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_written, value))
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_written(one)}" for name, one in value.items())
+    return str(value) if value != "" else '""'

@@ -1,0 +1,304 @@
+"""What was changed, by whom, when and why, and from what did it come? Reads the journal; changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from reverie.admin.history import blame as blames
+from reverie.admin.history.blame import Blame, Line
+from reverie.admin.history.diff import Difference, difference
+from reverie.admin.history.positions import When, backwards, forwards, made_before, made_by, transaction
+from reverie.context.ledger import recalled_counter
+from reverie.domain.change import JournalRow, Subject, Value
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.page import Page, Paragraph, is_log
+from reverie.domain.passage import SEARCHABLE
+from reverie.domain.record import Record
+from reverie.domain.text import timestamps as clock
+from reverie.search.searcher import checked_count
+from reverie.stores.protocol import Store
+
+_ID = re.compile(r"\b[0-9a-f]{12}\b")
+_SESSION = "session:"
+_MOST_NAMED = 1_000
+_FORGOTTEN = "what {id!r} was then has been forgotten for good, so it cannot be compared"
+
+
+class Journal:
+    """The account of every change. Safe to use from several threads; changes nothing.
+
+    Example:
+        >>> from reverie import Memory
+        >>> memory = Memory.open(":memory:")
+        >>> record = memory.save("Deploys on Friday").record
+        >>> _ = memory.update(record.id, content="Deploys on Monday")
+        >>> [row.reason for row in memory.journal.history(record.id)]
+        ['save', 'update']
+        >>> memory.journal.diff(record.id).fields[0].brief
+        'content: Deploys on Friday -> Deploys on Monday'
+        >>> memory.close()
+    """
+
+    def __init__(self, store: Store, *, until: int | None = None, things: Store | None = None) -> None:
+        """Read the journal of a store.
+
+        Args:
+            store: Whose.
+            until: The number of the last change to know of; None for all, those still to come too.
+            things: What there was after that change; None for what there is.
+        """
+        self._store = store
+        self._until = until
+        self._things = store if things is None else things
+
+    def history(
+        self,
+        id: str | None = None,
+        *,
+        after: int = 0,
+        limit: int = 100,
+        newest_first: bool = False,
+        actor: str | None = None,
+        since: When | None = None,
+        until: When | None = None,
+    ) -> list[JournalRow]:
+        """The changes that were made, in their order.
+
+        Args:
+            id: Only changes of the record, turn, session, page or paragraph of this id.
+            after: Only changes with a larger number.
+            limit: At most so many, 1 or more.
+            newest_first: The other way round, so that the limit keeps the newest.
+            actor: Only changes made by this one.
+            since: Only changes made at this moment or later, or from this change's transaction on.
+            until: Only changes made by this moment, or up to and with this change's transaction.
+
+        Returns:
+            The rows. One whose content was forgotten for good has no `edit`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+            NotFound: there is no change of a number that was given.
+        """
+        checked_count(after, name="after", least=0)
+        checked_count(limit, name="limit")
+        if id is not None:
+            _checked_id(id)
+        first = max(after, 0 if since is None else made_before(self._store, since))
+        last = self._last(until, name="until")
+        if actor is None:
+            return self._store.journal(after=first, until=last, id=id, limit=limit, newest_first=newest_first)
+        rows = (backwards if newest_first else forwards)(self._store, after=first, until=last, id=id)
+        return list(islice((row for row in rows if row.actor == actor), limit))
+
+    def diff(self, id: str, a: When | None = None, b: When | None = None) -> Difference:
+        """What is different between two versions of a thing: by default, what its last change did.
+
+        Args:
+            id: The record, turn, session, page or paragraph.
+            a: The earlier version: as it was at this moment, or after this change's transaction; None for
+                the one before `b`.
+            b: The later one likewise; None for the present one.
+
+        Raises:
+            NotFound: nothing of this id was ever there, or there is no change of a number given.
+            InvalidInput: an argument is not of its form, or one of the versions has been forgotten.
+        """
+        rows = self._rows(_checked_id(id))
+        last = self._last(b, name="b")
+        if a is None:
+            done = [row for row in rows if last is None or row.sequence <= last]
+            if done and done[-1].forgotten:
+                raise InvalidInput(_FORGOTTEN.format(id=id))
+            return difference(done[-1]) if done else Difference(subject=rows[0].subject, id=id)
+        before, after = _version(rows, made_by(self._store, a, name="a"), id), _version(rows, last, id)
+        return Difference(subject=rows[0].subject, id=id, before=before, after=after)
+
+    def changes(self, *, since: When, until: When | None = None) -> list[Difference]:
+        """What is different between two moments: everything added, changed or removed, once each.
+
+        What was changed and changed back is not in it.
+
+        Args:
+            since: Just before this moment, or before this change's transaction.
+            until: At this moment, or after this change's transaction; None for now.
+
+        Returns:
+            One difference a thing, in the order in which they were first changed.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+            NotFound: there is no change of a number that was given.
+        """
+        first, last = made_before(self._store, since), self._last(until, name="until")
+        return net(forwards(self._store, after=first, until=last))
+
+    def blame(self, id: str) -> Blame:
+        """Where a thing comes from: who made it, when, why and from what, and what became of it since.
+
+        Args:
+            id: A record, turn, session, page (line by line), log (paragraph by paragraph) or paragraph,
+                whether it is still there or not.
+
+        Raises:
+            NotFound: nothing of this id was ever there.
+        """
+        if is_log(_checked_id(id)):
+            return self._blame_of_log(id)
+        rows = self._rows(id)
+        changes = tuple(blames.told(row) for row in rows)
+        newest = rows[-1].edit
+        known = _latest(rows)
+        named = self._named(known)
+        records = {record.id: record for record in self._things.records(named) if record.id != id}
+        merged = self._merged(rows, records) if isinstance(known, Record) else {}
+        counted = self._until is None and rows[-1].subject in SEARCHABLE
+        last_recalled = self._store.cursor(recalled_counter(id)) if counted else None
+        return Blame(
+            subject=rows[-1].subject,
+            id=id,
+            there=newest is not None and newest.after is not None,
+            created=None if rows[0].forgotten else changes[0],
+            turns=tuple(turn for turn in self._things.turns(named) if turn.id != id),
+            sessions=self._sessions(known),
+            merged=tuple(merged.values()),
+            related=tuple(record for name, record in records.items() if name not in merged),
+            repetitions=blames.repetitions(rows),
+            changes=changes,
+            lines=blames.lines_of(rows, changes) if isinstance(known, Page) else (),
+            recalled=self._store.count(recalled_counter(id)) if counted else None,
+            recalled_at=None if last_recalled is None else clock.parse_time(last_recalled),
+        )
+
+    # -- inside ----------------------------------------------------------------------------------------
+
+    def _last(self, until: When | None, *, name: str) -> int | None:
+        """The number of the last change by then, within what this journal knows of."""
+        if until is None:
+            return self._until
+        last = made_by(self._store, until, name=name)
+        return last if self._until is None else min(last, self._until)
+
+    def _rows(self, id: str) -> list[JournalRow]:
+        """All changes of a thing, the oldest first; of the newest, where several sorts share the id."""
+        rows = list(forwards(self._store, until=self._until, id=id))
+        if not rows:
+            raise NotFound(f"nothing of the id {id!r} was ever there: search or list for the right one")
+        return [row for row in rows if row.subject == rows[-1].subject]
+
+    def _blame_of_log(self, name: str) -> Blame:
+        paragraphs = self._things.paragraphs(page=name)
+        if not paragraphs:
+            raise NotFound(f"the log {name!r} has no paragraphs: see `reverie history` for what there was")
+        lines = []
+        for number, paragraph in enumerate(paragraphs, 1):
+            wrote = [row for row in self._rows(paragraph.id) if _wrote(row)]
+            change = blames.told(wrote[-1]) if wrote and not wrote[-1].forgotten else None
+            lines.append(Line(number=number, text=paragraph.content, change=change))
+        first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
+        return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
+
+    def _named(self, value: Value | None) -> list[str]:
+        """The ids that a thing names as where it comes from, and the turns at the places it names."""
+        texts: Iterable[str] = ()
+        if isinstance(value, Record):
+            texts = (value.source, *value.references, *value.metadata.values())
+        elif isinstance(value, Paragraph):
+            texts = (value.source,)
+        texts = list(texts)
+        named = [name for text in texts for name in _ID.findall(text)]
+        for text in texts:
+            session, _, place = text.removeprefix(_SESSION).rpartition("#")
+            if text.startswith(_SESSION) and session and place.isdecimal():
+                at = int(place)
+                named += [turn.id for turn in self._things.turns(session=session, start=at, stop=at + 1)]
+        return list(dict.fromkeys(named))[:_MOST_NAMED]
+
+    def _sessions(self, value: Value | None) -> tuple[str, ...]:
+        if isinstance(value, Turn):
+            return (value.session,)
+        if not isinstance(value, Record):
+            return ()
+        texts = (value.source, *value.references, *value.metadata.values())
+        named = [text.removeprefix(_SESSION) for text in texts if text.startswith(_SESSION)]
+        return tuple(dict.fromkeys(name.rpartition("#")[0] or name for name in named if name))
+
+    def _merged(self, rows: Sequence[JournalRow], named: dict[str, Record]) -> dict[str, Record]:
+        """The records whose content went into this one, by id, as they are now or were last."""
+        from reverie.consolidation.planning.plan_builder import (
+            MERGED_FROM,  # here: most programs never ask this
+        )
+
+        found: dict[str, Record] = {}
+        for row in rows:
+            after = None if row.edit is None else row.edit.after
+            if not isinstance(after, Record) or after.archived or not _wrote(row):
+                continue
+            together = transaction(self._store, row.sequence)
+            for name in blames.taken_in(after, together, MERGED_FROM):
+                record = named.get(name) or self._last_known(name)
+                if record is not None:
+                    found[name] = record
+        return found
+
+    def _last_known(self, id: str) -> Record | None:
+        """A record as it is, or as it was before it went for good."""
+        if there := self._things.records([id]):
+            return there[0]
+        value = _latest(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
+        return value if isinstance(value, Record) else None
+
+
+def net(rows: Iterable[JournalRow]) -> list[Difference]:
+    """What changes came to, one difference for each thing, without those that came to nothing.
+
+    Args:
+        rows: The changes, in their order.
+    """
+    names: dict[int, str | int] = {}
+    found: dict[tuple[Subject, str | int], Difference] = {}
+    for row in rows:
+        one = difference(row)
+        name = (row.subject, names.setdefault(row.key, one.id or row.key))
+        if (known := found.get(name)) is not None:
+            one = replace(
+                one,
+                id=one.id or known.id,
+                before=known.before,
+                forgotten=known.forgotten or one.forgotten,
+            )
+        found[name] = one
+    return [one for one in found.values() if one.what != "unchanged"]
+
+
+def _latest(rows: Sequence[JournalRow]) -> Value | None:
+    """A thing as it is, or as it was before it went; None when that has been forgotten."""
+    return next((row.edit.value for row in reversed(rows) if row.edit is not None), None)
+
+
+def _version(rows: Sequence[JournalRow], until: int | None, id: str) -> Value | None:
+    """What the changes up to a number made of their thing; None when it was not there."""
+    last = next((row for row in reversed(rows) if until is None or row.sequence <= until), None)
+    if last is None:
+        return None
+    if last.edit is None:
+        raise InvalidInput(_FORGOTTEN.format(id=id))
+    return last.edit.after
+
+
+def _wrote(row: JournalRow) -> bool:
+    """Whether a change gave its thing other words than it had."""
+    if row.edit is None:
+        return False
+    before, after = row.edit.before, row.edit.after
+    return getattr(before, "content", None) != getattr(after, "content", None)
+
+
+def _checked_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise InvalidInput(f"id is {id!r}: pass a string")
+    return id

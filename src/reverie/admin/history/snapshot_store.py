@@ -1,0 +1,233 @@
+"""What did the store hold at an earlier moment? The same values under the same keys, for reading alone.
+
+They are what the journal says of each thing last: read once, from that moment backwards, and put into
+memory. What was forgotten since is not there, and what forgetting left of a thing stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NoReturn
+
+from reverie.admin.history.positions import When, backwards, forwards, made_by, row_of
+from reverie.domain.change import Edit, JournalRow, Value, subject_of
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Paragraph
+from reverie.domain.passage import SEARCHABLE, Analyse, Analysis, Measure, Passage, Searchable
+from reverie.domain.record import Record
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.timestamps import Clock
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
+
+_UNREAD = Analysis(terms="", length=0)
+
+
+class EarlierStore(InMemoryStore):
+    """A store as it was at an earlier moment. Safe to use from several threads; refuses every change.
+
+    Words are read only when something is searched for: for what is in the store to this day they are taken
+    from there, if it is still open to be asked.
+
+    Attributes:
+        moment: The moment; that of the change, where a number was given.
+        last: The number of the last change made by then.
+    """
+
+    def __init__(self, store: Store, when: When, *, analyse: Analyse, now: Clock = clock.utc_now) -> None:
+        """Read what there was.
+
+        Args:
+            store: The store as it is.
+            when: A moment, or the number of a change: as things were after its transaction.
+            analyse: The analyser that the store was opened with.
+            now: What tells the time; it is the moment when nothing had been changed yet.
+
+        Raises:
+            InvalidInput: it is no moment with a time zone, and no number.
+            NotFound: there is no change of that number.
+        """
+        super().__init__(analyse=lambda _: _UNREAD)
+        self._source = store
+        self._read_words = analyse
+        self._has_words = False
+        self.last = made_by(store, when)
+        if isinstance(when, datetime):
+            self.moment = clock.utc(when)
+        else:
+            self.moment = row_of(store, self.last).at if self.last else now()
+        for key, value in sorted(_held(store, self.last).items(), key=lambda one: one[0]):
+            self._swap(None, self._new(key, value))
+
+    # -- the account ---------------------------------------------------------------------------------
+
+    def sequence(self) -> int:
+        """The number of the last change made by then."""
+        with self._open():
+            return self.last
+
+    def journal(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> list[JournalRow]:
+        """A row for each thing, as if all had been put in as they were: what an index needs to know."""
+        with self._open():
+            keys = sorted(
+                key
+                for key, kept in self._keys.items()
+                if key > after and (until is None or key <= until) and (id is None or kept.value.id == id)
+            )
+            if newest_first:
+                keys.reverse()
+            return [
+                JournalRow(
+                    sequence=key,
+                    batch=key,
+                    at=self.moment,
+                    actor="",
+                    reason="",
+                    key=key,
+                    subject=subject_of(self._keys[key].value),
+                    edit=Edit(before=None, after=self._keys[key].value),
+                )
+                for key in keys[:limit]
+            ]
+
+    # -- what search needs -----------------------------------------------------------------------------
+
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Live passages by key, in any order; unknown and archived ones are left out."""
+        self._with_words()
+        return super().passages(subject, keys, around=around)
+
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
+        """Live passages with the values they were made from, by ascending key, for building an index."""
+        self._with_words()
+        return super().live(subject, after=after, limit=limit)
+
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        self._with_words()
+        return super().measure(subject, scopes)
+
+    def analysis(self, value: Record | Turn | Paragraph) -> Analysis:
+        """What the analyser makes of something that is in this store, or of anything else."""
+        self._with_words()
+        kept = self._things.get((subject_of(value), value.id))
+        if kept is not None and kept.analysis is not None and kept.value == value:
+            return kept.analysis
+        return self._read_words(value)
+
+    def _with_words(self) -> None:
+        with self._open():
+            if self._has_words:
+                return
+            known = self._known_words()
+            for key, kept in list(self._keys.items()):
+                if kept.analysis is not None:
+                    assert isinstance(kept.value, Record | Turn | Paragraph)
+                    self._swap(kept, replace(kept, analysis=known.get(key) or self._read_words(kept.value)))
+            self._has_words = True
+
+    def _known_words(self) -> dict[int, Analysis]:
+        """What the store as it is knows of the words of things that nobody changed since."""
+        sequence = self._source.sequence()
+        changed = {row.key for row in forwards(self._source, after=self.last)}
+        found: dict[int, Analysis] = {}
+        for subject in SEARCHABLE:
+            keys = [
+                key
+                for key, kept in self._keys.items()
+                if subject_of(kept.value) == subject and key not in changed
+            ]
+            for passage in self._source.passages(subject, keys):
+                found[passage.key] = Analysis(
+                    terms=passage.terms,
+                    length=passage.length,
+                    speaker=passage.speaker,
+                    cues=passage.cues,
+                    dates=passage.dates,
+                )
+        for row in forwards(self._source, after=sequence):  # changed while it was read
+            found.pop(row.key, None)
+        return found
+
+    # -- what is refused -------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        reason: str = "",
+        at: datetime,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> list[JournalRow]:
+        """Refuse: raises `InvalidInput`."""
+        self._refuse()
+
+    def erase(
+        self, edits: Sequence[Edit], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
+    ) -> list[JournalRow]:
+        """Refuse: raises `InvalidInput`."""
+        self._refuse()
+
+    def scrub(self) -> bool:
+        """Refuse: raises `InvalidInput`."""
+        self._refuse()
+
+    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
+        """Refuse: raises `InvalidInput`."""
+        self._refuse()
+
+    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
+        """Refuse: raises `InvalidInput`."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InvalidInput(
+            f"the memory as it was at {clock.format_time(self.moment)} cannot be changed: "
+            "change it as it is now"
+        )
+
+
+def _held(store: Store, last: int) -> dict[int, Value]:
+    """Every thing that there was after a change, by its key."""
+    found: dict[int, Value | None] = {}
+    forgotten: set[int] = set()
+    for row in backwards(store, until=last):
+        if row.key not in found:
+            found[row.key] = None if row.edit is None else row.edit.after
+            if row.edit is None:
+                forgotten.add(row.key)
+    if forgotten:
+        found |= _left(store, forgotten, last)
+    things = {key: value for key, value in found.items() if value is not None}
+    sessions = {value.id for value in things.values() if isinstance(value, SessionState)}
+    return {
+        key: value
+        for key, value in things.items()
+        if not isinstance(value, Turn) or value.session in sessions
+    }
+
+
+def _left(store: Store, keys: set[int], last: int) -> dict[int, Value]:
+    """What forgetting left of things whose earlier versions it took."""
+    found: dict[int, Value] = {}
+    for row in forwards(store, after=last):
+        if row.key in keys and row.key not in found and row.edit is not None and row.edit.after is not None:
+            found[row.key] = row.edit.after
+    return found

@@ -1,0 +1,450 @@
+"""How is a change taken back? By further changes that give things the values they had before it.
+
+Nothing is taken out of the journal: an undo stands in it like any other change, and can be undone. What was
+forgotten for good stays forgotten.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, assert_never
+
+from reverie.admin.history.diff import Difference
+from reverie.admin.history.positions import When, forwards, made_before, row_of, transaction
+from reverie.domain.change import UNDO, Edit, JournalRow, Subject, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.page import Page
+from reverie.domain.record import Record
+from reverie.domain.similarity.three_way_merge import matches, merged
+from reverie.domain.text.timestamps import Clock
+from reverie.stores.protocol import Store
+
+ATTEMPTS = 20
+"""How often an undo that lost a race is planned again before it gives up with `Conflict`."""
+
+_PATIENT = 10
+"""So often it insists that no record at all was changed between planning and committing, forgotten above all;
+under a steady stream of saves it would wait for ever."""
+
+_LONGEST_PAUSE_S = 0.02
+
+Name = tuple[Subject, str]
+"""What a change is of: which kind of thing, and its id."""
+
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Something that was not taken back.
+
+    Attributes:
+        changes: The numbers of the changes.
+        subject: Which kind of thing they changed.
+        id: Its id; empty where that was forgotten.
+        why: The reason.
+    """
+
+    changes: tuple[int, ...]
+    subject: Subject
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What an undo came to, or would come to.
+
+    Attributes:
+        changes: The numbers of the changes that were taken back, the last first.
+        differences: What became of each thing.
+        left: What could not be taken back, and why.
+        rows: The changes that were made for it; none in a dry run, and none where all was as before already.
+        dry_run: Whether it was only tried.
+    """
+
+    changes: tuple[int, ...]
+    differences: tuple[Difference, ...]
+    left: tuple[Left, ...] = ()
+    rows: tuple[JournalRow, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it, in lines."""
+        lines = [one.text for one in self.differences] or ["nothing to change: all is as it was before"]
+        for one in self.left:
+            what = " ".join(filter(None, (one.subject, one.id)))
+            lines.append(f"{what} left as it is (changes {_numbers(one.changes)}): {one.why}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in a fixed order, as JSON has it."""
+        return {
+            "changes": list(self.changes),
+            "differences": [one.to_dict() for one in self.differences],
+            "left": [
+                {"changes": list(one.changes), "subject": one.subject, "id": one.id, "why": one.why}
+                for one in self.left
+            ],
+            "made": [row.sequence for row in self.rows],
+            "dry_run": self.dry_run,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The changes to take back, in their order, and whether they are all there are since the first."""
+
+    rows: Sequence[JournalRow]
+    is_tail: bool
+    reason: str
+
+
+class Undoing:
+    """Takes changes back. Safe to use from several threads, and beside other processes."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock, actor: str, notice: Callable[[Sequence[JournalRow]], None]
+    ) -> None:
+        """Take back changes of a store.
+
+        Args:
+            store: Where they were made.
+            clock: What tells the time.
+            actor: Who is named in the journal as the author.
+            notice: Told of every change made here.
+        """
+        self._store = store
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+
+    def undo(
+        self,
+        what: int | JournalRow | Iterable[int | JournalRow] | None = None,
+        *,
+        batch: int | None = None,
+        since: When | None = None,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Take changes back (see `Memory.undo`)."""
+        if sum(each is not None for each in (what, batch, since)) != 1:
+            raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
+        for left in reversed(range(ATTEMPTS)):
+            sequence = self._store.sequence()
+            asked = self._asked(what, batch, since)
+            taken, kept = _parted(asked)
+            edits = list(self._edits(taken))
+            if kept and (torn := self._torn(edits)):
+                taken, kept = _parted(asked, torn)
+                edits = list(self._edits(taken))
+            if not asked.is_tail:
+                self._refuse_broken(edits)
+            result = Undone(
+                changes=tuple(row.sequence for row in reversed(taken)),
+                differences=_net(edits),
+                left=kept,
+                dry_run=dry_run,
+            )
+            if dry_run or not edits:
+                return result
+            try:
+                made = self._store.commit(
+                    edits,
+                    actor=self._actor,
+                    reason=asked.reason,
+                    at=self._clock(),
+                    since=sequence if left >= ATTEMPTS - _PATIENT else None,
+                )
+            except Conflict:
+                if not left or self._store.sequence() == sequence:
+                    raise
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+                continue
+            self._notice(made)
+            return Undone(changes=result.changes, differences=result.differences, left=kept, rows=tuple(made))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    # -- which changes ---------------------------------------------------------------------------------
+
+    def _asked(
+        self,
+        what: int | JournalRow | Iterable[int | JournalRow] | None,
+        batch: int | None,
+        since: When | None,
+    ) -> _Asked:
+        if since is not None:
+            after = made_before(self._store, since)
+            rows = list(forwards(self._store, after=after))
+            return _Asked(rows, True, _reason([row.sequence for row in rows]))
+        if batch is not None:
+            rows = transaction(self._store, _checked_number(batch, "batch"))
+            return _Asked(rows, False, _reason([row.sequence for row in rows]))
+        if isinstance(what, JournalRow) or not isinstance(what, Iterable):
+            what = [] if what is None else [what]
+        numbers = {
+            each.sequence if isinstance(each, JournalRow) else _checked_number(each, "change")
+            for each in what
+        }
+        rows = [row_of(self._store, number) for number in sorted(numbers)]
+        for row in rows:
+            if row.forgotten:
+                raise InvalidInput(
+                    f"change {row.sequence} cannot be undone: what was there before it has been forgotten "
+                    "for good"
+                )
+        return _Asked(rows, False, _reason([row.sequence for row in rows]))
+
+    # -- what they come to -------------------------------------------------------------------------------
+
+    def _edits(self, rows: Sequence[JournalRow]) -> Iterator[Edit]:
+        """The edits that take the changes back, the last first, each upon what the one before left."""
+        now = self._present(rows)
+        undone = {row.sequence for row in rows}
+        for row in reversed(rows):
+            assert row.edit is not None
+            name = (row.subject, row.edit.id)
+            value = now[name]
+            try:
+                now[name] = _without(row.edit, value)
+            except _Clash as clash:
+                raise Conflict(self._explained(row, clash, undone)) from None
+            if now[name] != value:
+                yield Edit(before=value, after=now[name])
+
+    def _torn(self, edits: Sequence[Edit]) -> set[str]:
+        """Sessions of which turns would come back without the session, or without turns before them.
+
+        Those were forgotten after the session was deleted: nothing says any more that they were of it.
+        """
+        torn: set[str] = set()
+        begun: dict[str, bool] = {}
+        places: dict[str, set[int]] = {}
+        for edit in edits:
+            before, after = edit.before, edit.after
+            if isinstance(edit.value, SessionState):
+                begun[edit.id] = after is not None
+            elif isinstance(edit.value, Turn):
+                session = edit.value.session
+                if session not in places:
+                    begun.setdefault(session, self._store.session(session) is not None)
+                    places[session] = {turn.position for turn in self._store.turns(session=session)}
+                places[session] -= {turn.position for turn in (before,) if isinstance(turn, Turn)}
+                places[session] |= {turn.position for turn in (after,) if isinstance(turn, Turn)}
+                if after is not None and not begun[session]:
+                    torn.add(session)
+        gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
+        return torn.union(gaps)
+
+    def _present(self, rows: Sequence[JournalRow]) -> dict[Name, Value | None]:
+        """The things that the rows changed as they are now."""
+        ids: dict[Subject, dict[str, None]] = {}
+        for row in rows:
+            assert row.edit is not None
+            ids.setdefault(row.subject, {})[row.edit.id] = None
+        now: dict[Name, Value | None] = {}
+        for subject, names in ids.items():
+            now |= dict.fromkeys(((subject, name) for name in names), None)
+            now |= {(subject, value.id): value for value in self._read(subject, list(names))}
+        return now
+
+    def _read(self, subject: Subject, names: Sequence[str]) -> Iterable[Value]:
+        match subject:
+            case "record":
+                return self._store.records(names)
+            case "turn":
+                return self._store.turns(names)
+            case "session":
+                return [state for name in names if (state := self._store.session(name)) is not None]
+            case "page":
+                return self._store.pages(names)
+            case "paragraph":
+                return self._store.paragraphs(names)
+            case _:
+                assert_never(subject)
+
+    def _explained(self, row: JournalRow, clash: _Clash, undone: set[int]) -> str:
+        assert row.edit is not None
+        later = [
+            one.sequence
+            for one in forwards(self._store, after=row.sequence, id=row.edit.id)
+            if one.subject == row.subject and one.sequence not in undone
+        ]
+        by = f"by {_changes(later)}" if later else "since"
+        return (
+            f"change {row.sequence} cannot be undone alone: {row.subject} {row.edit.id!r} {clash} {by}; "
+            "undo that first, or everything since"
+        )
+
+    def _refuse_broken(self, edits: Sequence[Edit]) -> None:
+        """Raise `Conflict` where some of what would be left could not stand without the rest."""
+        final = {(edit.subject, edit.id): edit.after for edit in edits}
+        places = self._places(edits)
+        for name, positions in places.items():
+            missing = next((n for n in range(len(positions)) if n not in positions), None)
+            if missing is not None:
+                raise Conflict(
+                    f"session {name!r} would have later turns but none at position {missing}: turns in the "
+                    "middle cannot go, nor come back, without the later ones; undo these too"
+                )
+        for (subject, name), value in final.items():
+            if isinstance(value, Record):
+                self._refuse_twin(value, final)
+            elif isinstance(value, Turn) and not self._is_there(value.session, final):
+                raise Conflict(f"the session {value.session!r} of turn {name!r} has gone: undo that too")
+            elif subject == "session" and value is None and len(places.get(name, range(self._length(name)))):
+                raise Conflict(f"session {name!r} has turns: undo what added them too, or everything since")
+
+    def _places(self, edits: Sequence[Edit]) -> dict[str, set[int]]:
+        """The positions that the turns of each session would have that loses or gets some."""
+        places: dict[str, set[int]] = {}
+        for edit in edits:
+            for turn in (edit.before, edit.after):
+                if isinstance(turn, Turn):
+                    if turn.session not in places:
+                        places[turn.session] = set(range(self._length(turn.session)))
+                    here = places[turn.session]
+                    here.add(turn.position) if turn is edit.after else here.discard(turn.position)
+        return places
+
+    def _is_there(self, session: str, final: dict[Name, Value | None]) -> bool:
+        if ("session", session) in final:
+            return final["session", session] is not None
+        return self._store.session(session) is not None
+
+    def _refuse_twin(self, record: Record, final: dict[Name, Value | None]) -> None:
+        twin = None if record.archived else self._store.record_like(record.scope, record.fingerprint)
+        if twin is not None and twin.id != record.id and final.get(("record", twin.id), twin) == twin:
+            raise Conflict(
+                f"record {record.id!r} would say the same as the live record {twin.id!r}: "
+                "archive that one first"
+            )
+
+    def _length(self, session: str) -> int:
+        """How many turns a session has now."""
+        last = self._store.turns(session=session, start=-1)
+        return last[0].position + 1 if last else 0
+
+
+class _Clash(Exception):
+    """A change cannot be taken back alone, because of what its words say was done to the thing since."""
+
+
+def _without(edit: Edit, value: Value | None) -> Value | None:
+    """What a thing would be without a change, as far as nothing else was made of what it changed.
+
+    Raises:
+        _Clash: it was.
+    """
+    if value in (edit.before, edit.after):
+        return edit.before
+    if edit.after is None:
+        raise _Clash("was made again")
+    if value is None:
+        if edit.before is None:
+            return None
+        raise _Clash("was removed")
+    if edit.before is None:
+        raise _Clash("was changed")
+    pages = (edit.before, edit.after, value)
+    if all(isinstance(page, Page) for page in pages) and _overlap(*(page.content for page in pages)):  # type: ignore[union-attr]
+        raise _Clash("was changed in the same lines")
+    result = merged(edit.after, value, edit.before)
+    if result.conflicts:
+        raise _Clash(f"was changed in the same fields ({', '.join(result.conflicts)})")
+    return result.value
+
+
+def _overlap(before: str, after: str, now: str) -> bool:
+    """Whether lines that one change brought or took were touched by another since."""
+    was, then, here = (text.split("\n") for text in (before, after, now))
+    first = [stretch for _, stretch in _stretches(was, then)]
+    since = [stretch for stretch, _ in _stretches(then, here)]
+    # A stretch without lines is a place between two of them.
+    return any(one == other or (one[0] < other[1] and other[0] < one[1]) for one in first for other in since)
+
+
+def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """From where to where two texts differ, by lines, in the one and in the other."""
+    i = j = 0
+    for a, b in [*matches(old, new), (len(old), len(new))]:
+        if i < a or j < b:
+            yield (i, a), (j, b)
+        i, j = a + 1, b + 1
+
+
+def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalRow], tuple[Left, ...]]:
+    """The changes that can be taken back, and those that have to be left because something was forgotten.
+
+    What happened to a thing after it was forgotten in part can be taken back up to there. A conversation of
+    which something was forgotten is left as it is, for its turns stand and fall with one another.
+    """
+    cut: dict[int, int] = {}
+    sessions: set[str] = set(torn)
+    for row in asked.rows:
+        if row.forgotten:
+            cut[row.key] = row.sequence
+            sessions |= _conversation(row)
+    taken: list[JournalRow] = []
+    kept: dict[int, list[JournalRow]] = {}
+    for row in asked.rows:
+        if row.sequence <= cut.get(row.key, 0) or _conversation(row) & sessions:
+            kept.setdefault(row.key, []).append(row)
+        else:
+            taken.append(row)
+    return taken, tuple(_left(rows, cut) for rows in kept.values())
+
+
+def _left(rows: Sequence[JournalRow], cut: dict[int, int]) -> Left:
+    name = next((row.edit.id for row in rows if row.edit is not None), "")
+    why = "what was before has been forgotten for good"
+    if rows[0].key not in cut:
+        why = "something said in its session has been forgotten for good"
+    numbers = tuple(row.sequence for row in rows)
+    return Left(changes=numbers, subject=rows[0].subject, id=name, why=why)
+
+
+def _conversation(row: JournalRow) -> set[str]:
+    """The session that a change is about, if it is about one."""
+    value = None if row.edit is None else row.edit.value
+    if isinstance(value, Turn):
+        return {value.session}
+    return {value.id} if isinstance(value, SessionState) else set()
+
+
+def _net(edits: Sequence[Edit]) -> tuple[Difference, ...]:
+    """What the edits come to, thing by thing."""
+    found: dict[Name, Difference] = {}
+    for edit in edits:
+        name = (edit.subject, edit.id)
+        before = found[name].before if name in found else edit.before
+        found[name] = Difference(subject=edit.subject, id=edit.id, before=before, after=edit.after)
+    return tuple(one for one in found.values() if one.before != one.after)
+
+
+def _reason(numbers: Sequence[int]) -> str:
+    return f"{UNDO}{_changes(numbers)}"
+
+
+def _changes(numbers: Sequence[int]) -> str:
+    return f"change{'' if len(numbers) == 1 else 's'} {_numbers(numbers)}"
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """`3`, `3 to 9`, or `3, 5, 9 and others`."""
+    if len(numbers) > 2 and all(b == a + 1 for a, b in pairwise(numbers)):
+        return f"{numbers[0]} to {numbers[-1]}"
+    told = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    return told if len(numbers) <= _MOST_NAMED else f"{told} and {len(numbers) - _MOST_NAMED} others"
+
+
+def _checked_number(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{name} is {value!r}: pass the number of a change, as `history` gives it")
+    return value

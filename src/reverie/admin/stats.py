@@ -1,0 +1,98 @@
+"""How much does a memory hold? The answer of `Memory.stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.repositories.pages import NOTES_FAILED
+from reverie.search.index.search_index import IndexStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a memory holds.
+
+    Attributes:
+        records: Live records.
+        archived: Archived records.
+        turns: Turns of all sessions.
+        sessions: Sessions.
+        pages: Pages, such as `MEMORY.md`.
+        paragraphs: Paragraphs of `HISTORY.md`.
+        notes: Lines of all daily notes.
+        journal: Changes ever made.
+        by_kind: Live records of each kind.
+        by_category: Live records of each category; those without one under the empty text.
+        bytes_on_disk: Size of the folder's files; 0 in memory.
+        failed: What failed without failing what it belongs to, ever, by what it was, such as `notes` for
+            lines of daily notes, `learn`, `digest`, `dream.merge`; only what did.
+        index: How the search index stands.
+        path: The folder; None in memory.
+    """
+
+    records: int
+    archived: int
+    turns: int
+    sessions: int
+    pages: int
+    paragraphs: int
+    notes: int
+    journal: int
+    by_kind: Mapping[str, int]
+    by_category: Mapping[str, int]
+    bytes_on_disk: int
+    failed: Mapping[str, int]
+    index: IndexStatus
+    path: Path | None
+
+
+FAILURES: Mapping[str, str] = MappingProxyType(
+    {
+        "notes": NOTES_FAILED,
+        "learn": "learn.failed",
+        "worker": "worker.failed",
+        **{name: f"{name}.failed" for name in ("digest", "compact", "trim")},
+        **{f"dream.{name}": f"dream.{name}.failed" for name in ("enrich", "merge", "infer", "promote")},
+        **{
+            f"model.{name}": f"model.{name}.failed"
+            for name in ("digest", "compact", "enrich", "extract", "merge", "infer")
+        },
+    }
+)
+"""What is counted when it fails, by the name that `Stats.failed` has for it, with the store's counter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeStats:
+    """How much somebody sees who is in a scope.
+
+    Attributes:
+        records: Live records.
+        archived: Archived records.
+        turns: Turns of all sessions.
+        sessions: Sessions.
+        by_kind: Live records of each kind.
+        by_category: Live records of each category; those without one under the empty text.
+    """
+
+    records: int
+    archived: int
+    turns: int
+    sessions: int
+    by_kind: Mapping[str, int]
+    by_category: Mapping[str, int]
+
+
+def bytes_in(path: Path | None) -> int:
+    """Bytes of all files in a folder; a file that vanishes meanwhile counts nothing."""
+    if path is None:
+        return 0
+    total = 0
+    for file in path.rglob("*"):
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total

@@ -1,0 +1,179 @@
+"""How does an export reach the disk? Whole or not at all, for its owner alone, over nothing that is there."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from reverie.domain.errors import InvalidInput, StoreUnavailable
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+
+
+class Tree:
+    """A folder that is being written, which nobody looks into yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._made: set[Path] = {folder}
+
+    def write(self, name: str, texts: Iterable[str]) -> None:
+        """Write a file, and the folders above it.
+
+        Args:
+            name: Its path below the folder, with `/`.
+            texts: What it holds, in pieces.
+        """
+        self.write_bytes(name, (text.encode() for text in texts))
+
+    def write_bytes(self, name: str, data: Iterable[bytes]) -> None:
+        """The same for bytes."""
+        path = self.folder / name
+        self._make(path.parent)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, 0o600)
+            for piece in data:
+                file.write(piece)
+
+    def _make(self, folder: Path) -> None:
+        if folder not in self._made:
+            self._make(folder.parent)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+            self._made.add(folder)
+
+
+@contextmanager
+def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file to be written, which gets its name when it is complete and on the disk.
+
+    Args:
+        path: The name.
+        overwrite: Whether it may take the place of a file of that name.
+
+    Raises:
+        InvalidInput: there is something of that name.
+        StoreUnavailable: it cannot be written.
+    """
+    refuse_taken(path, overwrite=overwrite)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with os.fdopen(handle, "w+b") as file:
+            os.fchmod(handle, 0o600)
+            yield file
+            file.flush()
+            os.fsync(handle)
+        publish(draft, path, overwrite=overwrite)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_text(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
+    """The same for text in UTF-8 whose line ends stay as they are."""
+    with new_file(path, overwrite=overwrite) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Tree]:
+    """A folder to be filled, which gets its name when it is complete.
+
+    Args:
+        path: The name; an empty folder of that name is replaced.
+
+    Raises:
+        InvalidInput: there is something of that name.
+        StoreUnavailable: it cannot be written.
+    """
+    refuse_taken(path, overwrite=False, empty_folder=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        draft.mkdir(mode=0o700)
+        draft.chmod(0o700)
+        yield Tree(draft)
+        os.rename(draft, path)  # over an empty folder, and over nothing else
+        sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
+            raise taken(path) from None
+        raise unwritable(path, error) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:
+    """Raise `InvalidInput` if a new file cannot have that name.
+
+    Args:
+        path: The name.
+        overwrite: Whether a file of that name may be replaced.
+        empty_folder: Whether an empty folder of that name may be.
+    """
+    if not path.parent.is_dir():
+        raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
+    if path.is_dir():
+        with suppress(OSError):
+            if empty_folder and not any(path.iterdir()):
+                return
+        raise taken(path)
+    if not overwrite and os.path.lexists(path):
+        raise taken(path)
+
+
+def taken(path: Path) -> InvalidInput:
+    """The error that says that there is something of that name."""
+    what = "folder with something in it" if path.is_dir() else "file"
+    return InvalidInput(f"{str(path)!r} is a {what} that is there already: choose another name")
+
+
+def unwritable(path: Path, error: OSError) -> StoreUnavailable:
+    """The error that says that a file cannot be written, and why."""
+    return StoreUnavailable(
+        f"{str(path)!r} cannot be written ({error.strerror or error}): make room, or choose another place"
+    )
+
+
+def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
+    """Give a finished file its name; without `overwrite` never over another file, even one just made.
+
+    Raises:
+        InvalidInput: there is a file of that name.
+    """
+    if overwrite:
+        os.replace(draft, path)
+        return
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise taken(path) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        refuse_taken(path, overwrite=False)  # a file system without hard links
+        os.rename(draft, path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's names to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

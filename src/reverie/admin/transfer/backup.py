@@ -1,0 +1,595 @@
+"""How is everything kept in one file, and brought back from it? Makes backups, checks them, recovers folders.
+
+A backup is a zip archive:
+
+    reverie.db             the database as it was at one moment, whatever was written meanwhile
+    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is, and its own prompts
+    manifest.json          when it was made, of what format, and the size and SHA-256 of every file
+
+The database holds everything else: records, turns, pages, the journal, working memory, marks of what was
+forgotten. The search index and the readable files are derived from it and made again.
+
+A zip archive, because every system opens one without Reverie, each file of it has a checksum of its own, and
+the manifest can be read without unpacking the rest. Rejected: the bare database (it has no room for the
+profile, and nothing says that it is whole), and tar (its end cannot be told from a cut one).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from reverie.admin.erasure.reapply import forget_again
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.atomic_writes import new_file, publish, sync_folder, unwritable
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreForeign, StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.text import timestamps as clock
+from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
+from reverie.search.analyzer import analyse
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import bare
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import make_folder
+from reverie.stores.sqlite.replace import replace_file
+
+FORMAT = "reverie-backup"
+VERSION = 1
+"""The newest version of backups that can be read, and the one that is made."""
+
+DATABASE = "reverie.db"
+MANIFEST = "manifest.json"
+PROFILE = "profile"
+
+_INDEX = "index"
+_READABLE = ("memory", "sessions")
+_LARGEST_MANIFEST = 10_000_000
+_LARGEST_PROFILE_FILE = 10_000_000
+_CHUNK = 1 << 20
+_COUNTS = ("sequence", "records", "sessions", "turns", "problems")
+_PROFILE_NAME = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.md")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A backup.
+
+    Attributes:
+        path: The file.
+        made_at: When it was made.
+        size: Bytes of the file.
+        sequence: The number of the last change in it.
+        records: How many records it holds, archived ones too.
+        sessions: How many sessions.
+        turns: How many turns.
+        problems: How many things in it are not as they should be; `reverie doctor` says which.
+        profile: Names of the profile's files in it.
+    """
+
+    path: Path
+    made_at: datetime
+    size: int
+    sequence: int
+    records: int
+    sessions: int
+    turns: int
+    problems: int
+    profile: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "path": str(self.path),
+            "made_at": clock.format_time(self.made_at),
+            "size": self.size,
+            "sequence": self.sequence,
+            "records": self.records,
+            "sessions": self.sessions,
+            "turns": self.turns,
+            "problems": self.problems,
+            "profile": list(self.profile),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """A folder that was brought back from a backup.
+
+    Attributes:
+        folder: The folder.
+        backup: The backup.
+        moved_to: Where the memory that was there was moved to; None where there was none.
+        forgotten_again: How many things of the backup were forgotten in the meantime, and so again.
+        notes: What else a person should know.
+    """
+
+    folder: Path
+    backup: Backup
+    moved_to: Path | None
+    forgotten_again: int
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "folder": str(self.folder),
+            "backup": self.backup.to_dict(),
+            "moved_to": None if self.moved_to is None else str(self.moved_to),
+            "forgotten_again": self.forgotten_again,
+            "notes": list(self.notes),
+        }
+
+
+# -- making ------------------------------------------------------------------------------------------------
+
+
+def make(
+    store: Store,
+    target: str | os.PathLike[str],
+    *,
+    profile: Path | None,
+    also: Iterable[str] = (),
+    at: datetime,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Backup:
+    """Write everything into one file, which has its name only when it is complete and was read back.
+
+    Args:
+        store: What to copy; others may write to it meanwhile.
+        target: The file.
+        profile: The folder of the profile, whose Markdown files are copied too.
+        also: Names of further Markdown files below it.
+        at: The time now.
+        overwrite: Whether a file of that name may be replaced.
+        progress: Told how many bytes were written since it was last told.
+
+    Raises:
+        InvalidInput: there is a file of that name, or the store is in no file.
+        StoreCorrupt: the store is damaged.
+        StoreUnavailable: the file cannot be written.
+    """
+    store = bare(store)
+    if not isinstance(store, SQLiteStore):
+        raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
+    path = Path(target).expanduser().absolute()
+    with new_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
+        scratch = _scratch(path.parent, f".{path.name}.", cleaning)
+        copy = scratch / DATABASE
+        store.backup(copy)
+        about = _examined(copy)
+        files = [(DATABASE, copy), *_profile_files(profile, also)]
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "reverie": installed("reverie"),
+            "made_at": clock.format_time(at),
+            **about,
+        }
+        _pack(file, files, manifest, progress or _nobody)
+        _verify(file, path)
+        size = file.seek(0, os.SEEK_END)
+    names = tuple(name.removeprefix(f"{PROFILE}/") for name, _ in files[1:])
+    return Backup(path=path, made_at=at, size=size, profile=names, **about)
+
+
+def _nobody(size: int) -> None:
+    del size
+
+
+def _examined(database: Path) -> dict[str, int]:
+    """What a copy of the database holds; raises `StoreCorrupt` if it is damaged."""
+    with closing(SQLiteStore(database, analyse=analyse, create=False)) as store:
+        problems = store.check()
+        damaged = [problem for problem in problems if "damaged" in problem.what]
+        if damaged:
+            raise StoreCorrupt(f"{damaged[0].what}: nothing was copied; see `reverie doctor`")
+        sessions = store.sessions()
+        return {
+            "sequence": store.sequence(),
+            "records": sum(store.tally("kind", Filter(archived=None)).values()),
+            "sessions": len(sessions),
+            "turns": sum(each.turns for each in sessions),
+            "problems": len(problems),
+        }
+
+
+def _profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
+    """The profile's Markdown files; links are followed, because profiles are often mounted as links."""
+    if profile is None or not profile.is_dir():
+        return []
+    names = {file.name for file in profile.glob("*.md")} | {
+        name for name in also if not Path(name).is_absolute()
+    }
+    found = []
+    for name in sorted(names):
+        file = profile / name
+        named = _is_allowed(f"{PROFILE}/{name}")
+        if named and file.is_file() and file.stat().st_size <= _LARGEST_PROFILE_FILE:
+            found.append((f"{PROFILE}/{name}", file))
+    return found
+
+
+def _pack(
+    file: BinaryIO,
+    files: Sequence[tuple[str, Path]],
+    manifest: Mapping[str, Any],
+    progress: Callable[[int], None],
+) -> None:
+    entries = []
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in files:
+            hashed, size = hashlib.sha256(), 0
+            with (
+                sources.opened(source) as opened,
+                archive.open(_entry(name), "w", force_zip64=True) as member,
+            ):
+                while data := opened.read(_CHUNK):
+                    member.write(data)
+                    hashed.update(data)
+                    size += len(data)
+                    progress(len(data))
+            entries.append({"name": name, "bytes": size, "sha256": hashed.hexdigest()})
+        text = json.dumps({**manifest, "files": entries}, ensure_ascii=False, indent=2)
+        archive.writestr(_entry(MANIFEST), f"{text}\n")
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # the manifest says when
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o600 << 16
+    return entry
+
+
+def _verify(file: BinaryIO, path: Path) -> None:
+    """Read a finished backup once more, and compare every file with its checksum."""
+    file.flush()
+    with _Opened(file, path) as archive:
+        for name in archive.files:
+            for _ in archive.pieces(name):
+                pass
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    size: int
+    sha256: str
+
+
+class _Opened:
+    """A backup that is read; whatever is wrong with it is told as `StoreCorrupt` or `StoreForeign`."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._path = path
+        self._archive = self._guarded(lambda: zipfile.ZipFile(file))
+        self.manifest = self._manifest()
+        self.files = self._files()
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def backup(self) -> Backup:
+        """What the manifest says of it."""
+        said = self.manifest
+        try:
+            counts = {name: int(said[name]) for name in _COUNTS}
+            made_at = clock.parse_time(str(said["made_at"]), name="made_at")
+        except (KeyError, TypeError, ValueError):
+            raise self._damaged("its manifest is not complete") from None
+        profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
+        return Backup(
+            path=self._path, made_at=made_at, size=self._path.stat().st_size, profile=profile, **counts
+        )
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """One of its files, piece by piece; at the end it is compared with its checksum."""
+        expected = self.files[name]
+        hashed, size = hashlib.sha256(), 0
+        with self._guarded(lambda: self._archive.open(name)) as member:
+            while data := self._guarded(lambda: member.read(_CHUNK)):
+                hashed.update(data)
+                size += len(data)
+                if size > expected.size:
+                    break
+                yield data
+        if size != expected.size or hashed.hexdigest() != expected.sha256:
+            raise self._damaged(f"{name!r} is not what was put into it")
+
+    def _manifest(self) -> dict[str, Any]:
+        names = self._archive.namelist()
+        if MANIFEST not in names:
+            raise self._foreign("it has no manifest")
+        if self._archive.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
+            raise self._foreign("its manifest is too long")
+        try:
+            manifest = sources.parsed_object(self._guarded(lambda: self._archive.read(MANIFEST)))
+        except InvalidInput as error:
+            raise self._damaged(f"its manifest cannot be read ({error})") from None
+        if manifest.get("format") != FORMAT:
+            raise self._foreign("its manifest is another program's")
+        version = manifest.get("version")
+        if not isinstance(version, int) or version < 1:
+            raise self._damaged(f"it says it is of version {version!r}")
+        if version > VERSION:
+            raise StoreForeign(
+                f"{str(self._path)!r} was made by a newer Reverie (backup version {version}, this one knows "
+                f"up to {VERSION}): upgrade Reverie"
+            )
+        return manifest
+
+    def _files(self) -> dict[str, _File]:
+        listed = self.manifest.get("files")
+        found: dict[str, _File] = {}
+        for entry in listed if isinstance(listed, list) else []:
+            fields = entry if isinstance(entry, dict) else {}
+            name, size, digest = (fields.get(key) for key in ("name", "bytes", "sha256"))
+            if not (isinstance(name, str) and isinstance(size, int) and isinstance(digest, str)):
+                raise self._damaged("its manifest is not complete")
+            if not _is_allowed(name) or not _SHA256.fullmatch(digest) or size < 0 or name in found:
+                raise self._foreign(f"it holds {name!r}, which no backup does")
+            found[name] = _File(size, digest)
+        if DATABASE not in found:
+            raise self._damaged("there is no database in it")
+        if sorted(self._archive.namelist()) != sorted([*found, MANIFEST]):
+            raise self._damaged("it does not hold the files that its manifest names")
+        return found
+
+    def _guarded(self, act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except zipfile.BadZipFile as error:
+            if not self._begins_as_zip():
+                raise self._foreign("it is no zip archive") from None
+            raise self._damaged(str(error)) from None
+        except (zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+            raise self._damaged(str(error)) from None
+
+    def _begins_as_zip(self) -> bool:
+        with sources.opened(self._path) as file:
+            return file.read(2) == b"PK"
+
+    def _damaged(self, what: str) -> StoreCorrupt:
+        return StoreCorrupt(
+            f"{str(self._path)!r} is damaged: {what}; nothing was changed, take another backup"
+        )
+
+    def _foreign(self, what: str) -> StoreForeign:
+        return StoreForeign(f"{str(self._path)!r} is no backup of Reverie: {what}; nothing was changed")
+
+
+def _is_allowed(name: str) -> bool:
+    if name == DATABASE:
+        return True
+    folder, _, rest = name.partition("/")
+    return folder == PROFILE and bool(_PROFILE_NAME.fullmatch(rest)) and ".." not in rest.split("/")
+
+
+# -- recovering --------------------------------------------------------------------------------------------
+
+
+def recover(
+    file: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    profile: str | os.PathLike[str] | None = None,
+    replace: bool = False,
+    at: datetime | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Recovered:
+    """Bring a memory back from a backup.
+
+    The backup is read through and opened before anything in the folder is touched. What is in the folder is
+    moved aside within it and never deleted, but for the search index and the state of the files, which are
+    made anew. A process that has the folder open gets `StoreUnavailable` from then on, until it opens it
+    again. What was forgotten in the folder since the backup was made is forgotten again.
+
+    Args:
+        file: The backup.
+        folder: The folder; it is made when missing.
+        profile: The folder of the profile's files; None for the memory's folder.
+        replace: Whether a memory that is in the folder may be moved aside.
+        at: The time now; None to look.
+        progress: Told how many bytes were unpacked since it was last told.
+
+    Returns:
+        What was brought back, and where the memory that was there is now.
+
+    Raises:
+        InvalidInput: there is a memory in the folder, or a profile that differs, and `replace` is False.
+        StoreForeign: the file is no backup, or a newer Reverie made it.
+        StoreCorrupt: the backup is damaged.
+        StoreUnavailable: there is no room, the folder cannot be written, or others kept writing to it.
+    """
+    source = Path(file).expanduser().absolute()
+    place = Path(folder).expanduser().absolute()
+    own = place if profile is None else Path(profile).expanduser().absolute()
+    moment = clock.utc_now() if at is None else at
+    with sources.opened(source) as opened, _Opened(opened, source) as archive, ExitStack() as cleaning:
+        backup = archive.backup()
+        try:
+            if not place.exists():
+                make_folder(place)
+                cleaning.callback(_remove_if_empty, place)
+            staged = _unpack(archive, place, cleaning, progress or _nobody)
+            _refuse_unusable(staged / DATABASE, source)
+            recovery = _Recovery(place, own, staged, list(backup.profile), moment)
+            recovery.check(replace=replace)
+            recovery.forget_again()
+            return recovery.carry_out(backup)
+        except OSError as error:
+            raise unwritable(place, error) from error
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _refuse_unusable(database: Path, source: Path) -> None:
+    """Raise if the database that was unpacked cannot be opened; an older one is brought up to date."""
+    try:
+        _opened_store(database).close()
+    except StoreForeign:
+        raise StoreForeign(
+            f"{str(source)!r} holds a database that is none of Reverie's, or that a newer Reverie made: "
+            "upgrade Reverie; nothing was changed"
+        ) from None
+    except StoreCorrupt:
+        raise StoreCorrupt(f"{str(source)!r} holds a damaged database: take another backup") from None
+
+
+def _opened_store(database: Path) -> SQLiteStore:
+    return SQLiteStore(database, analyse=analyse, create=False)
+
+
+def _unpack(archive: _Opened, place: Path, cleaning: ExitStack, progress: Callable[[int], None]) -> Path:
+    needed = sum(each.size for each in archive.files.values())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise StoreUnavailable(
+            f"{str(place)!r} has {free:,} bytes of room, and {needed:,} are needed: make room"
+        )
+    staged = _scratch(place, ".recovering-", cleaning)
+    for name in archive.files:
+        target = staged / name
+        make_folder(target.parent)
+        with new_file(target, overwrite=False) as written:
+            for data in archive.pieces(name):
+                written.write(data)
+                progress(len(data))
+    return staged
+
+
+def _scratch(parent: Path, name: str, cleaning: ExitStack) -> Path:
+    scratch = parent / f"{name}{secrets.token_hex(6)}"
+    scratch.mkdir(mode=0o700)
+    scratch.chmod(0o700)
+    cleaning.callback(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch
+
+
+class _Recovery:
+    """One recovery: what is in the folder, what comes, and what has to make way."""
+
+    def __init__(self, place: Path, own: Path, staged: Path, profile: list[str], moment: datetime) -> None:
+        self._place = place
+        self._own = own
+        self._staged = staged
+        self._profile = profile
+        self._moment = moment
+        self._notes: list[str] = []
+        self._forgotten = 0
+        self._was_there = (place / DATABASE).exists()
+        self._in_the_way = [name for name in _READABLE if (place / name).exists()]
+        self._differing = [name for name in profile if self._differs(name)]
+
+    def check(self, *, replace: bool) -> None:
+        """Raise if the folder may not be touched."""
+        if replace:
+            return
+        if self._was_there or self._in_the_way:
+            raise InvalidInput(
+                f"there is a memory in {str(self._place)!r}: recover into another folder, or pass "
+                "replace=True (--replace) to have it moved aside"
+            )
+        if self._differing:
+            raise InvalidInput(
+                f"{str(self._own / self._differing[0])!r} is there and differs from the backup's: pass "
+                "replace=True (--replace) to have it moved aside"
+            )
+
+    def forget_again(self) -> None:
+        """Forget again what was forgotten in the memory that is replaced."""
+        if not self._was_there:
+            return
+        try:
+            with (
+                closing(_opened_store(self._place / DATABASE)) as old,
+                closing(_opened_store(self._staged / DATABASE)) as new,
+            ):
+                self._forgotten = forget_again(new, old, at=self._moment)
+        except StoreError as error:
+            self._notes.append(
+                "the memory that was there cannot be read; what was forgotten in it since the backup was "
+                f"made may be back: {error}"
+            )
+
+    def carry_out(self, backup: Backup) -> Recovered:
+        """Move aside what is there, and put the new in its place."""
+        aside = self._aside()
+        state = FileState(self._place)
+        with closing(state), ExitStack() as held:
+            # Who mirrors the old memory into files waits, and then finds that its database has gone.
+            with suppress(StateUnavailable):
+                held.enter_context(state.locked())
+            for name in self._in_the_way:
+                os.rename(self._place / name, _made(aside) / name)
+            self._put_profile(aside)
+            shutil.rmtree(self._place / _INDEX, ignore_errors=True)
+            staged, database = self._staged / DATABASE, self._place / DATABASE
+            if self._was_there:
+                replace_file(database, staged, kept=_made(aside) / DATABASE)
+            else:
+                publish(staged, database, overwrite=False)
+        for ending in ("", "-wal", "-shm", "-journal"):
+            (self._place / f"{FILES_DATABASE}{ending}").unlink(missing_ok=True)
+        sync_folder(self._place)
+        return Recovered(
+            folder=self._place,
+            backup=backup,
+            moved_to=aside if aside.exists() else None,
+            forgotten_again=self._forgotten,
+            notes=tuple(self._notes),
+        )
+
+    def _differs(self, name: str) -> bool:
+        there, new = self._own / name, self._staged / PROFILE / name
+        return there.exists() and there.read_bytes() != new.read_bytes()
+
+    def _aside(self) -> Path:
+        stamp = self._moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        name, number = f"before-recovery-{stamp}", 1
+        while (self._place / name).exists():
+            number += 1
+            name = f"before-recovery-{stamp}-{number}"
+        return self._place / name
+
+    def _put_profile(self, aside: Path) -> None:
+        for name in self._profile:
+            there, new = self._own / name, self._staged / PROFILE / name
+            if name in self._differing:
+                kept = _made((_made(aside) / PROFILE / name).parent) / there.name
+                shutil.copyfile(there, kept)
+                kept.chmod(0o600)
+            if name in self._differing or not there.exists():
+                make_folder(there.parent)
+                self._write_profile(new.read_bytes(), there)
+
+    def _write_profile(self, data: bytes, there: Path) -> None:
+        with new_file(there, overwrite=True) as file:
+            file.write(data)
+
+
+def _made(folder: Path) -> Path:
+    make_folder(folder)
+    return folder

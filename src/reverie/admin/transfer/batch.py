@@ -1,0 +1,392 @@
+"""Is this here already, was it forgotten, or is it to be taken in? Decides for one batch; writes nothing.
+
+* A thing is here already when one of its id is. Things of other programs have ids that are made from where
+  they come from; should two of them ever get the same one, the second gets another.
+* A live record that says the same as one here (kind, content without case and spacing, scope) is here
+  already, whatever its id. One that says nearly the same is taken as it is.
+* Nothing that is here is changed. A page alone gets the lines that it lacks, once: what was taken from a page
+  before, and has gone from ours since, does not come back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
+
+from reverie.admin.transfer.items import (
+    SOURCE_ID,
+    FoundPage,
+    FoundParagraph,
+    FoundRecord,
+    FoundTurns,
+    Item,
+    Reason,
+    Skipped,
+    What,
+    another_id,
+    digest,
+)
+from reverie.domain.change import Edit, Value, subject_of
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import StoreCorrupt
+from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
+from reverie.domain.record import Record
+from reverie.stores.protocol import Store
+from reverie.stores.tombstones import is_forgotten, without_forgotten
+
+_T = TypeVar("_T", Record, Turn, Paragraph)
+
+_MARK = 8
+
+
+@dataclass(slots=True)
+class Met:
+    """What was dealt with, so that what stands twice in a source is noticed, in a dry run too.
+
+    Attributes:
+        ids: Sorts and ids of things, each with what tells that thing from another of that id.
+        said: Ids of live records, by scope and fingerprint.
+        sessions: Sessions that were begun.
+        pages: Pages as they are now.
+        had: For each log, how many of each text it had when the import began.
+        cursors: What is kept of pages that were taken in.
+        found: For each log, how many of each of the texts that it had before have been found in the source.
+    """
+
+    ids: dict[tuple[type, str], str] = field(default_factory=dict)
+    said: dict[tuple[str, str], str] = field(default_factory=dict)
+    sessions: dict[str, SessionState] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    cursors: dict[str, str | None] = field(default_factory=dict)
+    found: dict[str, Counter[str]] = field(default_factory=dict)
+    had: dict[str, Counter[str]] = field(default_factory=dict, repr=False)
+
+    def add(self, other: Met) -> None:
+        """Take over what was dealt with besides."""
+        self.ids |= other.ids
+        self.said |= other.said
+        self.sessions |= other.sessions
+        self.pages |= other.pages
+        self.cursors |= other.cursors
+        for name, counted in other.found.items():
+            self.found.setdefault(name, Counter()).update(counted)
+
+
+class Decided:
+    """One batch: what is to be committed for it, and what is left out of it.
+
+    Attributes:
+        met: What it dealt with.
+        taken: How many of each sort are taken in.
+        skipped: What is left out.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        before: Met,
+        *,
+        now: datetime,
+        dry_run: bool,
+    ) -> None:
+        """Begin a batch.
+
+        Args:
+            store: What is here.
+            before: What earlier batches dealt with.
+            now: The time now.
+            dry_run: Whether earlier batches were not committed.
+        """
+        self.met = Met()
+        self.taken = Counter[str]()
+        self.skipped: list[Skipped] = []
+        self._store = store
+        self._before = before
+        self._now = now
+        self._dry_run = dry_run
+        self._edits: list[Edit] = []
+        self._pages: dict[str, Edit] = {}
+        self._following: dict[str, int] = {}
+        self._last: dict[str, float] = {}
+
+    def edits(self) -> list[Edit]:
+        """What is to be committed."""
+        return [*self._edits, *self._pages.values()]
+
+    def add(self, item: Item) -> None:
+        """Decide about one thing that was found."""
+        match item:
+            case FoundRecord():
+                self._add_record(item)
+            case FoundTurns():
+                self._add_turns(item)
+            case FoundPage():
+                self._add_page(item)
+            case FoundParagraph():
+                self._add_paragraph(item)
+            case Skipped():
+                self.skipped.append(item)
+
+    # -- records ---------------------------------------------------------------------------------------
+
+    def _add_record(self, item: FoundRecord) -> None:
+        record, here, met = self._placed(item.record, item.form, self._stored_record)
+        if met:
+            self._skip("record", item.place, "repeated", f"record {record.id!r}")
+        elif here is not None:
+            self._meet(record)
+            same = (here.kind, here.content) == (record.kind, record.content)
+            self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
+        elif twin := self._twin(record):
+            self._skip("record", item.place, "known", f"record {twin!r} says the same")
+        elif self._is_forgotten(record):
+            self._skip("record", item.place, "forgotten")
+        else:
+            self._take(record)
+            if not record.archived:
+                self.met.said[record.scope, record.fingerprint] = record.id
+
+    def _stored_record(self, name: str) -> Record | None:
+        found = self._store.records([name])
+        return found[0] if found else None
+
+    def _twin(self, record: Record) -> str | None:
+        """The id of the live record that says the same, here or earlier in the source."""
+        if record.archived:
+            return None
+        said = (record.scope, record.fingerprint)
+        earlier = self.met.said.get(said) or self._before.said.get(said)
+        if earlier is not None:
+            return earlier
+        twin = self._store.record_like(*said)
+        return None if twin is None else twin.id
+
+    # -- turns -----------------------------------------------------------------------------------------
+
+    def _add_turns(self, item: FoundTurns) -> None:
+        here = self._session(item.state.id)
+        if here is not None and here.scope != item.state.scope:
+            detail = f"session {here.id!r} belongs to the scope {here.scope!r}"
+            self._skip("turn", item.place, "differs", detail, len(item.turns))
+            return
+        left_out = Counter[Reason]()
+        fresh = list(self._fresh_turns(item, left_out))
+        for why, count in left_out.items():
+            self._skip("turn", item.place, why, f"session {item.state.id!r}", count)
+        if here is None and (fresh or not item.turns):
+            self._begin(item.state)
+        elif here is not None and not item.turns:
+            self._skip("session", item.place, "known", f"session {here.id!r}")
+        following = self._next_position(item.state.id) if fresh else 0
+        for position, turn in enumerate(fresh, start=following):
+            self._take(replace(turn, position=position))
+            self._following[item.state.id] = position + 1
+
+    def _begin(self, state: SessionState) -> None:
+        if self._is_forgotten(state):  # what stood in the window for turns that were forgotten
+            state = replace(state, summary="")
+        self.met.sessions[state.id] = state
+        self._edits.append(Edit(before=None, after=state))
+        self.taken["session"] += 1
+
+    def _fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
+        stored = self._stored_turns([turn.id for turn in item.turns])
+
+        def look(name: str) -> Turn | None:
+            if name in stored:
+                return stored[name]
+            found = self._store.turns([name])
+            return found[0] if found else None
+
+        for each in item.turns:
+            turn, here, met = self._placed(each, item.form, look)
+            if met:
+                left_out["repeated"] += 1
+            elif here is not None:
+                self._meet(turn)
+                left_out["known"] += 1
+            elif self._is_forgotten(turn):
+                left_out["forgotten"] += 1
+            else:
+                self._meet(turn)
+                yield turn
+
+    def _stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
+        """The turns of those ids that are here, and None for the others; none at all if one is unreadable."""
+        try:
+            found = {turn.id: turn for turn in self._store.turns(names)}
+        except StoreCorrupt:
+            return {}
+        return {name: found.get(name) for name in names}
+
+    def _session(self, name: str) -> SessionState | None:
+        if name in self.met.sessions:
+            return self.met.sessions[name]
+        stored = self._store.session(name)
+        return self._before.sessions.get(name) if stored is None and self._dry_run else stored
+
+    def _next_position(self, session: str) -> int:
+        if session not in self._following:
+            last = self._store.turns(session=session, start=-1)
+            self._following[session] = last[0].position + 1 if last else 0
+        return self._following[session]
+
+    # -- pages and logs --------------------------------------------------------------------------------
+
+    def _add_page(self, item: FoundPage) -> None:
+        page = without_forgotten(self._store, item.page)
+        if lines := item.page.content.count("\n") - page.content.count("\n"):
+            self._skip("page", item.place, "forgotten", "lines of it", lines)
+        here = self._page(page.name)
+        if here is not None and here.content == page.content:
+            self._skip("page", item.place, "known", f"page {page.name!r}")
+            return
+        after = page if here is None else self._with_missing_lines(here, page)
+        if len(after.content) > LONGEST_PAGE:
+            detail = f"page {page.name!r} would have over {LONGEST_PAGE:,} characters: shorten it first"
+            self._skip("page", item.place, "too large", detail)
+            return
+        self._keep_lines(page)
+        if after == here:
+            detail = f"page {page.name!r} has every line, or had it once"
+            self._skip("page", item.place, "known", detail)
+            return
+        begun = self._pages.get(page.name)
+        before = here if begun is None else begun.before
+        self._pages[page.name] = Edit(before=before, after=after)
+        self.met.pages[page.name] = after
+        self.taken["page"] += 1
+
+    def _page(self, name: str) -> Page | None:
+        if name in self.met.pages:
+            return self.met.pages[name]
+        if self._dry_run and name in self._before.pages:
+            return self._before.pages[name]
+        found = self._store.pages([name])
+        return found[0] if found else None
+
+    def _with_missing_lines(self, here: Page, page: Page) -> Page:
+        there = {line.strip() for line in here.content.split("\n")}
+        once = set((self._cursor(page.name) or "").split())
+        lines = page.content.rstrip("\n").split("\n")
+        missing = [line for line in lines if line.strip() not in there and _line_mark(line) not in once]
+        if not any(line.strip() for line in missing):
+            return here
+        content = "\n\n".join(part for part in (here.content.rstrip(), "\n".join(missing)) if part)
+        return replace(here, content=f"{content}\n", updated_at=self._now)
+
+    def _keep_lines(self, page: Page) -> None:
+        once = (self._cursor(page.name) or "").split()
+        marks = [*once, *(_line_mark(line) for line in page.content.split("\n") if line.strip())]
+        self.met.cursors[_cursor_name(page.name)] = " ".join(dict.fromkeys(marks))
+
+    def _cursor(self, page: str) -> str | None:
+        name = _cursor_name(page)
+        if name in self.met.cursors:
+            return self.met.cursors[name]
+        if self._dry_run and name in self._before.cursors:
+            return self._before.cursors[name]
+        return self._store.cursor(name)
+
+    def _add_paragraph(self, item: FoundParagraph) -> None:
+        paragraph, here, met = self._placed(item.paragraph, item.form, self._stored_paragraph)
+        if met:
+            self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
+        elif self._was_there(paragraph, here is not None, item.form):
+            self._meet(paragraph)
+            self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
+        elif self._is_forgotten(paragraph):
+            self._skip("paragraph", item.place, "forgotten")
+        else:
+            last = self._last_position(paragraph.page)
+            if paragraph.position < last or (item.form and paragraph.position <= last):
+                paragraph = replace(paragraph, position=last + 1)
+            self._last[paragraph.page] = paragraph.position
+            self._take(paragraph)
+
+    def _stored_paragraph(self, name: str) -> Paragraph | None:
+        found = self._store.paragraphs([name])
+        return found[0] if found else None
+
+    def _was_there(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
+        """Whether the log had it: by its id, or, where that was made from its text, by its text.
+
+        A text that the log had twice stands for two of the source.
+        """
+        name, content = paragraph.page, paragraph.content
+        if not form:
+            return is_here
+        if name not in self._before.had:
+            self._before.had[name] = Counter(each.content for each in self._store.paragraphs(page=name))
+        found = sum(met.found.get(name, Counter())[content] for met in (self.met, self._before))
+        has_more = self._before.had[name][content] > found
+        if is_here or has_more:
+            self.met.found.setdefault(name, Counter())[content] += 1
+        return is_here or has_more
+
+    def _last_position(self, page: str) -> float:
+        if page not in self._last:
+            last = self._store.paragraphs(page=page, start=-1)
+            self._last[page] = last[0].position if last else float("-inf")
+        return self._last[page]
+
+    # -- all of them -----------------------------------------------------------------------------------
+
+    def _placed(self, value: _T, form: str, stored: Callable[[str], _T | None]) -> tuple[_T, _T | None, bool]:
+        """The thing with the id that it gets, the same thing if it is here, and whether it was met before."""
+        first, attempt = value, 0
+        while True:
+            mark = _mark(value)
+            name = (type(value), value.id)
+            met = self.met.ids.get(name) or self._before.ids.get(name)
+            if met is not None and (not form or met == mark):
+                return value, None, True
+            try:
+                here = stored(value.id)
+            except StoreCorrupt:
+                here = value  # something that cannot be read is here; it is not to be doubled
+            if met is None and (here is None or not form or _mark(here) == mark or _says_same(here, value)):
+                return value, here, False
+            attempt += 1
+            value = replace(value, id=another_id(first, form, attempt))
+
+    def _is_forgotten(self, value: Value) -> bool:
+        return bool(is_forgotten(self._store, [value]))
+
+    def _take(self, value: Record | Turn | Paragraph) -> None:
+        self._meet(value)
+        self._edits.append(Edit(before=None, after=value))
+        self.taken[subject_of(value)] += 1
+
+    def _meet(self, value: Record | Turn | Paragraph) -> None:
+        self.met.ids[type(value), value.id] = _mark(value)
+
+    def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
+        self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))
+
+
+def _mark(value: Record | Turn | Paragraph) -> str:
+    """What tells a thing from another that happens to have its id."""
+    given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
+    return digest(_owner(value), given or value.content)[:_MARK]
+
+
+def _says_same(here: _T, value: _T) -> bool:
+    return (_owner(here), here.content) == (_owner(value), value.content)
+
+
+def _owner(value: Record | Turn | Paragraph) -> str:
+    if isinstance(value, Record):
+        return value.scope
+    return value.session if isinstance(value, Turn) else value.page
+
+
+def _line_mark(line: str) -> str:
+    return digest(line.strip())[:_MARK]
+
+
+def _cursor_name(page: str) -> str:
+    return f"imported:{page}"

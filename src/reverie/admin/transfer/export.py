@@ -1,0 +1,259 @@
+"""How does what is remembered get out, for people and other programs? Reads a store and writes files.
+
+Three forms: JSON lines, Markdown, and the readable folder; see `formats`. All hold every field of records,
+sessions, turns, pages and logs, and can be imported again. What only Reverie understands (the journal, marks
+of what was forgotten, working memory) is in a backup, not in an export.
+
+Others may write meanwhile: every record and every session is exported as it is when it is reached.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from reverie.admin.transfer.atomic_writes import new_folder, new_text
+from reverie.admin.transfer.formats.native.folder import FolderWriter
+from reverie.admin.transfer.formats.native.jsonl import LinesWriter, Writable
+from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
+from reverie.admin.transfer.items import Skipped
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.errors import InvalidInput, StoreCorrupt
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.stores.protocol import Store
+
+ExportForm = Literal["jsonl", "markdown", "folder"]
+EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        form: In which form: `jsonl`, `markdown` or `folder`.
+        path: The file or folder; None for an open file.
+        records: How many records.
+        sessions: How many sessions.
+        turns: How many turns.
+        pages: How many pages.
+        paragraphs: How many paragraphs of logs.
+        left_out: What could not be read in the store, and so is missing.
+    """
+
+    form: ExportForm
+    path: Path | None
+    records: int
+    sessions: int
+    turns: int
+    pages: int
+    paragraphs: int
+    left_out: tuple[Skipped, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "form": self.form,
+            "path": None if self.path is None else str(self.path),
+            "records": self.records,
+            "sessions": self.sessions,
+            "turns": self.turns,
+            "pages": self.pages,
+            "paragraphs": self.paragraphs,
+            "left_out": [each.to_dict() for each in self.left_out],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is to be exported.
+
+    Attributes:
+        scopes: Only these scopes; None for all. Pages and logs are everybody's, the empty scope's.
+        archived: Whether archived records are.
+        sessions: Whether sessions with their turns are.
+    """
+
+    scopes: tuple[str, ...] | None = None
+    archived: bool = True
+    sessions: bool = True
+
+    @property
+    def pages(self) -> bool:
+        """Whether pages and logs are."""
+        return self.scopes is None or "" in self.scopes
+
+
+class Writer(Protocol):
+    """What writes one form."""
+
+    def put_record(self, record: Record) -> None:
+        """Write one record."""
+        ...
+
+    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
+        """Write one session with its turns."""
+        ...
+
+    def put_page(self, page: Page) -> None:
+        """Write one page."""
+        ...
+
+    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
+        """Write one log."""
+        ...
+
+    def finish(self, counts: dict[str, int]) -> None:
+        """Write what comes last."""
+        ...
+
+
+def export(
+    store: Store,
+    target: str | os.PathLike[str] | Writable,
+    form: ExportForm,
+    selection: Selection,
+    *,
+    at: datetime,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Exported:
+    """Write an export; a file or folder has its name only when it is complete.
+
+    Args:
+        store: What to read.
+        target: The file (`jsonl`) or the folder (`markdown`, `folder`), or for `jsonl` an open text file.
+        form: In which form.
+        selection: What to export.
+        at: The time now, which is noted in it.
+        overwrite: Whether a file of that name may be replaced; a folder that is not empty never is.
+        progress: Told how many records and turns were written since it was last told.
+
+    Raises:
+        InvalidInput: an argument is not of its form, or there is something of that name.
+        StoreUnavailable: it cannot be written.
+    """
+    if form not in EXPORT_FORMS:
+        raise InvalidInput(f"form is {form!r}: use one of {', '.join(EXPORT_FORMS)}")
+    run = _Export(store, selection, progress or (lambda count: None))
+    if not isinstance(target, str | os.PathLike):
+        if form != "jsonl":
+            raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")
+        run.write(LinesWriter(target, at=at))
+        return run.exported(form, None)
+    path = Path(target).expanduser().absolute()
+    if form == "jsonl":
+        with new_text(path, overwrite=overwrite) as file:
+            run.write(LinesWriter(file, at=at))
+    else:
+        with new_folder(path) as tree:
+            run.write(MarkdownWriter(tree, at=at) if form == "markdown" else FolderWriter(tree, at=at))
+    return run.exported(form, path)
+
+
+class _Export:
+    """One export while it is made."""
+
+    def __init__(self, store: Store, selection: Selection, progress: Callable[[int], None]) -> None:
+        self._store = store
+        self._selection = selection
+        self._progress = progress
+        self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
+        self._left_out: list[Skipped] = []
+
+    def write(self, writer: Writer) -> None:
+        """Write everything that is selected."""
+        for record in self._records():
+            writer.put_record(record)
+            self._count("records")
+        for overview in self._sessions():
+            writer.put_session(overview.state, self._turns(overview))
+            self._counts["sessions"] += 1
+        if self._selection.pages:
+            for page in self._store.pages():
+                writer.put_page(page)
+                self._counts["pages"] += 1
+            for name in self._store.logs():
+                paragraphs = self._store.paragraphs(page=name)
+                if paragraphs:
+                    writer.put_log(name, paragraphs)
+                self._counts["paragraphs"] += len(paragraphs)
+        writer.finish(dict(self._counts))
+
+    def exported(self, form: ExportForm, path: Path | None) -> Exported:
+        """What was exported."""
+        return Exported(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
+
+    def _records(self) -> Iterator[Record]:
+        """The first created first, so that an import stores them in the order they came."""
+        wanted = Filter(scopes=self._selection.scopes, archived=None if self._selection.archived else False)
+        before = sum(self._store.tally("kind", wanted).values())
+        ids = [record.id for record in self._store.find(wanted, order="created")]
+        missing = min(before, sum(self._store.tally("kind", wanted).values())) - len(ids)
+        if missing > 0:
+            self._leave_out("record", "the store", missing)
+        ids.reverse()
+        for start in range(0, len(ids), _BATCH):
+            yield from self._found(ids[start : start + _BATCH])
+
+    def _found(self, batch: Sequence[str]) -> Iterator[Record]:
+        try:
+            yield from self._store.records(batch)
+        except StoreCorrupt:
+            for each in batch:
+                try:
+                    yield from self._store.records([each])
+                except StoreCorrupt:
+                    self._leave_out("record", f"record {each!r}", 1)
+
+    def _sessions(self) -> list[SessionOverview]:
+        if not self._selection.sessions:
+            return []
+        found = self._store.sessions(scopes=self._selection.scopes)
+        return sorted(found, key=lambda each: (each.state.created_at, each.state.id))
+
+    def _turns(self, overview: SessionOverview) -> Iterator[Turn]:
+        session, start = overview.state.id, 0
+        while start < overview.turns:
+            stop = min(start + _BATCH, overview.turns)
+            try:
+                turns = self._store.turns(session=session, start=start, stop=stop)
+            except StoreCorrupt:
+                turns = self._readable_turns(session, start, stop)
+            for turn in turns:
+                yield turn
+                self._count("turns")
+            start = stop
+
+    def _readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
+        found: list[Turn] = []
+        for position in range(start, stop):
+            try:
+                found += self._store.turns(session=session, start=position, stop=position + 1)
+            except StoreCorrupt:
+                self._leave_out("turn", f"session {session!r}, position {position}", 1)
+        return found
+
+    def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
+        self._left_out.append(
+            Skipped(
+                what=what,
+                place=place,
+                why="broken",
+                detail="it cannot be read; `check` names it",
+                count=count,
+            )
+        )
+
+    def _count(self, what: str) -> None:
+        self._counts[what] += 1
+        self._progress(1)

@@ -1,0 +1,195 @@
+"""What is this file or folder? Looks at its beginning or at the names in it, and says which format it is.
+
+Where it cannot be taken in at all, the error says what it is and what to do with it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, rockbot, workspace
+from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.formats.native import manifest
+from reverie.admin.transfer.items import FORMS, Form
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import HISTORY, MEMORY, is_log
+from reverie.files import layout
+
+CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+"""The names of files of conversations in an archive of ChatGPT or Claude."""
+
+_LOOKED_AT = 2_000
+_ZIP = b"PK\x03\x04"
+_SQLITE = b"SQLite format 3\x00"
+_KNOWN = f"use one of {', '.join(FORMS)} where you know it"
+
+
+def form_of(path: Path) -> Form:
+    """Which format a file or folder has.
+
+    Raises:
+        InvalidInput: there is nothing of that name, or nothing that can be imported.
+    """
+    if path.is_dir():
+        return _of_folder(path)
+    with sources.opened(path) as file:
+        head = file.read(16)
+    if head.startswith(_ZIP):
+        with sources.Archive(path) as archive:
+            return _of_archive(archive)
+    if head.startswith(_SQLITE):
+        raise InvalidInput(f"{path.name} is a database: open its folder, or make a backup of it")
+    if path.suffix.lower() == ".md":
+        return "markdown" if _is_own_markdown(path) else "notes"
+    return _of_text(path)
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def _of_text(path: Path) -> Form:
+    with sources.opened(path) as file:
+        for _, line in sources.lines(file):
+            first = line
+            break
+        else:
+            raise InvalidInput(f"{path.name} is empty")
+    if first is None:
+        raise InvalidInput(f"{path.name}: its first line has over {sources.LONGEST_LINE:,} bytes")
+    try:
+        data = sources.parsed(first)
+    except InvalidInput:
+        data = None
+    if not isinstance(data, dict):  # one document over several lines, or a list
+        with sources.opened(path) as file:
+            data = _first_element(file, path.name)
+    form = _of_object(data)
+    if form is None:
+        raise InvalidInput(f"{path.name}: cannot tell what it is: {_KNOWN}")
+    return form
+
+
+def _first_element(file: sources.Readable, name: str) -> Any:
+    try:
+        text = next(sources.elements(file), None)
+        if text is None:
+            raise InvalidInput("an empty list")
+        return sources.parsed(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: cannot tell what it is ({error}): {_KNOWN}") from None
+
+
+def _of_object(data: Any) -> Form | None:
+    if not isinstance(data, dict):
+        return None
+    if chatgpt.is_conversation(data):
+        return "chatgpt"
+    if claude.is_conversation(data):
+        return "claude"
+    if data.get("type") == "header" and data.get("format") == documents.FORMAT:
+        return "jsonl"
+    if data.get("type") in ("entity", "relation") or {"entities", "relations"} <= set(data):
+        return "mcp"
+    if golemcore.is_item(data):
+        return "golemcore"
+    if rockbot.is_entry(data):
+        return "rockbot"
+    if "role" in data and "content" in data:
+        raise InvalidInput("it is a conversation, one message a line: read it with `reverie ingest`")
+    return None
+
+
+def _of_archive(archive: sources.Archive) -> Form:
+    if "manifest.json" in archive.names and "reverie.db" in archive.names:
+        raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
+    for name in archive.names:
+        if CONVERSATIONS.fullmatch(name):
+            with archive.opened(name) as file:
+                form = _of_object(_first_element(file, name))
+            if form in ("chatgpt", "claude"):
+                return form
+    raise InvalidInput(
+        f"{archive.name}: no archive of ChatGPT or Claude, which have a 'conversations.json': unpack it, and "
+        "import the file or folder that you want"
+    )
+
+
+def _is_own_markdown(path: Path) -> bool:
+    return (
+        sources.whole(path).startswith("---")
+        and re.search(r"^(?:id|kind|created_at):", sources.whole(path), re.MULTILINE) is not None
+    )
+
+
+# -- folders -----------------------------------------------------------------------------------------------
+
+
+def _of_folder(folder: Path) -> Form:
+    known = manifest.read_manifest(folder)
+    if known is not None:
+        if known.form == "markdown":
+            return "markdown"
+        if known.form == "folder":
+            return "folder"
+        raise InvalidInput(f"{manifest.NAME} says that the export is of form {known.form!r}: {_KNOWN}")
+    names = _names(folder)
+    for name, path in names:
+        if (form := _of_named(name, path)) is not None:
+            return form
+    if any(_is_notes(name) for name, _ in names):
+        return "notes"
+    raise InvalidInput(f"{str(folder)!r}: nothing in it is known: {_KNOWN}")
+
+
+def _names(folder: Path) -> list[tuple[str, Path]]:
+    found = [(name, path) for name, path in sources.files_under(folder) if path is not None]
+    return found[:_LOOKED_AT]
+
+
+def _of_named(name: str, path: Path) -> Form | None:
+    """The format that one file of a folder shows it to have; None where it shows none."""
+    parts = PurePosixPath(name).parts
+    if CONVERSATIONS.fullmatch(name):
+        return _of_text(path)
+    place = layout.place_of(name)
+    if place is not None and place.form in ("record", "episodic", "session") and _is_own(path, place.form):
+        return "folder"
+    if workspace.SESSIONS in parts[:-1]:
+        return None
+    if name.endswith(".jsonl"):
+        return "golemcore" if golemcore.is_item(_first_object(path)) else None
+    if name.endswith(".json"):
+        try:
+            return "rockbot" if rockbot.is_entry(sources.parsed_object(sources.whole(path))) else None
+        except InvalidInput:
+            return None
+    return None
+
+
+def _is_own(path: Path, form: str) -> bool:
+    """Whether a file in a place of the readable folder is one of it: it has fields that only ours have."""
+    if form == "record":
+        try:
+            data = sources.parsed_object(sources.whole(path))
+        except InvalidInput:
+            return False
+    else:
+        data = _first_object(path)
+    return {"id", "window_start"} <= set(data) or {"id", "seen_count", "last_seen_at"} <= set(data)
+
+
+def _first_object(path: Path) -> dict[str, Any]:
+    """The first line of a file that is a JSON object; an empty one where there is none."""
+    with sources.opened(path) as file:
+        for _, data in sources.documents(file):
+            if isinstance(data, dict):
+                return data
+    return {}
+
+
+def _is_notes(name: str) -> bool:
+    file = PurePosixPath(name).name
+    return file in (MEMORY, HISTORY) or is_log(file) or PurePosixPath(name).parts[0] == workspace.SESSIONS

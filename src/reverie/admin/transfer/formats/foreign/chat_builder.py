@@ -1,0 +1,137 @@
+"""How do the messages of another program become turns? Their ids stay the same, losses are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.fields import storable
+from reverie.admin.transfer.formats.native.jsonl import PIECE
+from reverie.admin.transfer.items import FoundTurns, Item, Reason, Skipped, What, stable_id, with_source_id
+from reverie.domain.conversation import (
+    LONGEST_NAME,
+    Role,
+    SessionState,
+    SessionStatus,
+    ToolCall,
+    Turn,
+    checked_session,
+    checked_turn,
+)
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text.validation import cleaned
+
+
+class Chat:
+    """One conversation while its turns are gathered."""
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        form: str,
+        place: str,
+        begun: datetime,
+        scope: str,
+        metadata: Mapping[str, str],
+        status: SessionStatus = "active",
+    ) -> None:
+        """Begin a conversation.
+
+        Args:
+            session: The id of the session that it becomes.
+            form: The format it is from.
+            place: Where it stands.
+            begun: When it began.
+            scope: Whose memory it becomes.
+            metadata: What is known of it; what is empty is left out.
+            status: Its status.
+
+        Raises:
+            InvalidInput: it cannot be a session.
+        """
+        self._form = form
+        self._place = place
+        self._turns: list[Turn] = []
+        self._left_out = Counter[tuple[What, Reason, str]]()
+        self._last = begun
+        kept = {name: storable(text) for name, text in metadata.items() if text}
+        self._state = checked_session(
+            SessionState(
+                id=session, created_at=begun, scope=scope, status=status, metadata=MappingProxyType(kept)
+            )
+        )
+
+    def add(
+        self,
+        source_id: str,
+        role: Role,
+        content: str,
+        *,
+        at: datetime | None = None,
+        speaker: str = "",
+        tool_calls: Sequence[ToolCall] = (),
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Add a turn at the end, or note why it cannot be one.
+
+        Args:
+            source_id: What the other program calls the message.
+            role: Whose turn it is.
+            content: What was said.
+            at: When; None for the moment of the turn before.
+            speaker: Who said it, by name.
+            tool_calls: What an assistant's turn asks tools to do.
+            tool_call_id: The call that a tool's turn answers.
+            metadata: What else is known of it; what is empty is left out.
+        """
+        text = storable(content)
+        if not text.strip() and not tool_calls and role != "tool":
+            self.leave_out("turn", "empty")
+            return
+        self._last = at or self._last
+        kept = {name: storable(value) for name, value in metadata.items() if value}
+        turn = Turn(
+            id=stable_id(self._form, self._state.id, source_id),
+            session=self._state.id,
+            position=len(self._turns),
+            role=role,
+            content=text,
+            at=self._last,
+            speaker=cleaned(speaker).strip()[:LONGEST_NAME],
+            tool_calls=tuple(tool_calls),
+            tool_call_id=cleaned(tool_call_id)[:LONGEST_NAME],
+            metadata=with_source_id(kept, source_id),
+            scope=self._state.scope,
+        )
+        try:
+            self._turns.append(checked_turn(turn))
+        except InvalidInput as error:
+            self.leave_out("turn", notes.why_not(error), str(error))
+
+    def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
+        """Note that something is left out."""
+        self._left_out[what, why, detail] += 1
+
+    def items(self) -> Iterator[Item]:
+        """The conversation: its turns in pieces, and what was left out."""
+        if not self._turns and not self._left_out:
+            self.leave_out("session", "empty")
+        for start in range(0, len(self._turns), PIECE):
+            piece = tuple(self._turns[start : start + PIECE])
+            yield FoundTurns(place=self._place, state=self._state, turns=piece, form=self._form)
+        for (what, why, detail), count in self._left_out.items():
+            yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
+
+
+def tool_call(id: str, name: str, arguments: str) -> ToolCall:
+    """A call of a tool, with a name and an id that can be stored."""
+    return ToolCall(
+        id=cleaned(id).strip()[:LONGEST_NAME] or "call",
+        name=cleaned(name).strip()[:LONGEST_NAME] or "tool",
+        arguments=storable(arguments),
+    )

@@ -1,0 +1,214 @@
+"""What does an export of ChatGPT hold? `conversations.json`, alone or in its zip archive, read into turns.
+
+A conversation is a tree: an edited question and a repeated answer begin new branches. What the person saw
+last is the path from `current_node` up to the root; the other branches are left out. Hidden messages (the
+system's, custom instructions) and a model's reasoning are left out too; pictures and files are named only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.chat_builder import Chat, tool_call
+from reverie.admin.transfer.formats.foreign.fields import as_text, moment
+from reverie.admin.transfer.items import Item, Skipped, Terms
+from reverie.domain.conversation import ROLES, Role
+from reverie.domain.errors import InvalidInput
+
+FORM = "chatgpt"
+
+_REASONING = {"thoughts", "reasoning_recap"}
+_INSTRUCTIONS = {"user_editable_context", "model_editable_context"}
+
+
+def is_conversation(data: Any) -> bool:
+    """Whether an object looks like a conversation of ChatGPT."""
+    return isinstance(data, dict) and isinstance(data.get("mapping"), dict)
+
+
+def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
+    """The conversations of a file.
+
+    Args:
+        file: The file.
+        terms: How they are to be taken in.
+        name: What to call the file.
+
+    Raises:
+        InvalidInput: it cannot be read any further.
+    """
+    for number, text in enumerate(sources.elements(file), start=1):
+        place = f"{name}, conversation {number}"
+        try:
+            yield from of_conversation(sources.parsed_object(text), terms, place=place)
+        except InvalidInput as error:
+            yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
+
+
+def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+    """The turns of one conversation.
+
+    Args:
+        data: The conversation.
+        terms: How it is to be taken in.
+        place: Where it stands.
+
+    Raises:
+        InvalidInput: it is no conversation.
+    """
+    name = data.get("conversation_id") or data.get("id")
+    if not is_conversation(data) or not isinstance(name, str):
+        raise InvalidInput("no conversation of ChatGPT: it has no 'mapping' or no 'id'")
+    messages = _path(data["mapping"], data.get("current_node"))
+    times = (moment(message.get("create_time")) for message in messages)
+    begun = moment(data.get("create_time")) or next((at for at in times if at is not None), terms.now)
+    chat = Chat(
+        f"{FORM}:{name}",
+        form=FORM,
+        place=place,
+        begun=begun,
+        scope=terms.foreign_scope,
+        metadata=_about(data),
+    )
+    reading = _Reading(chat)
+    for message in messages:
+        reading.add(message)
+    yield from chat.items()
+
+
+def _about(data: Mapping[str, Any]) -> dict[str, str]:
+    updated = moment(data.get("update_time"))
+    about = {
+        "title": data.get("title"),
+        "model": data.get("default_model_slug"),
+        "gizmo": data.get("gizmo_id"),
+        "imported_from": FORM,
+        "source_updated_at": None if updated is None else updated.isoformat(),
+    }
+    return {name: as_text(value) for name, value in about.items() if value}
+
+
+def _path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
+    """The messages from the root to the current node, or to the newest leaf where none is named."""
+    node_id = current if isinstance(current, str) and current in mapping else _newest_leaf(mapping)
+    path: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    while isinstance(node_id, str) and node_id not in seen:
+        seen.add(node_id)
+        node = mapping.get(node_id)
+        if not isinstance(node, dict):
+            break
+        if isinstance(message := node.get("message"), dict):
+            path.append({"id": node_id, **message})
+        node_id = node.get("parent")
+    return path[::-1]
+
+
+def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
+    leaves = [
+        (_time_of(node), number, name)
+        for number, (name, node) in enumerate(mapping.items())
+        if isinstance(node, dict) and not node.get("children")
+    ]
+    return max(leaves)[2] if leaves else None
+
+
+def _time_of(node: Mapping[str, Any]) -> float:
+    message = node.get("message")
+    at = moment(message.get("create_time")) if isinstance(message, dict) else None
+    return 0.0 if at is None else at.timestamp()
+
+
+class _Reading:
+    """The messages of one path, one after the other."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._asked: dict[str, str] = {}  # tools that were called, with the ids of the last calls
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Take one message."""
+        author = message.get("author")
+        author = author if isinstance(author, dict) else {}
+        content = message.get("content")
+        content = content if isinstance(content, dict) else {"content_type": "text", "parts": [content]}
+        kind = str(content.get("content_type"))
+        if _is_hidden(message) or kind in _INSTRUCTIONS:
+            self._chat.leave_out("turn", "unsupported", "hidden from the person, such as instructions")
+            return
+        if kind in _REASONING:
+            self._chat.leave_out("turn", "unsupported", "a model's reasoning")
+            return
+        role = next((role for role in ROLES if role == author.get("role")), None)
+        if role is None:
+            self._chat.leave_out("turn", "broken", "its role is none of user, assistant, system, tool")
+            return
+        self._say(message, role, str(author.get("name") or ""), content, kind)
+
+    def _say(
+        self, message: Mapping[str, Any], role: Role, name: str, content: Mapping[str, Any], kind: str
+    ) -> None:
+        source_id, at = str(message["id"]), moment(message.get("create_time"))
+        text = self._text(content, kind)
+        recipient = str(message.get("recipient") or "all")
+        model = {"model": _model(message)}
+        if role == "assistant" and recipient not in ("all", "assistant"):
+            call = tool_call(source_id, recipient, _arguments(text))
+            self._asked[recipient] = call.id
+            self._chat.add(source_id, role, "", at=at, tool_calls=[call], metadata=model)
+        elif role == "tool":
+            answered = self._asked.get(name, "")
+            self._chat.add(
+                source_id, role, text, at=at, tool_call_id=answered, metadata={"tool": name} if name else {}
+            )
+        else:
+            self._chat.add(source_id, role, text, at=at, speaker=name, metadata=model)
+
+    def _text(self, content: Mapping[str, Any], kind: str) -> str:
+        parts = content.get("parts")
+        if isinstance(parts, list):
+            texts = (self._part(part) for part in parts)
+            return "\n".join(text for text in texts if text)
+        for name in ("text", "result", "content"):
+            if isinstance(value := content.get(name), str):
+                quoted = content.get("title") if kind == "tether_quote" else None
+                return f"{quoted}\n{value}" if isinstance(quoted, str) and quoted else value
+        if kind != "text":
+            self._chat.leave_out("attachment", "unsupported", f"content of type {kind[:50]!r}")
+        return ""
+
+    def _part(self, part: Any) -> str:
+        if isinstance(part, str):
+            return part
+        if not isinstance(part, dict):
+            return ""
+        if isinstance(text := part.get("text"), str):  # what was spoken
+            return text
+        kind = str(part.get("content_type", "part")).removesuffix("_asset_pointer")[:50]
+        self._chat.leave_out("attachment", "unsupported", f"{kind}: the export names it, and that is kept")
+        return f"[{kind}]"
+
+
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    metadata = message.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True
+
+
+def _model(message: Mapping[str, Any]) -> str:
+    metadata = message.get("metadata")
+    model = metadata.get("model_slug") if isinstance(metadata, dict) else None
+    return model if isinstance(model, str) else ""
+
+
+def _arguments(text: str) -> str:
+    """What a tool is asked, as JSON."""
+    try:
+        if isinstance(json.loads(text), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"input": text}, ensure_ascii=False)

@@ -1,0 +1,231 @@
+"""What does an export of Claude hold? `conversations.json`, alone or in its zip archive, read into turns.
+
+A message has `sender` (`human` or `assistant`), `text`, and in later exports `content`: blocks of text, of
+reasoning (left out), of calls of tools and their results. Text that was taken out of an attached file is
+kept; other files are named only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.chat_builder import Chat, tool_call
+from reverie.admin.transfer.formats.foreign.fields import as_text, moment
+from reverie.admin.transfer.items import Item, Skipped, Terms, digest
+from reverie.domain.conversation import Role, ToolCall
+from reverie.domain.errors import InvalidInput
+
+FORM = "claude"
+
+_ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
+_REASONING = {"thinking", "redacted_thinking"}
+_SAYS_NOTHING = {"token_budget", "flag"}
+
+
+def is_conversation(data: Any) -> bool:
+    """Whether an object looks like a conversation of Claude."""
+    return isinstance(data, dict) and isinstance(data.get("chat_messages"), list)
+
+
+def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
+    """The conversations of a file.
+
+    Args:
+        file: The file.
+        terms: How they are to be taken in.
+        name: What to call the file.
+
+    Raises:
+        InvalidInput: it cannot be read any further.
+    """
+    for number, text in enumerate(sources.elements(file), start=1):
+        place = f"{name}, conversation {number}"
+        try:
+            yield from of_conversation(sources.parsed_object(text), terms, place=place)
+        except InvalidInput as error:
+            yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
+
+
+def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+    """The turns of one conversation.
+
+    Args:
+        data: The conversation.
+        terms: How it is to be taken in.
+        place: Where it stands.
+
+    Raises:
+        InvalidInput: it is no conversation.
+    """
+    name = data.get("uuid") or data.get("id")
+    if not is_conversation(data) or not isinstance(name, str):
+        raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
+    messages = _path([each for each in data["chat_messages"] if isinstance(each, dict)], data)
+    times = (moment(message.get("created_at")) for message in messages)
+    begun = moment(data.get("created_at")) or next((at for at in times if at is not None), terms.now)
+    updated = moment(data.get("updated_at"))
+    about = {
+        "title": data.get("name"),
+        "model": data.get("model"),
+        "imported_from": FORM,
+        "source_updated_at": None if updated is None else updated.isoformat(),
+    }
+    chat = Chat(
+        f"{FORM}:{name}",
+        form=FORM,
+        place=place,
+        begun=begun,
+        scope=terms.foreign_scope,
+        metadata={key: as_text(value) for key, value in about.items() if value},
+    )
+    for each in data["chat_messages"]:
+        if not isinstance(each, dict):
+            chat.leave_out("turn", "broken", "it is no object")
+    for message in messages:
+        _Message(chat, message).add()
+    yield from chat.items()
+
+
+def _path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages up to the current one, where the export says which that is; else all, in their order."""
+    by_name = {message.get("uuid"): message for message in messages}
+    leaf = data.get("current_leaf_message_uuid")
+    if leaf not in by_name or not any(message.get("parent_message_uuid") for message in messages):
+        return messages
+    path: list[dict[str, Any]] = []
+    seen: set[Any] = set()
+    while leaf in by_name and leaf not in seen:
+        seen.add(leaf)
+        path.append(by_name[leaf])
+        leaf = by_name[leaf].get("parent_message_uuid")
+    return path[::-1]
+
+
+class _Message:
+    """One message while it is taken apart: its text and calls, up to the next result of a tool."""
+
+    def __init__(self, chat: Chat, message: Mapping[str, Any]) -> None:
+        self._chat = chat
+        self._message = message
+        self._texts: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._open: list[str] = []  # ids of calls without a result
+        self._pieces = 0
+        self._at = moment(message.get("created_at"))
+        content = message.get("content")
+        self._blocks: list[Any] = content if isinstance(content, list) else []
+        self._name = str(
+            message.get("uuid")
+            or digest(
+                str(message.get("sender")), str(message.get("created_at")), as_text(message.get("text"))
+            )
+        )
+
+    def add(self) -> None:
+        """Add the turns that the message makes."""
+        role = _ROLES.get(str(self._message.get("sender") or self._message.get("role")).lower())
+        if role is None:
+            self._chat.leave_out("turn", "broken", "its sender is neither human nor assistant")
+            return
+        for block in self._blocks:
+            self._block(block, role)
+        said = any(text.strip() for text in self._texts)
+        if not said and not self._pieces and isinstance(text := self._message.get("text"), str):
+            self._texts = [text]
+        self._attachments()
+        if self._calls or any(text.strip() for text in self._texts) or not self._pieces:
+            self._finish(role)
+
+    def _block(self, block: Any, role: Role) -> None:
+        if not isinstance(block, dict):
+            return
+        kind = str(block.get("type"))
+        if kind == "text" and isinstance(block.get("text"), str):
+            self._texts.append(block["text"])
+        elif kind in _REASONING:
+            self._chat.leave_out("turn", "unsupported", "a model's reasoning")
+        elif kind == "tool_use" and role == "assistant":
+            call = self._call(block)
+            self._calls.append(call)
+            self._open.append(call.id)
+        elif kind == "tool_result":
+            self._result(block, role)
+        elif kind not in _SAYS_NOTHING:
+            self._chat.leave_out("attachment", "unsupported", f"content of type {kind[:50]!r}")
+
+    def _call(self, block: Mapping[str, Any]) -> ToolCall:
+        given = block.get("id")
+        name = given if isinstance(given, str) and given else f"{self._name}:{len(self._open)}"
+        arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
+        return tool_call(name, str(block.get("name") or ""), arguments)
+
+    def _result(self, block: Mapping[str, Any], role: Role) -> None:
+        if self._calls or self._texts:
+            self._finish(role)
+        given = block.get("tool_use_id")
+        answered = given if isinstance(given, str) and given else next(iter(self._open), "")
+        if answered in self._open:
+            self._open.remove(answered)
+        name = block.get("name")
+        self._add(
+            "tool",
+            _text_of(block.get("content")),
+            tool_call_id=answered,
+            metadata={"tool": name} if isinstance(name, str) else {},
+        )
+
+    def _attachments(self) -> None:
+        for each in _objects(self._message.get("attachments")):
+            name = as_text(each.get("file_name") or "attachment")
+            extracted = each.get("extracted_content")
+            if isinstance(extracted, str) and extracted.strip():
+                self._texts.append(f"[{name}]\n{extracted}")
+            else:
+                self._name_only(name)
+        for each in _objects(self._message.get("files")):
+            self._name_only(as_text(each.get("file_name") or "file"))
+
+    def _name_only(self, name: str) -> None:
+        self._texts.append(f"[{name}]")
+        self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
+
+    def _finish(self, role: Role) -> None:
+        self._add(role, "\n\n".join(text for text in self._texts if text), calls=self._calls)
+        self._texts, self._calls = [], []
+
+    def _add(
+        self,
+        role: Role,
+        content: str,
+        *,
+        calls: list[ToolCall] | None = None,
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        source_id = f"{self._name}:{self._pieces}" if self._pieces else self._name
+        self._pieces += 1
+        self._chat.add(
+            source_id,
+            role,
+            content,
+            at=self._at,
+            tool_calls=calls or (),
+            tool_call_id=tool_call_id,
+            metadata=metadata or {},
+        )
+
+
+def _text_of(content: Any) -> str:
+    """The text of a tool's result."""
+    if isinstance(content, str):
+        return content
+    texts = [each.get("text") for each in _objects(content)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,157 @@
+"""What do the fields of another program's objects say? Tolerant of names, of types, and of what is missing.
+
+`createdAt`, `CreatedAt`, `created_at` and `CREATED-AT` are one name. A value that cannot be what it should be
+counts as missing; only content decides whether a thing can be taken in at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reverie.domain import category as categories
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import KINDS, LAYERS, LONGEST_LABEL, MOST_LABELS, Kind, Layer
+from reverie.domain.text.validation import cleaned
+
+_BETWEEN_WORDS = re.compile(r"[_\-\s]+")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
+"""No program remembered anything before: what lies there is some language's way to say nothing."""
+
+
+class Fields:
+    """An object of another program, asked by the names that its fields may have."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = {_plain(str(name)): value for name, value in data.items()}
+
+    def has(self, *names: str) -> bool:
+        """Whether it has one of the fields, whatever its value."""
+        return any(_plain(name) in self._data for name in names)
+
+    def value(self, *names: str) -> Any:
+        """The value of the first of the fields that has one; None if none has."""
+        for name in names:
+            value = self._data.get(_plain(name))
+            if value is not None:
+                return value
+        return None
+
+    def text(self, *names: str) -> str:
+        """A text, cleaned; a number is one too; empty where there is none."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return ""
+        return cleaned(str(value))
+
+    def label(self, *names: str) -> str:
+        """A text on one line that is short enough for a label."""
+        return " ".join(self.text(*names).split())[:LONGEST_LABEL].strip()
+
+    def share(self, *names: str, default: float) -> float:
+        """A number from 0 to 1; one outside is taken for the nearest."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return default
+        return min(max(float(value), 0.0), 1.0)
+
+    def count(self, *names: str, default: int) -> int:
+        """A whole number from 1."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000_000:
+            return default
+        return value
+
+    def moment(self, *names: str) -> datetime | None:
+        """A moment; see `moment`."""
+        return moment(self.value(*names))
+
+    def labels(self, *names: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
+        """Short texts, none twice; what is too long or too much is left out."""
+        value = self.value(*names)
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, Iterable) or isinstance(value, Mapping):
+            return ()
+        texts = (
+            " ".join(cleaned(str(each)).split()) for each in value if isinstance(each, str | int | float)
+        )
+        return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= longest))[:MOST_LABELS]
+
+    def texts(self, *names: str) -> dict[str, str]:
+        """A table of texts; other values in it are written as JSON."""
+        value = self.value(*names)
+        if not isinstance(value, Mapping):
+            return {}
+        pairs = ((cleaned(str(name)).strip()[:LONGEST_LABEL], each) for name, each in value.items())
+        return {name: as_text(each) for name, each in pairs if name and each is not None}
+
+    def category(self, *names: str) -> str | None:
+        """A category; None where there is none, or one that Reverie does not take."""
+        value = self.value(*names)
+        if not isinstance(value, str):
+            return None
+        try:
+            return categories.valid_category(value.strip().strip("/"))
+        except InvalidInput:
+            return None
+
+    def kind(self, *names: str) -> Kind | None:
+        """A kind, in upper case too; None for what is none of Reverie's."""
+        text = self.text(*names).strip().lower()
+        return next((kind for kind in KINDS if kind == text), None)
+
+    def layer(self, *names: str) -> Layer | None:
+        """A layer, in upper case too; None for what is none of Reverie's."""
+        text = self.text(*names).strip().lower()
+        return next((layer for layer in LAYERS if layer == text), None)
+
+
+def as_text(value: Any) -> str:
+    """A value as text: text cleaned, anything else as JSON."""
+    return cleaned(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def storable(text: str) -> str:
+    """A text of a turn as it can be stored: without NUL and lone surrogates."""
+    return _UNSTORABLE.sub(" ", text)
+
+
+def moment(value: Any) -> datetime | None:
+    """The moment that a value means: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
+
+    >>> moment("2026-02-07T14:15:00.1234567+01:00"), moment(1770470100)
+    (datetime.datetime(2026, 2, 7, 13, 15, 0, 123456, tzinfo=datetime.timezone.utc), \
+datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
+    """
+    found: datetime | None = None
+    try:
+        if isinstance(value, str):
+            read = datetime.fromisoformat(value.strip())
+            found = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            # No memory was made after the year 5138, so a number as large as that counts milliseconds.
+            seconds = value / 1000 if abs(value) >= 1e11 else value
+            found = _EPOCH + timedelta(seconds=seconds)
+        elif isinstance(value, list) and 3 <= len(value) <= 7 and all(type(part) is int for part in value):
+            nanoseconds = value[6] if len(value) == 7 else 0
+            found = datetime(*value[:6], microsecond=nanoseconds // 1000, tzinfo=UTC)  # type: ignore[misc]
+    except (ValueError, OverflowError):
+        return None
+    return found if found is not None and found >= _EARLIEST else None
+
+
+def kind_in(category: str | None) -> Kind:
+    """The kind of a record of which nothing but the category is known."""
+    if categories.lies_under(category, categories.ANTI_PATTERNS):
+        return "anti_pattern"
+    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+
+
+def _plain(name: str) -> str:
+    return _BETWEEN_WORDS.sub("", name).lower()

@@ -1,0 +1,111 @@
+"""What are golemcore's memory items? The lines of `items/**/*.jsonl`, read into records.
+
+A line has `id`, `layer`, `type`, `title`, `content`, `tags`, `source`, `confidence`, `salience`, `ttlDays`,
+`createdAt`, `updatedAt`, `lastAccessedAt`, `references`. An item that was promoted stands in two files with
+one id; so the semantic and procedural files are read first, and the promoted one is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.fields import Fields
+from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import HOME_LAYERS, Record, checked
+from reverie.domain.text import timestamps as clock
+
+FORM = "golemcore"
+
+_LONGEST_TTL_DAYS = 36_500
+
+
+def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
+    """The records of one file of items.
+
+    Args:
+        path: The file.
+        terms: How they are to be taken in.
+        name: What to call the file.
+    """
+    with sources.opened(path) as file:
+        for number, data in sources.documents(file):
+            place = f"{name}, line {number}"
+            if isinstance(data, InvalidInput):
+                yield Skipped(what="line", place=place, why=notes.why_not(data), detail=str(data))
+            elif not is_item(data):
+                detail = "no memory item: it has no 'content' and 'layer'"
+                yield Skipped(what="line", place=place, why="unsupported", detail=detail)
+            else:
+                yield of_item(data, terms, place=place)
+
+
+def is_item(data: Mapping[str, Any]) -> bool:
+    """Whether an object looks like a memory item."""
+    fields = Fields(data)
+    return fields.has("content") and fields.has("layer") and not fields.has("role")
+
+
+def is_promoted(name: str) -> bool:
+    """Whether a file of that name holds items that were promoted, which are to be read first."""
+    return PurePosixPath(name).stem.lower() in ("semantic", "procedural")
+
+
+def of_item(data: Mapping[str, Any], terms: Terms, *, place: str) -> Item:
+    """The record that one item makes.
+
+    Args:
+        data: The item.
+        terms: How it is to be taken in.
+        place: Where it stands.
+    """
+    fields = Fields(data)
+    content = fields.text("content").strip()
+    if not content:
+        return Skipped(what="record", place=place, why="empty")
+    kind = fields.kind("type", "kind") or "fact"
+    layer = fields.layer("layer") or ("episodic" if fields.text("layer") else HOME_LAYERS[kind])
+    created = fields.moment("createdAt", "timestamp") or fields.moment("updatedAt") or terms.now
+    updated = max(created, fields.moment("updatedAt") or created)
+    days = fields.count("ttlDays", "ttl", default=0)
+    expires = created + timedelta(days=days) if 0 < days <= _LONGEST_TTL_DAYS else None
+    source_id = fields.label("id") or digest(kind, content)
+    try:
+        record = Record(
+            id=stable_id(FORM, terms.foreign_scope, source_id),
+            content=content,
+            created_at=created,
+            updated_at=updated,
+            last_seen_at=updated,
+            kind=kind,
+            layer=layer,
+            tags=fields.labels("tags"),
+            confidence=fields.share("confidence", default=0.75),
+            importance=fields.share("salience", "importance", default=0.7),
+            source=fields.label("source") or f"import:{FORM}",
+            references=fields.labels("references", longest=2_000),
+            origin=terms.foreign_origin,
+            scope=terms.foreign_scope,
+            expires_at=expires,
+            metadata=with_source_id(_rest(fields), source_id),
+        )
+        return FoundRecord(place=place, record=checked(record), form=FORM)
+    except (InvalidInput, OverflowError) as error:
+        why = notes.why_not(error) if isinstance(error, InvalidInput) else "broken"
+        return Skipped(what="record", place=place, why=why, detail=str(error))
+
+
+def _rest(fields: Fields) -> dict[str, str]:
+    """What a record has no field for."""
+    accessed = fields.moment("lastAccessedAt")
+    rest = {
+        "title": fields.text("title").strip(),
+        "type": "" if fields.kind("type", "kind") else fields.label("type", "kind"),
+        "last_accessed_at": "" if accessed is None else clock.format_time(accessed),
+    }
+    return {name: text for name, text in rest.items() if text}

@@ -1,0 +1,177 @@
+"""What does the graph of the MCP reference memory server hold? Its JSON lines, read into records.
+
+An entity has a name, a type and observations; each observation becomes a record that names the entity. A
+relation becomes a record too. All of it shows in `Memory.knowledge_graph`. The server writes one object a
+line; what its `read_graph` tool answers, one object with `entities` and `relations`, is read as well. Neither
+has times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.fields import Fields
+from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import Record, checked
+from reverie.domain.text.validation import cleaned
+from reverie.repositories.knowledge_graph import (
+    CATEGORY,
+    ENTITY,
+    ENTITY_TYPE,
+    FROM,
+    OBSERVATION,
+    RELATION,
+    TO,
+)
+
+FORM = "mcp"
+
+
+def read(path: Path, terms: Terms) -> Iterator[Item]:
+    """The records that a graph makes.
+
+    Args:
+        path: The file.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    graph = _one_object(path)
+    if graph is not None:
+        yield from of_object(graph, terms, place=path.name)
+        return
+    with sources.opened(path) as file:
+        for number, data in sources.documents(file):
+            place = f"{path.name}, line {number}"
+            if isinstance(data, InvalidInput):
+                yield Skipped(what="line", place=place, why=notes.why_not(data), detail=str(data))
+            else:
+                yield from of_object(data, terms, place=place)
+
+
+def _one_object(path: Path) -> dict[str, Any] | None:
+    """A graph that is one object, on one line or on several; None for one of an object a line."""
+    try:
+        data = sources.parsed_object(sources.whole(path))
+    except InvalidInput:
+        return None
+    return data if "type" not in data else None
+
+
+def of_object(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+    """The records that one object makes: an entity, a relation, or a whole graph.
+
+    Args:
+        data: The object.
+        terms: How it is to be taken in.
+        place: Where it stands.
+    """
+    fields = Fields(data)
+    kind = data.get("type")
+    if kind is None and (fields.has("entities") or fields.has("relations")):
+        for name, each in (("entity", "entities"), ("relation", "relations")):
+            for number, inner in enumerate(_objects(fields.value(each)), start=1):
+                yield from of_object({**inner, "type": name}, terms, place=f"{place}, {name} {number}")
+    elif kind == "entity":
+        yield from _entity(fields, terms, place)
+    elif kind == "relation":
+        yield _relation(fields, terms, place)
+    else:
+        yield Skipped(what="line", place=place, why="unsupported", detail="neither an entity nor a relation")
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _entity(fields: Fields, terms: Terms, place: str) -> Iterator[Item]:
+    name, kind = fields.label("name"), fields.label("entityType")
+    if not name:
+        yield Skipped(what="record", place=place, why="broken", detail="an entity has no name")
+        return
+    observations = fields.value("observations")
+    if observations is None or observations == []:
+        yield _record(f"{name}: {kind or 'entity'}", "", (name, kind), terms, place)
+        return
+    if not isinstance(observations, list):
+        yield Skipped(what="record", place=place, why="broken", detail="its observations are no list")
+        return
+    for number, observation in enumerate(observations, start=1):
+        where = f"{place}, observation {number}"
+        if not isinstance(observation, str):
+            yield Skipped(what="record", place=where, why="broken", detail="it is no text")
+        elif not (text := cleaned(observation).strip()):
+            yield Skipped(what="record", place=where, why="empty")
+        else:
+            content = text if _names(text, name) else f"{name}: {text}"
+            yield _record(content, text, (name, kind), terms, where, observation=text)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text says itself whom it is about."""
+    plain = " ".join(name.replace("_", " ").split()).lower()
+    return plain in " ".join(text.replace("_", " ").split()).lower()
+
+
+def _relation(fields: Fields, terms: Terms, place: str) -> Item:
+    source, verb, target = fields.label("from"), fields.label("relationType"), fields.label("to")
+    if not (source and verb and target):
+        return Skipped(
+            what="record",
+            place=place,
+            why="broken",
+            detail="a relation needs 'from', 'relationType' and 'to'",
+        )
+    content = f"{source} {verb.replace('_', ' ')} {target}"
+    metadata = {FROM: source, RELATION: verb, TO: target}
+    return _found(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
+
+
+def _record(
+    content: str,
+    text: str,
+    entity: tuple[str, str],
+    terms: Terms,
+    place: str,
+    *,
+    observation: str | None = None,
+) -> Item:
+    name, kind = entity
+    metadata = {ENTITY: name} | ({ENTITY_TYPE: kind} if kind else {})
+    if observation is not None:
+        metadata[OBSERVATION] = observation
+    return _found(content, ("entity", name, text), (kind,) if kind else (), metadata, terms, place)
+
+
+def _found(
+    content: str,
+    identity: tuple[str, ...],
+    tags: tuple[str, ...],
+    metadata: dict[str, str],
+    terms: Terms,
+    place: str,
+) -> Item:
+    source_id = digest(*identity)
+    try:
+        record = Record(
+            id=stable_id(FORM, terms.foreign_scope, source_id),
+            content=content,
+            category=CATEGORY,
+            created_at=terms.now,
+            updated_at=terms.now,
+            last_seen_at=terms.now,
+            tags=tags,
+            source=f"import:{FORM}",
+            origin=terms.foreign_origin,
+            scope=terms.foreign_scope,
+            metadata=with_source_id(metadata, source_id),
+        )
+        return FoundRecord(place=place, record=checked(record), form=FORM)
+    except InvalidInput as error:
+        return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))

@@ -1,0 +1,119 @@
+"""What are RockBot's memory entries? The files `{category}/{id}.json`, read into records.
+
+An entry has `id`, `content`, `category`, `tags`, `createdAt`, `updatedAt` and `metadata`; later versions add
+`importanceScore`, `lastSeenAt`, `reinforcementCount`, `supersededBy`, `archivedAt`, `archiveReason`. An id of
+twelve lower-case hexadecimal characters is one of ours and stays; any other is kept in the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign.fields import Fields, kind_in
+from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import HOME_LAYERS, Record, checked
+from reverie.domain.text.ids import valid_id
+
+FORM = "rockbot"
+
+
+def is_entry(data: Mapping[str, Any]) -> bool:
+    """Whether an object looks like a memory entry."""
+    fields = Fields(data)
+    return fields.has("id") and fields.has("content") and fields.has("createdAt") and not fields.has("role")
+
+
+def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
+    """The record of one entry's file.
+
+    Args:
+        path: The file.
+        terms: How it is to be taken in.
+        name: Its path below the folder of memory, whose folders are the category if the entry names none.
+    """
+    try:
+        data = sources.parsed_object(sources.whole(path))
+    except InvalidInput as error:
+        yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+        return
+    if not is_entry(data):
+        detail = "no memory entry: it has no 'id', 'content' and 'createdAt'"
+        yield Skipped(what="file", place=name, why="unsupported", detail=detail)
+        return
+    yield of_entry(data, terms, place=name, folder=str(PurePosixPath(name).parent))
+
+
+def of_entry(data: Mapping[str, Any], terms: Terms, *, place: str, folder: str = "") -> Item:
+    """The record that one entry makes.
+
+    Args:
+        data: The entry.
+        terms: How it is to be taken in.
+        place: Where it stands.
+        folder: The folders that its file lies in.
+    """
+    fields = Fields(data)
+    content = fields.text("content").strip()
+    if not content:
+        return Skipped(what="record", place=place, why="empty")
+    category = fields.category("category") or Fields({"category": folder}).category("category")
+    kind = kind_in(category)
+    created = fields.moment("createdAt") or fields.moment("updatedAt") or terms.now
+    updated = max(created, fields.moment("updatedAt") or created)
+    source_id = fields.label("id") or digest(content)
+    try:
+        record = Record(
+            id=_id(source_id, terms.foreign_scope),
+            content=content,
+            created_at=created,
+            updated_at=updated,
+            last_seen_at=max(created, fields.moment("lastSeenAt") or updated),
+            category=category,
+            kind=kind,
+            layer=HOME_LAYERS[kind],
+            tags=fields.labels("tags"),
+            importance=fields.share("importanceScore", "importance", default=0.5),
+            source=f"import:{FORM}",
+            origin=terms.foreign_origin,
+            scope=terms.foreign_scope,
+            seen_count=fields.count("reinforcementCount", default=1),
+            metadata=with_source_id(_rest(fields, category), source_id),
+        )
+        record = _archived(record, fields, updated)
+        return FoundRecord(place=place, record=checked(record), form=FORM)
+    except InvalidInput as error:
+        return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))
+
+
+def _id(source_id: str, scope: str) -> str:
+    try:
+        return valid_id(source_id)
+    except InvalidInput:
+        return stable_id(FORM, scope, source_id)
+
+
+def _archived(record: Record, fields: Fields, updated: datetime) -> Record:
+    by = fields.label("supersededBy")
+    archived = fields.moment("archivedAt")
+    if archived is None and not by:
+        return record
+    reason = fields.label("archiveReason") or (f"superseded by {by}" if by else "archived")
+    return replace(record, archived_at=archived or updated, archive_reason=reason)
+
+
+def _rest(fields: Fields, category: str | None) -> dict[str, str]:
+    """The entry's metadata, and what a record has no field for."""
+    rest = fields.texts("metadata")
+    named = fields.label("category")
+    if category is None and named:
+        rest["category"] = named
+    if by := fields.label("supersededBy"):
+        rest["superseded_by"] = by
+    return rest

@@ -1,0 +1,91 @@
+"""What is in the folder of another agent? Notes, memory items, memory entries and sessions, each by its path.
+
+    MEMORY.md, HISTORY.md, 2026-02-07.md, other .md      notes (`notes`)
+    items/**/*.jsonl                                     golemcore's memory items (`golemcore`)
+    {category}/{id}.json                                 RockBot's memory entries (`rockbot`)
+    sessions/*.json, sessions/*.jsonl                    conversations (`sessions`)
+
+They lie in the folder itself, or the first three in a folder `memory` in it. The profile beside that folder
+(`soul.md` and its like) is no memory, and is named as left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.foreign import golemcore, rockbot, sessions
+from reverie.admin.transfer.formats.native.markdown import modified
+from reverie.admin.transfer.items import Item, Skipped, Terms
+from reverie.domain.errors import InvalidInput
+
+MEMORY = "memory"
+SESSIONS = "sessions"
+
+_ELSEWHERE = "no notes, memory items, entries or sessions"
+
+
+def read(folder: Path, terms: Terms) -> Iterator[Item]:
+    """Everything that is known in a folder; the rest is named as left out.
+
+    Args:
+        folder: The folder.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    inner = (folder / MEMORY).is_dir() and folder.name != MEMORY
+    files = sorted(sources.files_under(folder), key=lambda each: _order(each[0]))
+    for name, path in files:
+        within = name.removeprefix(f"{MEMORY}/") if inner else name
+        outside = inner and within == name and not name.startswith(f"{SESSIONS}/")
+        if path is None or outside:
+            detail = "beside the memory, such as a profile: copy it yourself" if outside else _ELSEWHERE
+            yield Skipped(what="file", place=name, why="unsupported", detail=detail)
+        else:
+            yield from _read_file(path, within, terms, place=name)
+
+
+def read_file(path: Path, terms: Terms) -> Iterator[Item]:
+    """One file of such a folder by itself: a note, or a file of items.
+
+    Args:
+        path: The file.
+        terms: How it is to be taken in.
+    """
+    if path.suffix == ".jsonl":
+        yield from golemcore.read(path, terms, name=path.name)
+    else:
+        yield from _read_file(path, path.name, terms, place=path.name)
+
+
+def _order(name: str) -> tuple[bool, str]:
+    # An item that was promoted stands in two files with one id: the promoted one is to be met first.
+    return not (name.endswith(".jsonl") and golemcore.is_promoted(name)), name
+
+
+def _read_file(path: Path, within: str, terms: Terms, *, place: str) -> Iterator[Item]:
+    first = within.partition("/")[0]
+    ending = PurePosixPath(within).suffix
+    if first == SESSIONS and ending in (".json", ".jsonl"):
+        yield from sessions.read(path, terms, name=place)
+    elif ending == ".jsonl":
+        yield from golemcore.read(path, terms, name=place)
+    elif ending == ".md":
+        yield from _read_note(path, within, terms, place)
+    elif ending == ".json":
+        yield from rockbot.read(path, terms, name=within)
+    else:
+        yield Skipped(what="file", place=place, why="unsupported", detail=_ELSEWHERE)
+
+
+def _read_note(path: Path, name: str, terms: Terms, place: str) -> Iterator[Item]:
+    try:
+        text = sources.whole(path)
+    except InvalidInput as error:
+        yield Skipped(what="page", place=place, why=notes.why_not(error), detail=str(error))
+        return
+    yield from notes.read(name, text, terms, place=place, at=modified(path))

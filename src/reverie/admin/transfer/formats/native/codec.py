@@ -1,0 +1,111 @@
+"""How is a thing of ours written as a JSON object, and read back? For all of our own formats.
+
+The object is what `to_dict` gives. Reading checks every field and says what is wrong with one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from reverie.admin.transfer.items import What
+from reverie.domain.change import Value, subject_of
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.domain.text import timestamps as clock
+
+FORMAT = "reverie"
+"""How our own exports call themselves."""
+
+VERSION = 1
+"""The newest version of our own exports that can be read, and the one that is written."""
+
+_LARGEST = 2**53
+_T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
+
+
+def encoded(value: Any) -> str:
+    """A JSON document on one line, with all characters as they are."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def document(value: Value) -> dict[str, Any]:
+    """A thing as one JSON object that says what it is."""
+    return {"type": subject_of(value), **value.to_dict()}
+
+
+def header(form: str, *, at: datetime) -> dict[str, Any]:
+    """How an export begins.
+
+    Args:
+        form: Which of our formats it is.
+        at: When it was made.
+    """
+    return {"format": FORMAT, "form": form, "version": VERSION, "made_at": clock.format_time(at)}
+
+
+def checked_header(data: Mapping[str, Any], place: str) -> None:
+    """Raise `InvalidInput` if an export was made by a newer Reverie."""
+    version = data.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise InvalidInput(f"{place}: it says it is of version {version!r}, which there is not")
+    if version > VERSION:
+        raise InvalidInput(
+            f"{place}: it was made by a newer Reverie (version {version}, this one knows up to {VERSION}): "
+            "upgrade Reverie"
+        )
+
+
+def read_record(data: Mapping[str, Any]) -> Record:
+    """The record that an object holds; raises `InvalidInput`."""
+    record = _read(Record.from_dict, data)
+    if record.seen_count > _LARGEST:
+        raise InvalidInput(f"seen_count is {record.seen_count}: at most {_LARGEST} can be stored")
+    return record
+
+
+def read_turn(data: Mapping[str, Any]) -> Turn:
+    """The turn that an object holds; raises `InvalidInput`."""
+    turn = _read(Turn.from_dict, data)
+    if turn.position > _LARGEST:
+        raise InvalidInput(f"position is {turn.position}: no session is as long")
+    return turn
+
+
+def read_session(data: Mapping[str, Any]) -> SessionState:
+    """The session that an object holds; raises `InvalidInput`."""
+    state = _read(SessionState.from_dict, data)
+    if state.window_start > _LARGEST:
+        raise InvalidInput(f"window_start is {state.window_start}: no session is as long")
+    return state
+
+
+def read_page(data: Mapping[str, Any]) -> Page:
+    """The page that an object holds; raises `InvalidInput`."""
+    return _read(Page.from_dict, data)
+
+
+def read_paragraph(data: Mapping[str, Any]) -> Paragraph:
+    """The paragraph that an object holds; raises `InvalidInput`."""
+    return _read(Paragraph.from_dict, data)
+
+
+def _read(read: Callable[[Mapping[str, Any]], _T], data: Mapping[str, Any]) -> _T:
+    try:
+        return read(data)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
+        raise InvalidInput("a field has a value of another type than it should") from None
+
+
+def what_is(kind: object) -> What:
+    """Which sort of thing the `type` of a line names."""
+    for what in ("record", "turn", "session", "page", "paragraph"):
+        if kind == what:
+            return what
+    return "line"

@@ -1,0 +1,157 @@
+"""What is an export as a folder? Files laid out as `reverie.files.layout` says; written and read here.
+
+It has a manifest beside it for what the files cannot hold. The readable folder of a memory has none, and can
+be read all the same: its records, sessions and turns come back exactly, its pages with the times of their
+files, its paragraphs with new ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.atomic_writes import Tree
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.formats.native import manifest
+from reverie.admin.transfer.formats.native.jsonl import PIECE
+from reverie.admin.transfer.formats.native.manifest import Manifest
+from reverie.admin.transfer.formats.native.markdown import modified, read_page_file
+from reverie.admin.transfer.items import FoundRecord, FoundTurns, Item, Skipped, Terms
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.files import layout
+
+_BESIDE = ("reverie.db", "files.db", "index")
+"""How the names of what stands in a memory's folder beside the readable files begin."""
+
+
+class FolderWriter:
+    """Writes an export into a folder."""
+
+    def __init__(self, tree: Tree, *, at: datetime) -> None:
+        self._tree = tree
+        self._manifest = Manifest(form="folder", made_at=at)
+        self._episodic: dict[str, list[Record]] = {}
+
+    def put_record(self, record: Record) -> None:
+        """Write one record; those of layer episodic wait for `finish`, because they share files."""
+        path = layout.path_of(record)
+        if layout.form_of(path) == "episodic":
+            self._episodic.setdefault(path, []).append(record)
+        else:
+            self._tree.write_bytes(path, [layout.render_record(record)])
+
+    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
+        """Write one session with its turns."""
+        pieces = (layout.render_turns([turn]) for turn in turns)
+        self._tree.write_bytes(layout.path_of(state), _after(layout.render_session(state, []), pieces))
+
+    def put_page(self, page: Page) -> None:
+        """Write one page."""
+        self._manifest.note_page(page)
+        self._tree.write_bytes(layout.path_of(page), [layout.render_page(page)])
+
+    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
+        """Write one log."""
+        self._manifest.note_log(name, paragraphs)
+        self._tree.write_bytes(layout.page_path(name), [layout.render_log(name, paragraphs)])
+
+    def finish(self, counts: Mapping[str, int]) -> None:
+        """Write what shares files, and the manifest.
+
+        Args:
+            counts: How many of each sort were written.
+        """
+        for path, records in self._episodic.items():
+            self._tree.write_bytes(path, [layout.render_episodic(records)])
+        self._manifest.counts = counts
+        self._tree.write(manifest.NAME, [self._manifest.to_text()])
+
+
+def _after(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def read(folder: Path, terms: Terms) -> Iterator[Item]:
+    """What a folder of ours holds: an export, or the readable folder of a memory.
+
+    Args:
+        folder: The folder that has `memory/` and `sessions/` in it.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read, or was made by a newer Reverie.
+    """
+    known = manifest.read_manifest(folder)
+    for name, file in sources.files_under(folder):
+        place = layout.place_of(name)
+        if name == manifest.NAME or (place is None and name.startswith(_BESIDE)):
+            continue
+        if place is None or file is None:
+            yield Skipped(what="file", place=name, why="unsupported", detail="no part of the readable folder")
+            continue
+        try:
+            yield from _read_file(name, place, file, terms, known)
+        except InvalidInput as error:
+            yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+
+
+def _read_file(
+    name: str, place: layout.Place, file: Path, terms: Terms, known: Manifest | None
+) -> Iterator[Item]:
+    match place.form:
+        case "record":
+            data = sources.parsed_object(sources.whole(file))
+            yield FoundRecord(place=name, record=terms.own_record(documents.read_record(data)))
+        case "episodic":
+            yield from _read_episodic(name, file, terms)
+        case "session":
+            yield from _read_session(name, file, terms)
+        case "page" | "log":
+            text = sources.whole(file, exactly=True)
+            yield from read_page_file(place.name, text, known, place=name, at=modified(file))
+
+
+def _read_episodic(name: str, file: Path, terms: Terms) -> Iterator[Item]:
+    with sources.opened(file) as lines:
+        for number, data in sources.documents(lines):
+            where = f"{name}, line {number}"
+            try:
+                if isinstance(data, InvalidInput):
+                    raise data
+                yield FoundRecord(place=where, record=terms.own_record(documents.read_record(data)))
+            except InvalidInput as error:
+                yield Skipped(what="record", place=where, why=notes.why_not(error), detail=str(error))
+
+
+def _read_session(name: str, file: Path, terms: Terms) -> Iterator[Item]:
+    state: SessionState | None = None
+    turns: list[Turn] = []
+    sent = False
+    with sources.opened(file) as lines:
+        for number, data in sources.documents(lines):
+            where = f"{name}, line {number}"
+            try:
+                if isinstance(data, InvalidInput):
+                    raise data
+                if state is None:
+                    state = terms.own_session(documents.read_session(data))
+                    continue
+                turn = documents.read_turn({**data, "session": state.id})
+                turns.append(replace(turn, scope=state.scope))
+            except InvalidInput as error:
+                if state is None:
+                    raise
+                yield Skipped(what="turn", place=where, why=notes.why_not(error), detail=str(error))
+            if state is not None and len(turns) >= PIECE:
+                yield FoundTurns(place=name, state=state, turns=tuple(turns))
+                turns, sent = [], True
+    if state is not None and (turns or not sent):
+        yield FoundTurns(place=name, state=state, turns=tuple(turns))

@@ -1,0 +1,110 @@
+"""How do fields stand above a text? Markdown with YAML front matter, written and read without a YAML library.
+
+A value is written as JSON, which YAML reads too, or as it is where that cannot be taken for anything else.
+What people write by hand is understood as far as it is simple: words without quotes, `[a, b]`, and lists of
+lines that begin with a dash. The text below is kept to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from reverie.domain.errors import InvalidInput
+
+FENCE = "---"
+
+_PLAIN = re.compile(
+    # An id is quoted whether it begins with a digit or not, so that all look the same.
+    r"(?![0-9a-f]{12}$)[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*|\d{4}-\d\d-\d\dT[\d:.]+Z"
+)
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "infinity"}
+"""Words that YAML takes for something else than text."""
+
+_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):(?:[ \t]+(.*?))?[ \t]*")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*?)[ \t]*")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def with_fields(fields: Mapping[str, Any], text: str) -> str:
+    """A document: the fields between two lines of three dashes, a blank line, and the text.
+
+    Args:
+        fields: The fields in their order; values as JSON has them.
+        text: What stands below.
+    """
+    lines = "".join(f"{name}: {scalar(value)}\n" for name, value in fields.items())
+    return f"{FENCE}\n{lines}{FENCE}\n\n{text}\n"
+
+
+def scalar(value: Any) -> str:
+    """A value on one line, as YAML and `parted` read it.
+
+    >>> scalar("user-preferences/style"), scalar("yes"), scalar(["a", 0.5])
+    ('user-preferences/style', '"yes"', '["a", 0.5]')
+    """
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def parted(document: str) -> tuple[dict[str, Any], str]:
+    """The fields of a document and the text below them; no fields and the whole text where there are none.
+
+    Line ends of Windows are made plain ones in a document whose first line has one.
+
+    Raises:
+        InvalidInput: the fields do not end, or a line of them is none; the message names the line.
+    """
+    if document.startswith(f"{FENCE}\r\n"):
+        document = document.replace("\r\n", "\n")
+    if not document.startswith(f"{FENCE}\n"):
+        return {}, document
+    begin = len(FENCE) + 1
+    end = document.find(f"\n{FENCE}\n", begin - 1)
+    if end < 0:
+        raise InvalidInput(f"the fields above the text do not end with a line {FENCE!r}")
+    text = document[end + len(FENCE) + 2 :]
+    return _fields(document[begin:end].split("\n")), text.removeprefix("\n").removesuffix("\n")
+
+
+def _fields(lines: list[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    name, may_list = "", False
+    for number, line in enumerate(lines, start=2):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        item = _ITEM.fullmatch(line)
+        if item is not None and may_list:
+            fields[name] = [*(fields[name] or ()), _value(item[1])]
+            continue
+        found = _FIELD.fullmatch(line)
+        if found is None:
+            raise InvalidInput(f"line {number} is no field: write 'name: value', or '- value' in a list")
+        name, value = found.groups()
+        if name in fields:
+            raise InvalidInput(f"line {number}: the field {name!r} stands twice")
+        may_list = not value
+        fields[name] = _value(value) if value else None
+    return fields
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    if text.startswith("[") and text.endswith("]"):
+        return [_unquoted(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    return None if text == "~" else _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return text[1:-1]
+    return text

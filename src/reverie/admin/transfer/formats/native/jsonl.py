@@ -1,0 +1,201 @@
+"""What is an export as JSON lines? One document a line, each with its `type`; written and read here.
+
+    {"type": "header", "format": "reverie", "form": "jsonl", "version": 1, "made_at": …}
+    {"type": "record", "id": …, …}            every record, the first created first
+    {"type": "session", "id": …, …}           a session, followed by its turns
+    {"type": "turn", "id": …, …}
+    {"type": "page", "name": …, …}
+    {"type": "paragraph", "id": …, …}
+    {"type": "end", "records": …, …}          how many there are, so that a file that was cut is noticed
+
+Everything that `to_dict` gives stands in it, so reading it back gives equal things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.items import (
+    FoundPage,
+    FoundParagraph,
+    FoundRecord,
+    FoundTurns,
+    Item,
+    Skipped,
+    Terms,
+)
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+
+PIECE = 250
+"""Turns of a session that are handed on together."""
+
+
+class Writable(Protocol):
+    """A file open for writing text."""
+
+    def write(self, text: str, /) -> object:
+        """Write a text."""
+        ...
+
+
+class LinesWriter:
+    """Writes an export to an open file."""
+
+    def __init__(self, file: Writable, *, at: datetime) -> None:
+        self._file = file
+        self._write({"type": "header", **documents.header("jsonl", at=at)})
+
+    def put_record(self, record: Record) -> None:
+        """Write one record."""
+        self._put(record)
+
+    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
+        """Write one session with its turns."""
+        self._put(state)
+        for turn in turns:
+            self._put(turn)
+
+    def put_page(self, page: Page) -> None:
+        """Write one page."""
+        self._put(page)
+
+    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
+        """Write one log."""
+        del name  # every paragraph has it
+        for paragraph in paragraphs:
+            self._put(paragraph)
+
+    def finish(self, counts: Mapping[str, int]) -> None:
+        """Write the last line.
+
+        Args:
+            counts: How many of each sort were written.
+        """
+        self._write({"type": "end", **counts})
+
+    def _put(self, value: Value) -> None:
+        self._write(documents.document(value))
+
+    def _write(self, data: dict[str, Any]) -> None:
+        self._file.write(f"{documents.encoded(data)}\n")
+
+
+def read(path: Path, terms: Terms) -> Iterator[Item]:
+    """What an export as JSON lines holds.
+
+    Args:
+        path: The file.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read, is no such export, or was made by a newer Reverie.
+    """
+    with sources.opened(path) as file:
+        reading = _Reading(path.name, terms)
+        for number, data in sources.documents(file):
+            place = f"{path.name}, line {number}"
+            if isinstance(data, InvalidInput):
+                yield reading.broken(place, data)
+            else:
+                yield from reading.take(data, place)
+        yield from reading.end()
+
+
+class _Reading:
+    """One file while it is read: its session whose turns are being gathered, and whether it was cut."""
+
+    def __init__(self, name: str, terms: Terms) -> None:
+        self._name = name
+        self._terms = terms
+        self._begun = False
+        self._ended = False
+        self._state: SessionState | None = None
+        self._turns: list[Turn] = []
+        self._place = ""
+        self._told = True
+
+    def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
+        """A line that cannot be read."""
+        return Skipped(what=documents.what_is(what), place=place, why=notes.why_not(error), detail=str(error))
+
+    def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
+        """What a line holds, or what it completes."""
+        kind = data.pop("type", None)
+        if not self._begun:
+            self._begin(kind, data, place)
+            return
+        try:
+            if kind == "turn":
+                yield from self._take_turn(self._terms.own_turn(documents.read_turn(data)), place)
+                return
+            if kind != "end":
+                yield from self._gathered()
+            if kind == "record":
+                record = self._terms.own_record(documents.read_record(data))
+                yield FoundRecord(place=place, record=record)
+            elif kind == "session":
+                self._enter(self._terms.own_session(documents.read_session(data)), place)
+            elif kind == "page":
+                yield FoundPage(place=place, page=documents.read_page(data))
+            elif kind == "paragraph":
+                yield FoundParagraph(place=place, paragraph=documents.read_paragraph(data))
+            elif kind == "end":
+                self._ended = True
+            elif kind != "header":  # two exports may have been put into one file
+                yield Skipped(
+                    what="line", place=place, why="unsupported", detail="no type of line that is known"
+                )
+        except InvalidInput as error:
+            yield self.broken(place, error, kind)
+
+    def end(self) -> Iterator[Item]:
+        """What is left when the file has ended."""
+        yield from self._gathered()
+        if not self._begun:
+            raise InvalidInput(f"{self._name}: no export of Reverie: it does not begin with a header")
+        if not self._ended:
+            yield Skipped(
+                what="file",
+                place=self._name,
+                why="broken",
+                detail="it has no last line of type 'end', so it may have been cut; "
+                "what stands in it was read",
+            )
+
+    def _begin(self, kind: object, data: Mapping[str, Any], place: str) -> None:
+        if kind != "header" or data.get("format") != documents.FORMAT:
+            raise InvalidInput(f"{place}: no export of Reverie: it does not begin with a header")
+        documents.checked_header(data, place)
+        self._begun = True
+
+    def _enter(self, state: SessionState, place: str) -> None:
+        self._state, self._place, self._turns, self._told = state, place, [], False
+
+    def _take_turn(self, turn: Turn, place: str) -> Iterator[Item]:
+        if self._state is None or self._state.id != turn.session:
+            yield from self._gathered()
+            # Its session's line is missing or broken: what was said counts more.
+            self._enter(SessionState(id=turn.session, created_at=turn.at, scope=turn.scope), place)
+        assert self._state is not None
+        self._turns.append(replace(turn, scope=self._state.scope))
+        if len(self._turns) >= PIECE:
+            yield from self._gathered(keep=True)
+
+    def _gathered(self, *, keep: bool = False) -> Iterator[Item]:
+        """The turns gathered so far; a session without any is handed on too, once."""
+        if self._state is not None and (self._turns or not self._told):
+            yield FoundTurns(place=self._place, state=self._state, turns=tuple(self._turns))
+            self._turns, self._told = [], True
+        if not keep:
+            self._state = None

@@ -1,0 +1,267 @@
+"""What is an export as Markdown? A file a record, a file a session, pages as they are; written and read here.
+
+    reverie-export.json                 what a page cannot hold, see `manifest`
+    records/{category}/{id}.md          a record: its fields as YAML front matter, then its content
+    archive/{category}/{id}.md          an archived one
+    sessions/{name}.md                  a session: its fields, then its turns
+    pages/MEMORY.md, pages/HISTORY.md   pages and logs, as they are
+
+A turn begins with a heading that ends in a comment with its fields:
+
+    ## user, 2026-03-01T12:00:00Z <!-- turn {"id": "3f9a0c41d7be", "position": 0} -->
+
+A line of a turn that looks like one gets a backslash before it. Fields that are empty are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.atomic_writes import Tree
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.formats.native import frontmatter, manifest
+from reverie.admin.transfer.formats.native.jsonl import PIECE
+from reverie.admin.transfer.formats.native.manifest import Manifest
+from reverie.admin.transfer.items import FoundRecord, FoundTurns, Item, Skipped, Terms, stable_id
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph, is_log, separator, valid_page_name
+from reverie.domain.record import HOME_LAYERS, Record
+from reverie.domain.text import timestamps as clock
+from reverie.files.names import file_name
+
+RECORDS, ARCHIVE, SESSIONS, PAGES = "records", "archive", "sessions", "pages"
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {}, False)
+_TURN = re.compile(r"## .*<!-- turn (?P<fields>\{.*\}) -->")
+_LOOKS_LIKE_TURN = re.compile(r"\\*## .*<!-- turn \{.*\} -->")
+_IN_HEADING = ("role", "at", "session", "content", "scope")
+
+
+class MarkdownWriter:
+    """Writes an export into a folder."""
+
+    def __init__(self, tree: Tree, *, at: datetime) -> None:
+        self._tree = tree
+        self._manifest = Manifest(form="markdown", made_at=at)
+
+    def put_record(self, record: Record) -> None:
+        """Write one record."""
+        fields = {name: value for name, value in record.to_dict().items() if not _is_empty(value)}
+        text = frontmatter.with_fields(fields, fields.pop("content"))
+        folder = ARCHIVE if record.archived else RECORDS
+        category = f"{record.category}/" if record.category else ""
+        self._tree.write(f"{folder}/{category}{record.id}.md", [text])
+
+    def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
+        """Write one session with its turns."""
+        self._tree.write(f"{SESSIONS}/{file_name(state.id)}.md", _session(state, turns))
+
+    def put_page(self, page: Page) -> None:
+        """Write one page."""
+        self._manifest.note_page(page)
+        self._tree.write(f"{PAGES}/{page.name}", [page.content])
+
+    def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
+        """Write one log."""
+        self._manifest.note_log(name, paragraphs)
+        text = separator(name).join(paragraph.content for paragraph in paragraphs)
+        self._tree.write(f"{PAGES}/{name}", [text, "\n"])
+
+    def finish(self, counts: Mapping[str, int]) -> None:
+        """Write the manifest.
+
+        Args:
+            counts: How many of each sort were written.
+        """
+        self._manifest.counts = counts
+        self._tree.write(manifest.NAME, [self._manifest.to_text()])
+
+
+def _is_empty(value: Any) -> bool:
+    return any(value is empty or (value == empty and type(value) is type(empty)) for empty in _EMPTY)
+
+
+def _session(state: SessionState, turns: Iterable[Turn]) -> Iterator[str]:
+    fields = {name: value for name, value in state.to_dict().items() if not _is_empty(value)}
+    yield frontmatter.with_fields(fields, "").removesuffix("\n")
+    for turn in turns:
+        text = "\n".join(_escaped(line) for line in turn.content.split("\n"))
+        yield f"{_heading(turn)}\n\n{text}\n\n"
+
+
+def _heading(turn: Turn) -> str:
+    fields = {
+        name: value
+        for name, value in turn.to_dict().items()
+        if name not in _IN_HEADING and (name == "position" or not _is_empty(value))
+    }
+    fields |= {"role": turn.role, "at": clock.format_time(turn.at)}
+    return f"## {turn.role}, {clock.format_time(turn.at)} <!-- turn {_in_comment(fields)} -->"
+
+
+def _in_comment(fields: Mapping[str, Any]) -> str:
+    """JSON that begins and ends no comment and no line, whoever splits them."""
+    return json.dumps(fields, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _escaped(line: str) -> str:
+    return f"\\{line}" if _LOOKS_LIKE_TURN.fullmatch(line) else line
+
+
+def _unescaped(line: str) -> str:
+    return line[1:] if line.startswith("\\") and _LOOKS_LIKE_TURN.fullmatch(line) else line
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def read(folder: Path, terms: Terms) -> Iterator[Item]:
+    """What an export as Markdown holds.
+
+    Args:
+        folder: The folder.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read, or was made by a newer Reverie.
+    """
+    known = manifest.read_manifest(folder)
+    for name, file in sources.files_under(folder):
+        if name == manifest.NAME:
+            continue
+        part, _, rest = name.partition("/")
+        if file is None or not name.endswith(".md") or part not in (RECORDS, ARCHIVE, SESSIONS, PAGES):
+            yield Skipped(what="file", place=name, why="unsupported", detail="no part of an export")
+            continue
+        try:
+            text = sources.whole(file, exactly=part == PAGES)
+            if part == SESSIONS:
+                yield from _read_session(text, terms, place=name)
+            elif part == PAGES:
+                yield from read_page_file(rest, text, known, place=name, at=modified(file))
+            else:
+                yield FoundRecord(place=name, record=_read_record(text, terms))
+        except InvalidInput as error:
+            yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+
+
+def read_file(path: Path, terms: Terms) -> Iterator[Item]:
+    """A record or a session in a file by itself.
+
+    Args:
+        path: The file.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    text = sources.whole(path)
+    if any(True for _ in _headings(text)):
+        yield from _read_session(text, terms, place=path.name)
+    else:
+        yield FoundRecord(place=path.name, record=_read_record(text, terms))
+
+
+def _headings(text: str) -> Iterator[str]:
+    return (line for line in text.split("\n") if _TURN.fullmatch(line))
+
+
+def read_page_file(
+    name: str, text: str, known: Manifest | None, *, place: str, at: datetime
+) -> Iterator[Item]:
+    """What the file of a page or log of ours holds.
+
+    Args:
+        name: The page's name.
+        text: What the file holds.
+        known: The export's manifest, if there is one.
+        place: Where the file stands.
+        at: When it last changed.
+    """
+    valid_page_name(name)
+    if is_log(name):
+        yield from manifest.found_log(name, text, known, place=place, at=at)
+    else:
+        yield manifest.found_page(name, text, known, place=place, at=at)
+
+
+def modified(file: Path) -> datetime:
+    """When a file last changed."""
+    return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
+
+
+def _read_record(text: str, terms: Terms) -> Record:
+    """The record in a file; what a person left out of it is filled in."""
+    fields, content = frontmatter.parted(text)
+    given = {name: value for name, value in fields.items() if value is not None}
+    now = clock.format_time(terms.now)
+    first = given.get("created_at", now)
+    given = {
+        "id": stable_id(documents.FORMAT, str(given.get("kind", "fact")), content),
+        "created_at": first,
+        "updated_at": first,
+        "last_seen_at": given.get("updated_at", first),
+        "layer": HOME_LAYERS.get(given.get("kind", "fact"), "semantic"),
+        **given,
+        "content": content,
+    }
+    return terms.own_record(documents.read_record(given))
+
+
+def _read_session(text: str, terms: Terms, *, place: str) -> Iterator[Item]:
+    fields, body = frontmatter.parted(text)
+    given = {name: value for name, value in fields.items() if value is not None}
+    state = terms.own_session(documents.read_session(given))
+    turns: list[Turn] = []
+    sent = False
+    for number, heading, content in _turns_in(body):
+        try:
+            turns.append(_read_turn(heading, content, state))
+        except InvalidInput as error:
+            where = f"{place}, turn {number}"
+            yield Skipped(what="turn", place=where, why=notes.why_not(error), detail=str(error))
+        if len(turns) >= PIECE:
+            yield FoundTurns(place=place, state=state, turns=tuple(turns))
+            turns, sent = [], True
+    if turns or not sent:
+        yield FoundTurns(place=place, state=state, turns=tuple(turns))
+
+
+def _turns_in(body: str) -> Iterator[tuple[int, str, str]]:
+    """The turns of a session's text: number from 1, fields, content."""
+    heading: str | None = None
+    number = 0
+    block: list[str] = []
+    for line in (*body.split("\n"), None):
+        found = None if line is None else _TURN.fullmatch(line)
+        if line is not None and found is None:
+            block.append(line)
+            continue
+        if heading is not None:
+            yield number, heading, _content(block)
+        elif any(text.strip() for text in block):
+            raise InvalidInput("there is text above the first turn: give it the heading of a turn")
+        heading, block, number = (found["fields"] if found else None), [], number + 1
+
+
+def _content(block: list[str]) -> str:
+    """What stands between two headings, without the blank lines around it that were put there."""
+    lines = block[1:] if block and not block[0] else block
+    if len(lines) > 1 and not lines[-1]:
+        lines = lines[:-1]
+    return "\n".join(map(_unescaped, lines))
+
+
+def _read_turn(heading: str, content: str, state: SessionState) -> Turn:
+    fields = sources.parsed_object(heading)
+    turn = documents.read_turn({**fields, "content": content, "session": state.id})
+    return replace(turn, scope=state.scope)

@@ -1,0 +1,260 @@
+"""What do notes in Markdown say? `MEMORY.md`, `HISTORY.md`, daily notes, as golemcore and Autobot have them.
+
+From a trusted origin they become pages and logs. From any other they become records of that origin, a bullet
+or a paragraph each, because pages stand in prompts unasked and nobody has read these yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, time
+
+from reverie.admin.transfer.items import (
+    FoundPage,
+    FoundParagraph,
+    FoundRecord,
+    Item,
+    Reason,
+    Skipped,
+    Terms,
+    digest,
+    stable_id,
+    with_source_id,
+)
+from reverie.admin.transfer.safe_reading import TooLarge
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import (
+    HISTORY,
+    Page,
+    Paragraph,
+    checked_page,
+    checked_paragraph,
+    day_of,
+    is_log,
+    valid_page_name,
+)
+from reverie.domain.record import Kind, Record, checked
+from reverie.domain.text.validation import cleaned
+
+FORM = "notes"
+
+_LONGEST_TAG = 100
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
+_LINE_END = re.compile(r"\r\n?|[\u0085\u2028\u2029]")
+_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)")
+_HOUR = re.compile(r"\[(\d\d):(\d\d)\]")
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
+_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
+_CODE = re.compile(r"\s*(```|~~~)")
+
+
+def why_not(error: InvalidInput) -> Reason:
+    """Why something is left out that was refused with this error."""
+    if isinstance(error, TooLarge) or " characters: at most" in str(error):
+        return "too large"
+    return "empty" if " is empty" in str(error) else "broken"
+
+
+# -- paragraphs of logs ------------------------------------------------------------------------------------
+
+
+def paragraphs_of(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
+    """The paragraphs of a log's text, each with where it stands; blank ones are nothing.
+
+    Args:
+        name: The log's name.
+        text: What its file holds.
+        place: Where the file stands.
+    """
+    splits = _BLANK_LINE.finditer(text) if name == HISTORY else re.finditer("\n", text)
+    begin, line = 0, 1
+    for end, following in [*((found.start(), found.end()) for found in splits), (len(text), len(text))]:
+        content = text[begin:end]
+        if stripped := content.strip():
+            above = content[: len(content) - len(content.lstrip())].count("\n")
+            yield f"{place}, line {line + above}", stripped
+        line += text.count("\n", begin, following)
+        begin = following
+
+
+def folded(content: str, name: str) -> str:
+    """A paragraph as a log can hold it: no control characters or blank lines, in a daily note one line."""
+    text = cleaned(_LINE_END.sub("\n", content))
+    if name == HISTORY:
+        return "\n".join(line.rstrip() for line in text.split("\n") if line.strip()).strip()
+    return " ".join(text.split("\n")).strip()
+
+
+def paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> Paragraph:
+    """A paragraph that has nothing but its text.
+
+    Args:
+        name: The log's name.
+        content: The text, as `folded` gives it.
+        form: The format it is from.
+        at: The moment it tells of, if it does not say so itself.
+        nth: How many equal ones stand before it.
+
+    Raises:
+        InvalidInput: it cannot be one.
+    """
+    return checked_paragraph(
+        Paragraph(
+            id=stable_id(form, name, content, str(nth)),
+            page=name,
+            position=1.0,
+            at=moment_of(name, content) or at,
+            content=content,
+            source=f"import:{form}",
+        )
+    )
+
+
+def moment_of(name: str, content: str) -> datetime | None:
+    """The moment that the beginning of a paragraph names; in a daily note, that of the day."""
+    day = day_of(name)
+    try:
+        if day is None:
+            found = _STAMP.match(content)
+            return datetime.fromisoformat(f"{found[1]}T{found[2]}").replace(tzinfo=UTC) if found else None
+        hour = _HOUR.match(content)
+        return datetime.combine(day, time(int(hour[1]), int(hour[2])), UTC) if hour else None
+    except ValueError:
+        return None
+
+
+# -- a file of notes ---------------------------------------------------------------------------------------
+
+
+def read(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+    """What a Markdown file of another program holds.
+
+    Args:
+        name: Its path in the folder of notes, such as `HISTORY.md` or `2026-02-07.md`.
+        text: What it holds.
+        terms: How it is to be taken in.
+        place: Where it stands.
+        at: When it last changed.
+    """
+    if not text.strip():
+        yield Skipped(what="page", place=place, why="empty")
+    elif is_log(name):
+        yield from _log(name, text, terms, place=place, at=at)
+    elif terms.trusted:
+        yield _page(name, text, place=place, at=at)
+    else:
+        yield from _facts(name, text, terms, place=place, at=at)
+
+
+def _page(name: str, text: str, *, place: str, at: datetime) -> Item:
+    content = cleaned(_LINE_END.sub("\n", text))
+    try:
+        page = checked_page(Page(name=valid_page_name(name), content=content, updated_at=at))
+    except InvalidInput as error:
+        return Skipped(what="page", place=place, why=why_not(error), detail=str(error))
+    return FoundPage(place=place, page=page)
+
+
+def _log(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+    seen = Counter[str]()
+    day = day_of(name)
+    last = at if day is None else datetime.combine(day, time(), UTC)
+    for where, raw in paragraphs_of(name, text, place):
+        content = folded(raw, name)
+        try:
+            found = paragraph(name, content, form=FORM, at=last, nth=seen[content])
+        except InvalidInput as error:
+            yield Skipped(what="paragraph", place=where, why=why_not(error), detail=str(error))
+            continue
+        seen[content] += 1
+        last = found.at
+        if terms.trusted:
+            yield FoundParagraph(place=where, paragraph=found, form=FORM)
+        else:
+            nth = seen[content] - 1
+            yield _record(name, content, terms, place=where, at=found.at, nth=nth, kind="event")
+
+
+def _facts(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+    seen = Counter[str]()
+    for number, tags, raw in blocks(_LINE_END.sub("\n", text)):
+        content = cleaned(raw).strip()
+        where = f"{place}, line {number}"
+        yield _record(name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags)
+        seen[content] += 1
+
+
+def _record(
+    name: str,
+    content: str,
+    terms: Terms,
+    *,
+    place: str,
+    at: datetime,
+    nth: int,
+    kind: Kind,
+    tags: tuple[str, ...] = (),
+) -> Item:
+    identity = digest(name, content, str(nth))
+    scope = terms.foreign_scope
+    try:
+        record = Record(
+            id=stable_id(FORM, scope, identity),
+            content=content,
+            created_at=at,
+            updated_at=at,
+            last_seen_at=at,
+            kind=kind,
+            layer="episodic" if kind == "event" else "semantic",
+            tags=tags,
+            source=f"import:{name}"[:200],
+            origin=terms.foreign_origin,
+            scope=scope,
+            metadata=with_source_id({}, identity),
+        )
+        return FoundRecord(place=place, record=checked(record), form=FORM)
+    except InvalidInput as error:
+        return Skipped(what="record", place=place, why=why_not(error), detail=str(error))
+
+
+def blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
+    """The bullets and paragraphs of a Markdown text, with their first lines' numbers and their headings.
+
+    A bullet keeps what is indented below it; code between fences stays together; headings become tags, the
+    document's own title apart.
+
+    >>> [(tags, text) for _, tags, text in blocks("# Memory\\n## Style\\n- short\\n- no lists\\n")]
+    [(('Style',), 'short'), (('Style',), 'no lists')]
+    """
+    headings: dict[int, str] = {}
+    block: list[str] = []
+    begin, fence = 0, ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        code = _CODE.match(line)
+        heading = None if fence or code else _HEADING.fullmatch(line)
+        if block and not fence and (heading or not line.strip() or _BULLET.match(line)):
+            yield begin, _tags(headings), _joined(block)
+            block = []
+        if code:
+            fence = "" if fence == code[1] else fence or code[1]
+        if heading:
+            level = len(heading[1])
+            headings = {depth: name for depth, name in headings.items() if depth < level}
+            headings[level] = heading[2]
+        elif block or line.strip():
+            begin = begin if block else number
+            block.append(line)
+    if block:
+        yield begin, _tags(headings), _joined(block)
+
+
+def _joined(block: list[str]) -> str:
+    first = _BULLET.sub("", block[0], count=1)
+    return "\n".join([first, *block[1:]]).strip()
+
+
+def _tags(headings: dict[int, str]) -> tuple[str, ...]:
+    names = (cleaned(name)[:_LONGEST_TAG].strip() for depth, name in sorted(headings.items()) if depth > 1)
+    return tuple(dict.fromkeys(name for name in names if name))

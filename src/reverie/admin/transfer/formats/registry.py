@@ -1,0 +1,98 @@
+"""Which reader reads a source of this format? Opens the file, the folder or the archive for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer.formats import detection
+from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, rockbot, workspace
+from reverie.admin.transfer.formats.foreign import mcp_memory as mcp
+from reverie.admin.transfer.formats.native import folder, markdown
+from reverie.admin.transfer.formats.native import jsonl as lines
+from reverie.admin.transfer.items import Form, Item, Skipped, Terms
+from reverie.domain.errors import InvalidInput
+
+
+def read(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
+    """Everything in a source.
+
+    Args:
+        path: The file or folder.
+        form: Its format.
+        terms: How it is to be taken in.
+
+    Raises:
+        InvalidInput: it cannot be read, or is not of that format.
+    """
+    if form in ("chatgpt", "claude"):
+        yield from _conversations(path, form, terms)
+    elif path.is_dir():
+        if form not in _FOLDERS:
+            raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
+        yield from _FOLDERS[form](path, terms)
+    else:
+        if form not in _FILES:
+            raise InvalidInput(f"{str(path)!r} is a file: {form} is the format of a folder")
+        yield from _FILES[form](path, terms)
+
+
+def _golemcore(path: Path, terms: Terms) -> Iterator[Item]:
+    return golemcore.read(path, terms, name=path.name)
+
+
+def _rockbot(path: Path, terms: Terms) -> Iterator[Item]:
+    return rockbot.read(path, terms, name=path.name)
+
+
+_FILES: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyType(
+    {
+        "jsonl": lines.read,
+        "markdown": markdown.read_file,
+        "mcp": mcp.read,
+        "golemcore": _golemcore,
+        "rockbot": _rockbot,
+        "notes": workspace.read_file,
+    }
+)
+_FOLDERS: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyType(
+    {
+        "markdown": markdown.read,
+        "folder": folder.read,
+        "golemcore": workspace.read,
+        "rockbot": workspace.read,
+        "notes": workspace.read,
+    }
+)
+
+
+def _conversations(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
+    """The conversations of a file, of an archive, or of an archive that was unpacked."""
+    reader = chatgpt.read if form == "chatgpt" else claude.read
+    if path.is_dir():
+        for name, file in sources.files_under(path):
+            if file is not None and detection.CONVERSATIONS.fullmatch(name):
+                with sources.opened(file) as conversations:
+                    yield from reader(conversations, terms, name=name)
+            else:
+                yield _left_out(name)
+        return
+    with sources.opened(path) as opened:
+        is_archive = opened.read(4) == b"PK\x03\x04"
+        opened.seek(0)
+        if not is_archive:
+            yield from reader(opened, terms, name=path.name)
+            return
+    with sources.Archive(path) as archive:
+        for name in sorted(archive.names):
+            if detection.CONVERSATIONS.fullmatch(name):
+                with archive.opened(name) as member:
+                    yield from reader(member, terms, name=f"{path.name}/{name}")
+            else:
+                yield _left_out(name)
+
+
+def _left_out(name: str) -> Skipped:
+    return Skipped(what="file", place=name, why="unsupported", detail="no conversations in it")

@@ -1,0 +1,276 @@
+"""How is what was found in a file taken in? Some hundred things in one transaction, as `deciding` decides.
+
+A run that was interrupted is completed by another. A batch that loses a race against another process is
+decided again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reverie.admin.transfer.batch import Decided, Met
+from reverie.admin.transfer.formats import detection
+from reverie.admin.transfer.formats import registry as reading
+from reverie.admin.transfer.items import (
+    Form,
+    FoundPage,
+    FoundParagraph,
+    FoundRecord,
+    FoundTurns,
+    Item,
+    Reason,
+    Skipped,
+    Terms,
+    What,
+    valid_form,
+)
+from reverie.domain.change import JournalRow
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.record import ORIGINS, Origin, one_of
+from reverie.domain.scope import checked_scope
+from reverie.domain.secrets import Redactor
+from reverie.domain.text.timestamps import Clock
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redacted_value, redactor_of
+
+BATCH = 300
+"""Things committed in one transaction: an interruption loses no more, and no other process waits long."""
+
+ATTEMPTS = 60
+"""How often a batch that lost a race against another process is decided again."""
+
+_LONGEST_PAUSE_S = 0.02
+_COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import took in, or in a dry run would take in.
+
+    Attributes:
+        form: The format of the source.
+        dry_run: Whether nothing was stored.
+        records: How many records.
+        sessions: How many sessions that were not there.
+        turns: How many turns.
+        pages: How many pages were added or got lines.
+        paragraphs: How many paragraphs of logs.
+        skipped: What was left out, where it stands, and why.
+    """
+
+    form: Form
+    dry_run: bool
+    records: int
+    sessions: int
+    turns: int
+    pages: int
+    paragraphs: int
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def taken(self) -> int:
+        """How many things together."""
+        return self.records + self.sessions + self.turns + self.pages + self.paragraphs
+
+    @property
+    def skipped_by_reason(self) -> Mapping[Reason, int]:
+        """How many things were left out for each reason."""
+        reasons = Counter[Reason]()
+        for each in self.skipped:
+            reasons[each.why] += each.count
+        return reasons
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON has it."""
+        return {
+            "form": self.form,
+            "dry_run": self.dry_run,
+            "records": self.records,
+            "sessions": self.sessions,
+            "turns": self.turns,
+            "pages": self.pages,
+            "paragraphs": self.paragraphs,
+            "skipped_by_reason": dict(self.skipped_by_reason),
+            "skipped": [each.to_dict() for each in self.skipped],
+        }
+
+
+def take_in(
+    store: Store,
+    source: str | os.PathLike[str],
+    form: str | None,
+    *,
+    scope: str | None,
+    origin: Origin | None,
+    actor: str,
+    clock: Clock,
+    notice: Callable[[Sequence[JournalRow]], None],
+    dry_run: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Imported:
+    """Take in a file or folder (see `Memory.import_`).
+
+    Args:
+        store: Where it goes.
+        source: The file or folder.
+        form: Its format, one of `items.FORMS`; None to look.
+        scope: Whose memory it becomes.
+        origin: Whose word its records are.
+        actor: Who is named in the journal.
+        clock: What tells the time.
+        notice: Told of every commit's rows.
+        dry_run: Whether to store nothing.
+        progress: Told how many things were dealt with since it was last told.
+    """
+    path = Path(source).expanduser().absolute()
+    if scope is not None:
+        checked_scope(scope)
+    if origin is not None:
+        one_of(origin, ORIGINS, name="origin")
+    found = detection.form_of(path) if form is None else valid_form(form)
+    intake = Intake(
+        store=store,
+        source=path.name,
+        actor=actor,
+        reason=f"import {found}",
+        clock=clock,
+        notice=notice,
+        dry_run=dry_run,
+        progress=progress or _nobody,
+    )
+    return intake.take(reading.read(path, found, Terms(now=clock(), scope=scope, origin=origin)), found)
+
+
+def _nobody(count: int) -> None:
+    del count
+
+
+@dataclass(slots=True)
+class Intake:
+    """What takes found things in.
+
+    Attributes:
+        store: Where they go.
+        source: What to call where they come from.
+        actor: Who is named in the journal.
+        reason: Why, in the journal.
+        clock: What tells the time.
+        notice: Told of every commit's rows.
+        dry_run: Whether to store nothing.
+        progress: Told how many things were dealt with since it was last told.
+    """
+
+    store: Store
+    source: str
+    actor: str
+    reason: str
+    clock: Clock
+    notice: Callable[[Sequence[JournalRow]], None]
+    dry_run: bool = False
+    progress: Callable[[int], None] = _nobody
+    _met: Met = field(default_factory=Met)
+    _taken: Counter[str] = field(default_factory=Counter)
+    _skipped: list[Skipped] = field(default_factory=list)
+
+    def take(self, items: Iterable[Item], form: Form) -> Imported:
+        """Take in everything that a reader gives.
+
+        A source that cannot be read any further, such as a file that was cut, is taken in up to there, and
+        what is wrong with it is told along with what was left out.
+
+        Raises:
+            InvalidInput: nothing in the source can be read.
+        """
+        batch: list[Item] = []
+        weight = 0
+        for item in self._as_far_as_it_goes(items):
+            batch.append(item)
+            weight += _weight(item)
+            if weight >= BATCH:
+                self._take_batch(batch)
+                batch, weight = [], 0
+        self._take_batch(batch)
+        counts = {f"{what}s": self._taken[what] for what in _COUNTED}
+        return Imported(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
+
+    def _as_far_as_it_goes(self, items: Iterable[Item]) -> Iterator[Item]:
+        begun, redactor = False, redactor_of(self.store)
+        try:
+            for item in items:
+                yield _redacted(item, redactor)
+                begun = True
+        except InvalidInput as error:
+            if not begun:
+                raise
+            detail = f"{error}; what stands before was read"
+            yield Skipped(what="file", place=self.source, why="broken", detail=detail)
+
+    def _take_batch(self, batch: Sequence[Item]) -> None:
+        for attempt in range(ATTEMPTS):
+            decided = Decided(self.store, self._met, now=self.clock(), dry_run=self.dry_run)
+            for item in batch:
+                decided.add(item)
+            try:
+                self._commit(decided)
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+                continue
+            break
+        self._met.add(decided.met)
+        self._taken.update(decided.taken)
+        self._skipped += decided.skipped
+        self.progress(sum(map(_weight, batch)))
+
+    def _commit(self, decided: Decided) -> None:
+        edits = decided.edits()
+        if not edits or self.dry_run:
+            return
+        rows = self.store.commit(
+            edits,
+            actor=self.actor,
+            reason=self.reason,
+            at=self.clock(),
+            cursors=decided.met.cursors or None,
+        )
+        self.notice(rows)
+
+
+def _redacted(item: Item, redactor: Redactor) -> Item:
+    """What was found, without its secrets; what bears a secret for a name is left out."""
+    try:
+        match item:
+            case FoundRecord():
+                return replace(item, record=redacted_value(item.record, redactor))
+            case FoundTurns():
+                turns = tuple(redacted_value(turn, redactor) for turn in item.turns)
+                return replace(item, state=redacted_value(item.state, redactor), turns=turns)
+            case FoundPage():
+                return replace(item, page=redacted_value(item.page, redactor))
+            case FoundParagraph():
+                return replace(item, paragraph=redacted_value(item.paragraph, redactor))
+            case Skipped():
+                return replace(item, detail=redactor.text(item.detail))
+    except InvalidInput as error:
+        what = _WHAT[type(item)]
+        return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_weight(item))
+
+
+_WHAT: Mapping[type[Any], What] = {
+    FoundRecord: "record",
+    FoundTurns: "session",
+    FoundPage: "page",
+    FoundParagraph: "paragraph",
+}
+
+
+def _weight(item: Item) -> int:
+    return len(item.turns) + 1 if isinstance(item, FoundTurns) else 1

@@ -1,0 +1,123 @@
+"""How does a long conversation fit into a prompt again? Older turns become a summary in the window.
+
+Turns are never deleted by it: the window moves, the summary stands for what is before it, and the turns stay
+stored and searchable. Without a model, or when it fails, the window moves all the same, as in golemcore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import floor
+
+from reverie.consolidation.plan import Plan, Step
+from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.reply_parsing import Unusable, without_reasoning
+from reverie.consolidation.planning.transcript import told
+from reverie.domain import provenance as trust
+from reverie.domain.change import Edit
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
+from reverie.llm.messages import Ask, Message, Reply
+
+NAME = "compact"
+PROMPT = "compact.md"
+
+CHARACTERS_PER_TOKEN = 3.5
+OVERHEAD_TOKENS = 8_000
+"""For the system prompt and the tools' schemas (golemcore's estimate)."""
+
+SHARE_OF_LIMIT = 0.8
+"""Of a model's input limit; beyond that the window is too large."""
+
+LONGEST_MESSAGE = 300
+"""Characters of one message in the request."""
+
+MOST_TOKENS = 500
+TIMEOUT_S = 15.0
+TEMPERATURE = 0.3
+
+_LONGEST_SUMMARY = 20_000
+
+
+def estimate(turns: Sequence[Turn]) -> int:
+    """Tokens that a prompt with these turns takes: characters / 3.5, rounded down, and 8,000 (golemcore)."""
+    characters = sum(
+        len(turn.content) + sum(len(call.arguments) for call in turn.tool_calls) for turn in turns
+    )
+    return floor(characters / CHARACTERS_PER_TOKEN) + OVERHEAD_TOKENS
+
+
+def is_due(turns: Sequence[Turn], *, most_tokens: int, input_limit: int | None = None) -> bool:
+    """Whether the window has grown too large.
+
+    Args:
+        turns: The window.
+        most_tokens: The setting `compaction_tokens`, used where the model's limit is not known.
+        input_limit: How many tokens the model can read; None where it is not known.
+    """
+    limit = most_tokens if input_limit is None else floor(SHARE_OF_LIMIT * input_limit)
+    return estimate(turns) > limit
+
+
+def compact(view: View, state: SessionState, older: Sequence[Turn], *, start: int) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: The moment and the prompts.
+        state: The session as it is.
+        older: The turns of the window that are to be summarised, the earliest first.
+        start: The position of the first turn that stays in the window.
+    """
+    if not older or start <= state.window_start:
+        return _plan(view, skipped="the window has nothing to be summarised")
+    conversation = told(older, longest=LONGEST_MESSAGE)
+    note, summary, usage = "nothing was said in words", "", None
+    if conversation:
+        reply = yield _question(view, state, conversation)
+        usage = reply.usage
+        if isinstance(reply, Reply):
+            summary, note = _summary(reply)
+        else:
+            note = f"no summary: {reply.why}"
+    heard = (trust.summarised_from(state), *(turn.origin for turn in older))
+    after = trust.with_summary(state, summary or state.summary, origin=trust.lowest(*heard))
+    after = replace(after, window_start=start)
+    why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
+    step = Step(edit=Edit(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
+    plan = _plan(view, steps=(step,), notes=() if summary else (note,))
+    return plan if usage is None else replace(plan, usage=usage)
+
+
+def _plan(
+    view: View, *, steps: tuple[Step, ...] = (), notes: tuple[str, ...] = (), skipped: str = ""
+) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=steps, notes=notes, skipped=skipped)
+
+
+def _question(view: View, state: SessionState, conversation: str) -> Ask:
+    before = f"What was said before these messages:\n{quoting.fenced(state.summary)}\n\n"
+    text = view.filled(PROMPT, summary=before if state.summary else "", conversation=conversation)
+    return Ask(
+        messages=(Message(role="user", content=text),),
+        purpose=NAME,
+        max_tokens=MOST_TOKENS,
+        temperature=TEMPERATURE,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def _summary(reply: Reply) -> tuple[str, str]:
+    """The summary in an answer, and why there is none where there is none."""
+    try:
+        text = without_reasoning(reply.text)
+    except Unusable as error:
+        return "", f"no summary: {error}"
+    text = tokens.cleaned(text).strip()[:_LONGEST_SUMMARY]
+    if not text or reply.finish == "refused":
+        return "", "no summary: the answer is empty or was refused"
+    if reply.finish == "length":
+        text = f"{text} …"
+    return text, ""

@@ -1,0 +1,263 @@
+"""What stays of a conversation that leaves the window? A paragraph of history, and an update of the notes.
+
+Autobot's consolidation, made safe: the paragraph, the notes and the window's new beginning are one plan and
+one transaction; a line of the notes that the model left out is kept unless something stands in its place
+(`passes.rewrites`); a failed call changes nothing, so that the next trigger tries again. Without a model the
+paragraph is made by rule and the notes stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from reverie.consolidation.plan import Plan, Refusal, Step
+from reverie.consolidation.planning.driver import NO_MODEL, Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.reply_parsing import Unusable, as_text, parsed
+from reverie.consolidation.planning.transcript import told
+from reverie.domain import provenance as trust
+from reverie.domain.change import Edit
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import HISTORY, Page, Paragraph, source_of
+from reverie.domain.record import UNTRUSTED
+from reverie.domain.similarity.rewrites import guarded
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import fenced, own_words, unfenced
+from reverie.llm.messages import Ask, Message, NoReply, Reply
+
+NAME = "digest"
+PROMPT = "digest.md"
+
+LEAST_KEPT = 2
+MOST_KEPT = 10
+"""Messages that stay in the window, at least and at most (Autobot)."""
+
+LONGEST_MESSAGE = 2_000
+MOST_TOKENS = 4_000
+LONGEST_NOTES = 20_000
+"""Characters that notes may grow to by a model's word, four times what a prompt shows of them by default. A
+person may write more; then a model may only not make it longer."""
+
+_LONGEST_PARAGRAPH = 4_000
+_LONGEST_HEADLINE = 160
+_MOST_SENTENCES = 3
+
+TRIGGERS = (
+    "decided", "conclusion", "important", "remember", "note that", "key insight", "learned that",
+    "will use", "should use", "agreed",
+)  # fmt: skip
+"""Words of sentences that are worth keeping (agentkit's session consolidation)."""
+
+_TRIGGER = re.compile(rf"\b(?:{'|'.join(TRIGGERS)})\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {"history_entry": {"type": "string"}, "memory_update": {"type": "string"}},
+        "required": ["history_entry", "memory_update"],
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What is written to.
+
+    Attributes:
+        page: The long-term notes as they are; None where there are none yet.
+        name: The name of that page.
+        position: The position of the next paragraph of `HISTORY.md`.
+    """
+
+    page: Page | None = None
+    name: str = "MEMORY.md"
+    position: float = 1.0
+
+
+def kept(memory_window: int) -> int:
+    """How many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
+    return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
+
+
+def digest(view: View, state: SessionState, older: Sequence[Turn], *, start: int, notes: Notes) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: The moment and the prompts.
+        state: The session as it is.
+        older: The turns that leave the window, the earliest first.
+        start: The position of the first turn that stays.
+        notes: The pages as they are.
+    """
+    if not older or start <= state.window_start:
+        return Plan(
+            id=view.new_id(), name=NAME, made_at=view.now, skipped="no turn is due to leave the window"
+        )
+    conversation = told(older, longest=LONGEST_MESSAGE)
+    if not conversation:
+        return _plan(view, state, older, start, [])
+    reply = yield _question(view, conversation, notes)
+    if isinstance(reply, Reply):
+        try:
+            entry, update = _answer(reply)
+        except Unusable as error:
+            return _failed(view, str(error), reply)
+        steps, refused = _steps(view, older, entry, update, notes)
+        plan = _plan(view, state, older, start, steps)
+        return replace(plan, refused=refused, usage=reply.usage)
+    if reply.why != NO_MODEL.why:
+        return _failed(view, reply.why, reply)
+    steps, _ = _steps(view, older, headline(older), "", notes)
+    return replace(
+        _plan(view, state, older, start, steps), notes=("no model: the paragraph was made by rule",)
+    )
+
+
+def headline(turns: Sequence[Turn]) -> str:
+    """What turns are about, by rule: how many, the first request, and sentences that state a decision.
+
+    Args:
+        turns: The turns, the earliest first.
+    """
+    said = [turn for turn in turns if turn.role in {"user", "assistant"} and turn.content.strip()]
+    first = next((turn for turn in said if turn.role == "user"), said[0] if said else None)
+    parts = [f"{len(said)} messages"]
+    if first is not None:
+        parts[0] += f", beginning with “{_cut(_sentences(first.content)[0])}”"
+    stated = (sentence for turn in said for sentence in _sentences(turn.content) if _TRIGGER.search(sentence))
+    parts += [_cut(sentence) for sentence in list(dict.fromkeys(stated))[:_MOST_SENTENCES]]
+    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
+
+
+def stamped(text: str, at: datetime) -> str:
+    """A paragraph of history: on one line, beginning with its time and no other.
+
+    >>> stamped("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
+    '[2025-01-15 10:31] User asked.'
+    """
+    folded = " ".join(tokens.cleaned(text).split())
+    return f"[{at:%Y-%m-%d %H:%M}] {_STAMP.sub('', folded, count=1)[:_LONGEST_PARAGRAPH]}".strip()
+
+
+# -- the request and its answer --------------------------------------------------------------------------
+
+
+def _question(view: View, conversation: str, notes: Notes) -> Ask:
+    memory = notes.page.content.strip() if notes.page is not None else ""
+    text = view.filled(PROMPT, memory=fenced(memory) if memory else "(empty)", conversation=conversation)
+    return Ask(
+        messages=(Message(role="user", content=text),),
+        purpose=NAME,
+        schema=SCHEMA,
+        max_tokens=MOST_TOKENS + tokens.estimate(memory),
+        temperature=0.3,
+        timeout_s=120.0,
+    )
+
+
+def _answer(reply: Reply) -> tuple[str, str]:
+    if reply.finish in {"length", "refused"}:
+        raise Unusable("the answer was cut off" if reply.finish == "length" else "the model would not answer")
+    answer = parsed(reply.text, keys=("history_entry", "memory_update"))
+    if not isinstance(answer, Mapping):
+        raise Unusable("the answer is no JSON object")
+    entry = as_text(answer.get("history_entry"))
+    if not entry:
+        raise Unusable("the answer has no history_entry")
+    update = answer.get("memory_update")
+    return entry, unfenced(update if isinstance(update, str) else as_text(update))
+
+
+# -- the plan --------------------------------------------------------------------------------------------
+
+
+def _steps(
+    view: View, older: Sequence[Turn], entry: str, update: str, notes: Notes
+) -> tuple[list[Step], tuple[Refusal, ...]]:
+    names = tuple(turn.id for turn in older)
+    paragraph = Paragraph(
+        id=view.new_id(),
+        page=HISTORY,
+        position=notes.position,
+        at=older[-1].at,
+        content=stamped(entry, older[-1].at),
+        source=source_of(older[-1].session, from_tools=_rests_on_tools(older)),
+    )
+    why = f"what {len(older)} turns came to"
+    steps = [Step(edit=Edit(before=None, after=paragraph), why=why, sources=names)]
+    before = notes.page.content if notes.page is not None else ""
+    clean = tokens.cleaned(update).replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not clean or clean == before.strip() or clean == "(empty)":
+        return steps, ()
+    clean, doubted = _confirmed(clean, before, older)
+    text, kept_lines = guarded(before, f"{clean}\n")
+    refused = tuple(
+        Refusal(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
+        for line in kept_lines
+    ) + tuple(
+        Refusal(what="add a line to the notes", why=f"only a tool's word stands behind it: {_cut(line)}")
+        for line in doubted
+    )
+    if len(text) > max(LONGEST_NOTES, len(before)):
+        too_long = Refusal(what="rewrite the notes", why=f"they would have {len(text):,} characters")
+        return steps, (*refused, too_long)
+    if text != before:
+        after = Page(name=notes.name, content=text, updated_at=view.now)
+        steps.append(Step(edit=Edit(before=notes.page, after=after), why="brought up to date", sources=names))
+    return steps, refused
+
+
+def _rests_on_tools(older: Sequence[Turn]) -> bool:
+    """Whether something of what is told rests on what tools, the web or an import said."""
+    return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
+
+
+def _confirmed(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
+    """The rewrite without new lines that rest on a tool's word alone, and these lines.
+
+    The notes stand in every prompt, so what the owner and the assistant by itself have not said may not get
+    into them. Where no tool was heard, nothing is looked at.
+    """
+    if not _rests_on_tools(older):
+        return update, ()
+    known = [before] + [
+        own_words(turn.content) if turn.role == "user" else turn.content
+        for turn in older
+        if turn.origin not in UNTRUSTED
+    ]
+    old = {line.strip() for line in before.splitlines()}
+    kept: list[str] = []
+    doubted: list[str] = []
+    for line in update.split("\n"):
+        is_known = line.strip() in old or not line.strip() or trust.is_grounded(line, known)
+        (kept if is_known else doubted).append(line)
+    return "\n".join(kept), tuple(doubted)
+
+
+def _plan(view: View, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[Step]) -> Plan:
+    """What was learned, and only behind it the window's new beginning."""
+    moved = Step(
+        edit=Edit(before=state, after=replace(state, window_start=start)),
+        why=f"{len(older)} turns leave the window",
+        sources=tuple(turn.id for turn in older),
+    )
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
+
+
+def _failed(view: View, why: str, reply: Reply | NoReply) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=reply.usage)
+
+
+def _sentences(text: str) -> list[str]:
+    found = [" ".join(part.split()) for part in _SENTENCE_END.split(tokens.cleaned(text))]
+    return [part for part in found if part] or [""]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_HEADLINE else f"{text[: _LONGEST_HEADLINE - 1].rstrip()}…"

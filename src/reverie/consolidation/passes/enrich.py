@@ -1,0 +1,182 @@
+"""How does a rough note become well-formed records? It is saved first as it is, and replaced in one step.
+
+The model may split and file the note, not change what it says: if anything specific of it is missing from
+the records together, or any of them says a number, date or address that it does not, the note stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from reverie.consolidation.plan import Plan, Refusal, Step
+from reverie.consolidation.planning.driver import NO_MODEL, Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.domain.category import valid_category
+from reverie.domain.change import Edit
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import ROUGH, Record, checked, labels
+from reverie.domain.similarity.attribution import invented, taken_from_its_subject
+from reverie.domain.similarity.specifics import specifics
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import fenced
+from reverie.llm.messages import Ask, Message, Reply
+
+NAME = "enrich"
+PROMPT = "memory-rules.md"
+
+MOST_RECORDS = 12
+ENRICHED_FROM = "enriched_from"
+_MOST_CATEGORIES = 100
+_SLACK = 40  # characters of each record, for what makes it understandable without the others
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {"records": {"type": "array", "items": {"type": "object"}}},
+        "required": ["records"],
+    }
+)
+
+
+def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: The moment, the prompts, and the live records, so that none is said twice.
+        note: The note as it was saved.
+        categories: The categories in use, the most frequent first.
+    """
+    if note.archived or note.pinned:
+        return _nothing(view, "the note is archived or pinned")
+    known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
+    reply = yield Ask(
+        messages=(
+            Message(
+                role="user",
+                content=view.filled(PROMPT, note=fenced(note.content), categories=known),
+            ),
+        ),
+        purpose=NAME,
+        schema=SCHEMA,
+        max_tokens=1_000 + 2 * tokens.estimate(note.content),
+        temperature=0.2,
+        timeout_s=60.0,
+    )
+    if not isinstance(reply, Reply):
+        why = f"the note stays as it is: {reply.why}"
+        waiting = (
+            _nothing(view, why) if reply.why == NO_MODEL.why else replace(_nothing(view, ""), failed=why)
+        )
+        refused = (Refusal(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
+        return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
+    try:
+        records = _records(view, note, reply)
+    except (Unusable, InvalidInput) as error:
+        return replace(_settled(view, note, f"the note stays as it is: {error}"), usage=reply.usage)
+    if why := _refusal(view, note, records):
+        refused = (Refusal(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
+        settled = _settled(view, note, "the note stays as it is")
+        return replace(settled, refused=refused, usage=reply.usage)
+    return replace(_plan(view, note, records), usage=reply.usage)
+
+
+def left_as_it_is(view: View, note: Record, plan: Plan) -> Plan:
+    """The plan for a note about which the model was asked and would not answer: not to ask again.
+
+    Args:
+        view: The moment.
+        note: The note.
+        plan: What asking came to.
+    """
+    return replace(_settled(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
+
+
+def _records(view: View, note: Record, reply: Reply) -> list[Record]:
+    """What the model made of the note; trust, scope, times and confidence are the note's."""
+    if reply.finish in {"length", "refused"}:
+        raise Unusable("the answer was cut off or refused")
+    answer = parsed(reply.text, keys=("records",))
+    proposals = answer.get("records") if isinstance(answer, Mapping) else answer
+    if not isinstance(proposals, list) or not proposals:
+        raise Unusable("the answer has no records")
+    if len(proposals) > MOST_RECORDS:
+        raise Unusable(f"the answer has {len(proposals)} records, more than {MOST_RECORDS}")
+    records = []
+    for proposal in proposals:
+        given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
+        category = as_text(given.get("category"))
+        records.append(
+            checked(
+                replace(
+                    note,
+                    id=view.new_id(),
+                    content=as_text(given.get("content")),
+                    category=valid_category(category) if category else note.category,
+                    tags=labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
+                    metadata=MappingProxyType({**_settled_metadata(note), ENRICHED_FROM: note.id}),
+                )
+            )
+        )
+    return records
+
+
+def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
+    known = specifics(note.content)
+    together = specifics("\n".join(record.content for record in records))
+    if missing := known.missing_from(together) | known.unsaid_in(together):
+        return f"it would lose: {', '.join(sorted(missing))}"
+    length = sum(len(record.content) for record in records)
+    if length > 2 * len(note.content) + _SLACK * len(records):
+        return f"it would be longer than the note is: {length:,} characters"
+    for record in records:
+        text = record.content
+        if why := invented([note.content], text) or taken_from_its_subject(note.content, text):
+            return why
+    fingerprints = [record.fingerprint for record in records]
+    if len(set(fingerprints)) < len(fingerprints):
+        return "it says something twice"
+    live = {record.fingerprint: record.id for record in view.records if record.scope == note.scope}
+    for fingerprint in fingerprints:
+        if live.get(fingerprint, note.id) != note.id:
+            return f"the live record {live[fingerprint]} says a part of it already"
+    return ""
+
+
+def _plan(view: View, note: Record, records: Sequence[Record]) -> Plan:
+    """The new records in, then the note out; one in the note's own words is the note with a better place."""
+    twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
+    steps = [
+        Step(edit=Edit(before=None, after=record), why="a part of the note", sources=(note.id,))
+        for record in records
+        if record is not twin
+    ]
+    if twin is not None:
+        after = replace(twin, id=note.id, content=note.content, metadata=_settled_metadata(note))
+        if replace(after, metadata=note.metadata) == note and not steps:
+            return _settled(view, note, "the note is well-formed already")
+        after = replace(after, updated_at=max(view.now, note.updated_at))
+    else:
+        reason = f"enriched into {', '.join(record.id for record in records)}"
+        after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
+    steps.append(Step(edit=Edit(before=note, after=after), why="the note it was made of", sources=(note.id,)))
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
+
+
+def _settled(view: View, note: Record, why: str) -> Plan:
+    """That the note stays in its words, and is not asked about again."""
+    if ROUGH not in note.metadata:
+        return _nothing(view, why)
+    after = replace(note, metadata=_settled_metadata(note))
+    step = Step(edit=Edit(before=note, after=after), why=why, sources=(note.id,))
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
+
+
+def _settled_metadata(note: Record) -> Mapping[str, str]:
+    return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})
+
+
+def _nothing(view: View, why: str) -> Plan:
+    return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=why)

@@ -1,0 +1,136 @@
+"""What did a step of work teach? Findings, insights and lessons out of its output (agentkit).
+
+An output under 50 characters is not looked at, one over 4,000 is cut. Without a model, or when its answer
+cannot be used, sentences that say themselves what they are (`decided`, `learned that`, …) are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.reply_parsing import Unusable, as_texts, parsed
+from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import fenced, one_line
+from reverie.llm.messages import Ask, Message, Reply, Usage
+
+NAME = "extract"
+PROMPT = "extract.md"
+
+SHORTEST_OUTPUT = 50
+LONGEST_OUTPUT = 4_000
+_LONGEST_STATEMENT = 500
+_MOST = 20
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
+_LESSON = re.compile(
+    r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
+    re.I,
+)
+_INSIGHT = re.compile(
+    r"\b(?:decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
+    r"because of this|turns out|means that)\b",
+    re.I,
+)
+_FINDING = re.compile(
+    r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
+)
+_LISTS = ("findings", "insights", "lessons")
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": {"type": "string"}} for name in _LISTS},
+        "required": list(_LISTS),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What was found in an output.
+
+    Attributes:
+        findings: Facts.
+        insights: Conclusions.
+        lessons: What to do next time.
+        note: How it was done, where that is worth saying.
+        usage: What asking cost.
+    """
+
+    findings: tuple[str, ...] = ()
+    insights: tuple[str, ...] = ()
+    lessons: tuple[str, ...] = ()
+    note: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+    def __bool__(self) -> bool:
+        return bool(self.findings or self.insights or self.lessons)
+
+
+def extract(view: View, output: str, *, step: str = "") -> Flow[Extracted]:
+    """The pass.
+
+    Args:
+        view: The moment and the prompts.
+        output: What the step put out.
+        step: Its name, such as `GOAL:deploy`.
+    """
+    text = tokens.cleaned(output).strip()
+    if len(text) < SHORTEST_OUTPUT:
+        return Extracted(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
+    text = text[:LONGEST_OUTPUT]
+    asked = view.filled(PROMPT, step=one_line(step) or "(unnamed)", output=fenced(text))
+    reply = yield Ask(
+        messages=(Message(role="user", content=asked),),
+        purpose=NAME,
+        schema=SCHEMA,
+        max_tokens=1_000,
+        temperature=0.2,
+        timeout_s=60.0,
+    )
+    if not isinstance(reply, Reply):
+        return _by_rule(text, note=reply.why, usage=reply.usage)
+    try:
+        answer = parsed(reply.text, keys=_LISTS)
+        if not isinstance(answer, Mapping) or reply.finish == "length":
+            raise Unusable("the answer is no JSON object, or was cut off")
+    except Unusable as error:
+        return _by_rule(text, note=str(error), usage=reply.usage)
+    known = specifics(text)
+    findings, insights, lessons = (_grounded(as_texts(answer.get(name)), known) for name in _LISTS)
+    return Extracted(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
+
+
+def _grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
+    """The statements whose numbers and addresses stand in the output."""
+    found = []
+    for text in texts[:_MOST]:
+        said = specifics(text)
+        if (
+            len(text) <= _LONGEST_STATEMENT
+            and said.numbers <= known.numbers
+            and said.addresses <= known.addresses
+        ):
+            found.append(text)
+    return tuple(found)
+
+
+def _by_rule(text: str, *, note: str, usage: Usage) -> Extracted:
+    lists: dict[str, dict[str, None]] = {name: {} for name in _LISTS}
+    for part in _SENTENCE_END.split(text):
+        sentence = _BULLET.sub("", " ".join(part.split()))
+        if not 15 <= len(sentence) <= _LONGEST_STATEMENT or sentence.endswith("?"):
+            continue
+        for name, rule in (("lessons", _LESSON), ("insights", _INSIGHT), ("findings", _FINDING)):
+            if rule.search(sentence):
+                lists[name][sentence] = None
+                break
+    findings, insights, lessons = (tuple(lists[name])[:_MOST] for name in _LISTS)
+    return Extracted(findings=findings, insights=insights, lessons=lessons, note=note, usage=usage)

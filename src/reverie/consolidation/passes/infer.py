@@ -1,0 +1,351 @@
+"""What does the owner prefer, without having said so outright? The dream's second pass (RockBot).
+
+Only the owner's turns are evidence, and how many are needed depends on how strongly they show it. What is
+inferred names its turns, is marked as inferred, and where it touches security, credentials or money it is
+marked as needing permission, by rule and whatever the model says. What we put into the prompt ourselves and
+comes back is no evidence. Without a model, what the owner said outright and repeatedly is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import NO_MODEL, Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.plan_builder import Draft
+from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.signals import Signal, told
+from reverie.domain.category import USER_PREFERENCES, lies_under
+from reverie.domain.conversation import Turn
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.comparison import keys, read_again
+from reverie.domain.similarity.specifics import specifics, word_set
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import one_line, own_words
+from reverie.llm.messages import Ask, Message, Reply
+
+NAME = "infer"
+PROMPT = "pref-dream.md"
+INFERRED = f"{USER_PREFERENCES}/inferred"
+PERMISSION = "requires_user_permission"
+
+NEEDED: Mapping[str, int] = MappingProxyType({"very_irritated": 1, "frustrated": 2, "casual": 3})
+"""How many turns must show a preference, by how strongly they show it (RockBot)."""
+
+MOST_INFERRED = 20
+"""Preferences that are taken of one answer, and never more than there are new turns: a memory grows by what
+was said."""
+
+LONGEST_INFERRED = 500
+"""Characters of a preference that a model words."""
+
+MOST_TURNS = 400
+MOST_TOKENS = 12_000
+MOST_EARLIER_TOKENS = 4_000
+_LONGEST_TURN = 600
+
+_SENSITIVE_WORDS = word_set(
+    """
+    password passwords passphrase passphrases passcode passcodes credential credentials secret
+    secrets token tokens ssh 2fa mfa otp pin login logins signin sudo root admin access encrypt
+    encrypted encryption security secure firewall certificate certificates permission permissions
+    authenticate authentication authorize authorise authorization authorisation money pay pays
+    paying payment payments paid payroll buy buys buying bought purchase purchases purchasing order
+    orders ordering spend spends spending invoice invoices bill bills billing bank banks banking
+    iban account accounts credit debit card cards wallet wallets crypto cryptocurrency bitcoin
+    transfer transfers refund refunds subscribe subscription subscriptions invest investment
+    investments stock stocks trade trades trading tax taxes salary salaries loan loans budget
+    budgets price prices cost costs dollar dollars euro euros
+    """
+)
+_SENSITIVE = re.compile(
+    rf"[$€£]|\b(?:{'|'.join(sorted(_SENSITIVE_WORDS))}|(?:api|private)[ -]?keys?|(?:log|sign)[ -]in)\b",
+    re.IGNORECASE,
+)
+_OUTRIGHT = re.compile(
+    r"""^(?:please\s+)?(?:
+        (?:i|we)\s+(?:(?:really|always|generally|usually|strongly|much)\s+)?(?:prefer|hate|dislike)\b
+      | (?:i|we)\s+(?:would|'d)\s+(?:rather|prefer)\b
+      | (?:always|never)\s+\w+
+      | (?:don't|do\s+not)\s+ever\b
+      | from\s+now\s+on\b
+      | stop\s+\w+ing\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {"preferences": {"type": "array", "items": {"type": "object"}}},
+        "required": ["preferences"],
+    }
+)
+
+
+def infer(view: View, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
+            what they answer. Turns of the week before count too, where a new one shows the same.
+        injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
+        signals: What tells how well it went; shown to the model, and no evidence by themselves.
+    """
+    draft = Draft(view, name=NAME)
+    echo = {_key(sentence) for text in injected for sentence in _sentences(text)}
+    scopes = _by_scope(view.turns, echo)
+    if not scopes:
+        return draft.plan(skipped="the owner has said nothing since the last cycle")
+    earlier = _by_scope(view.earlier, echo)
+    for scope in sorted(scopes):
+        if len(scopes[scope]) > MOST_TURNS:
+            draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
+        for part in _parts(scopes[scope]):
+            shown = _Shown(new=part, earlier=_last(earlier.get(scope, ())))
+            known = [
+                record
+                for record in view.records
+                if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
+            ]
+            reply = yield _question(view, known, shown, [each for each in signals if each.scope == scope])
+            draft.spend(reply.usage)
+            if isinstance(reply, Reply):
+                _take(view, draft, scope, reply, shown)
+            elif reply.why == NO_MODEL.why:
+                draft.note("no model: only what was said outright and again was taken")
+                _outright(view, draft, scope, shown)
+            else:
+                draft.fail(reply.why)
+    return draft.plan(skipped="nothing was inferred")
+
+
+def needs_permission(content: str, category: str | None = None) -> bool:
+    """Whether a preference touches security, credentials or money, so that the owner is asked each time.
+
+    >>> needs_permission("Prefers to pay by card"), needs_permission("Prefers short answers")
+    (True, False)
+    """
+    return bool(_SENSITIVE.search(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The owner's turns that one question is about, each with what the assistant had said before it.
+
+    Attributes:
+        new: Those since the last cycle, some at least.
+        earlier: Those of the week before.
+    """
+
+    new: Sequence[tuple[Turn, str]]
+    earlier: Sequence[tuple[Turn, str]]
+
+    @property
+    def turns(self) -> dict[str, Turn]:
+        """All of them by id."""
+        return {turn.id: turn for turn, _ in (*self.earlier, *self.new)}
+
+    def has_new(self, turns: Iterable[Turn]) -> bool:
+        """Whether a turn among these is since the last cycle."""
+        new = {turn.id for turn, _ in self.new}
+        return any(turn.id in new for turn in turns)
+
+
+def _by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
+    """The owner's turns that say something of their own, of each scope."""
+    found: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
+    for turn, before in _evidence(turns):
+        if not all(_key(sentence) in echo for sentence in _sentences(turn.content)):
+            found[turn.scope].append((turn, before))
+    return found
+
+
+def _last(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
+    """The latest of them that fit beside the new ones, in their order."""
+    kept: list[tuple[Turn, str]] = []
+    room = MOST_EARLIER_TOKENS
+    for turn, before in reversed(evidence):
+        room -= tokens.estimate(_line(turn, before))
+        if room < 0:
+            break
+        kept.append((turn, before))
+    return kept[::-1]
+
+
+def _is_preference(record: Record) -> bool:
+    return record.kind == "preference" or lies_under(record.category, USER_PREFERENCES)
+
+
+def _sentences(text: str) -> list[str]:
+    return [sentence.strip() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+
+
+def _key(sentence: str) -> str:
+    """The same for sentences in the same words."""
+    return keys(read_again(sentence))[0]
+
+
+def _evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
+    """The owner's turns, in their own words, each with what the assistant had said before it in the session.
+
+    What the owner quotes is not the owner's, and what the assistant made of a tool's result is left out.
+    """
+    last: dict[str, str] = {}
+    for turn in turns:
+        if turn.role == "assistant" and turn.content.strip():
+            last[turn.session] = "" if turn.origin in UNTRUSTED else turn.content
+        elif turn.role == "user" and turn.origin == "owner" and (said := own_words(turn.content)):
+            yield replace(turn, content=said), last.get(turn.session, "")
+
+
+def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, str]]]:
+    part: list[tuple[Turn, str]] = []
+    size = 0
+    for turn, before in evidence[-MOST_TURNS:]:
+        cost = tokens.estimate(_line(turn, before))
+        if part and size + cost > MOST_TOKENS:
+            yield part
+            part, size = [], 0
+        part.append((turn, before))
+        size += cost
+    yield part
+
+
+def _question(view: View, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]) -> Ask:
+    records = "\n".join(f"- {one_line(record.content)}" for record in known[:200])
+    text = view.filled(
+        PROMPT,
+        records=records or "(nothing)",
+        earlier="\n".join(_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
+        turns="\n".join(_line(turn, before) for turn, before in shown.new),
+        signals=told(signals),
+    )
+    return Ask(
+        messages=(Message(role="user", content=text),),
+        purpose=NAME,
+        schema=SCHEMA,
+        max_tokens=2_000,
+        temperature=0.2,
+        timeout_s=120.0,
+    )
+
+
+def _line(turn: Turn, before: str) -> str:
+    said = one_line(turn.content)[:_LONGEST_TURN]
+    after = f" (after “{one_line(before)[:200]}”)" if before else ""
+    return f"- [{turn.id}]{after}: {said}"
+
+
+# -- with a model ----------------------------------------------------------------------------------------
+
+
+def _take(view: View, draft: Draft, scope: str, reply: Reply, shown: _Shown) -> None:
+    try:
+        answer = parsed(reply.text, keys=("preferences",)) if reply.finish != "length" else None
+    except Unusable as error:
+        draft.fail(str(error))
+        return
+    proposals = answer.get("preferences") if isinstance(answer, Mapping) else answer
+    if not isinstance(proposals, list) or not all(isinstance(each, Mapping) for each in proposals):
+        draft.fail("the answer has no list of preferences, or was cut off")
+        return
+    most = len(draft.steps) + min(MOST_INFERRED, len(shown.new))
+    for proposal in proposals:
+        if isinstance(proposal, Mapping):
+            _consider(view, draft, scope, proposal, shown, most=most)
+
+
+def _consider(
+    view: View, draft: Draft, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
+) -> None:
+    content = as_text(proposal.get("content"))
+    strength = as_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
+    turns = shown.turns
+    evidence = [turns[name] for name in as_texts(proposal.get("evidence")) if name in turns]
+    distinct = {" ".join(turn.content.lower().split()) for turn in evidence}
+    needed = NEEDED.get(strength, NEEDED["casual"])
+    what = "infer a preference"
+    if len(distinct) < needed:
+        draft.refuse(what, f"{len(distinct)} turns show it, {needed} are needed")
+        return
+    if not shown.has_new(evidence):
+        draft.refuse(what, "nothing that was said since the last cycle shows it")
+        return
+    if len(draft.steps) >= most:
+        draft.refuse(what, f"at most {most} are taken of {len(shown.new)} new turns")
+        return
+    known = specifics("\n".join(turn.content for turn in evidence))
+    said = specifics(content)
+    if invented := (said.numbers - known.numbers) | (said.addresses - known.addresses):
+        draft.refuse(what, f"no turn says: {', '.join(sorted(invented))}")
+        return
+    if len(content) > LONGEST_INFERRED:
+        draft.refuse(what, f"it would be longer than a preference is: {len(content):,} characters")
+        return
+    category = as_text(proposal.get("category"))
+    _add(
+        view,
+        draft,
+        scope,
+        content,
+        evidence,
+        category=category if lies_under(category, USER_PREFERENCES) else INFERRED,
+        tags=as_texts(proposal.get("tags")),
+    )
+
+
+def _add(
+    view: View,
+    draft: Draft,
+    scope: str,
+    content: str,
+    evidence: Sequence[Turn],
+    *,
+    category: str = INFERRED,
+    tags: Sequence[str] = (),
+) -> None:
+    metadata = {"source": "inferred"}
+    if needs_permission(content, category):
+        metadata[PERMISSION] = "true"
+    record = Record(
+        id=view.new_id(),
+        content=content,
+        category=category,
+        kind="preference",
+        layer="semantic",
+        tags=tuple(dict.fromkeys(("inferred", *(tag for tag in tags if len(tag) <= 60))))[:10],
+        confidence=0.7,
+        source=f"session:{evidence[-1].session}",
+        references=tuple(turn.id for turn in evidence)[:100],
+        origin="agent",
+        scope=scope,
+        created_at=view.now,
+        updated_at=view.now,
+        last_seen_at=view.now,
+        metadata=MappingProxyType(metadata),
+    )
+    names = [turn.id for turn in evidence]
+    draft.add(record, sources=names, why=f"{len(names)} turns of the owner show it")
+
+
+# -- without one -----------------------------------------------------------------------------------------
+
+
+def _outright(view: View, draft: Draft, scope: str, shown: _Shown) -> None:
+    """Sentences that state a preference outright, said in two turns or more in the same words."""
+    said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
+    for turn, _ in (*shown.earlier, *shown.new):
+        for sentence in _sentences(turn.content):
+            if len(sentence) <= 300 and not sentence.endswith("?") and _OUTRIGHT.match(sentence):
+                said[_key(sentence)].append((sentence, turn))
+    for found in said.values():
+        evidence = list({turn.id: turn for _, turn in found}.values())
+        if len(evidence) >= NEEDED["frustrated"] and shown.has_new(evidence):
+            _add(view, draft, scope, found[-1][0].rstrip("."), evidence)

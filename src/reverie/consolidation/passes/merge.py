@@ -1,0 +1,326 @@
+"""How does a memory grow smaller without growing poorer? The dream's first pass: fold, then merge and tidy.
+
+First, without a model, what says the same by form is folded (`merging.folds`, `passes/duplicates`). Then the
+model is shown what changed since the last cycle, each with the records that resemble it most, and proposes
+merges, archiving of noise and better categories; `Draft` takes of that what loses nothing. One scope at a
+time, so no model ever sees two people's memories side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import NO_MODEL, Flow
+from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.plan_builder import Draft
+from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.signals import BAD, Signal, told
+from reverie.domain.category import ANTI_PATTERNS
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.specifics import specifics
+from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.escaping import one_line
+from reverie.llm.messages import Ask, Message, Reply
+
+NAME = "merge"
+PROMPT = "dream.md"
+
+MOST_RECORDS = 1_000
+"""Records that are shown to a model in one cycle (RockBot's limit)."""
+
+LEFT = "dream.merge.left"
+"""The store's cursor that keeps the ids of changed records for which there was no room."""
+
+MOST_TOKENS = 8_000
+"""Tokens of records in one question; a longer list is asked about in parts."""
+
+LONGEST_LESSON = 500
+"""Characters of an anti-pattern."""
+
+MOST_TAGS = 8
+LONGEST_TAG = 60
+"""Labels that are taken of one proposal, and characters of one."""
+
+ALIKE = 3
+"""Records shown beside each changed one, those that share most words with it."""
+
+_LEAST_ALIKE = 0.3
+_MOST_LOOKED_AT = 500  # records that have one of its words, so that a night over many records stays short
+_ANSWER_KEYS = ("merge", "archive", "refile", "anti_patterns")
+_KNOWN = {*_ANSWER_KEYS, "toDelete", "antiPatterns"}
+_LIST = {"type": "array", "items": {"type": "object"}}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {name: _LIST for name in _ANSWER_KEYS},
+    "required": list(_ANSWER_KEYS),
+}
+
+
+class Fold(Protocol):
+    """Records that say what another says."""
+
+    @property
+    def duplicates(self) -> Sequence[Record]:
+        """Those that go."""
+        ...
+
+    @property
+    def into(self) -> Record:
+        """The one that stays, as it is."""
+        ...
+
+    @property
+    def after(self) -> Record:
+        """The one that stays, as it shall be."""
+        ...
+
+
+def merge(view: View, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+    """The pass.
+
+    Args:
+        view: What there is.
+        folds: Which of the records say the same by form (`reverie.domain.similarity.deduplication.folds`).
+        signals: What tells how well it went since the last cycle; the bad ones may stand behind an
+            anti-pattern.
+    """
+    draft = Draft(view, name=NAME)
+    fresh = [record for record in view.records if record.id in view.changed and not record.archived]
+    bad = [signal for signal in signals if signal.kind in BAD]
+    if not fresh and not bad:
+        return draft.plan(skipped="nothing has changed since the last cycle")
+    for fold in folds:
+        draft.fold(fold.duplicates, into=fold.into, after=fold.after)
+    left: list[str] = []
+    scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
+    for scope in sorted(scopes):
+        for is_trusted in (True, False):
+            told_of = [
+                each
+                for each in signals
+                if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
+            ]
+            left += yield from _ask(view, draft, scope, told_of, is_trusted=is_trusted)
+    return draft.plan(skipped="nothing to merge", cursors={LEFT: " ".join(left) or None})
+
+
+# -- asking ----------------------------------------------------------------------------------------------
+
+
+def _ask(
+    view: View, draft: Draft, scope: str, signals: Sequence[Signal], *, is_trusted: bool
+) -> Flow[list[str]]:
+    """Show the model what changed in one scope, in parts, and take what the checks let through.
+
+    What tools, the web and imports said is shown by itself, so that it cannot tell the model what to make of
+    the rest.
+
+    Returns:
+        The ids of changed records that there was no room to show.
+    """
+    live = [
+        record
+        for record in draft.live
+        if record.scope == scope and (record.origin not in UNTRUSTED) is is_trusted
+    ]
+    if not any(record.id in view.changed for record in live):
+        if not any(signal.kind in BAD for signal in signals):
+            return []
+        offered: Iterable[list[Record]] = [[]]
+    else:
+        offered = _offers(live, view.changed)
+    shown: set[str] = set()
+    for part in offered:
+        if len(shown) + len(part) > MOST_RECORDS:
+            draft.note(f"at most {MOST_RECORDS} records are shown in one cycle; the rest waits for the next")
+            return [record.id for record in live if record.id in view.changed - shown]
+        shown |= {record.id for record in part}
+        lines = _listed(part, view.changed) or "(none)"
+        text = view.filled(PROMPT, records=lines, signals=told(signals), corrections=told(signals))
+        reply = yield Ask(
+            messages=(Message(role="user", content=text),),
+            purpose=NAME,
+            schema=SCHEMA,
+            max_tokens=4_000,
+            temperature=0.2,
+            timeout_s=180.0,
+        )
+        draft.spend(reply.usage)
+        if not isinstance(reply, Reply):
+            if reply.why == NO_MODEL.why:
+                draft.note("no model: only what says the same by form was folded")
+            elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
+                draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
+            else:
+                draft.fail(reply.why)
+            return []
+        _take(view, draft, reply, scope, signals, shown_ids=frozenset(record.id for record in part))
+    return []
+
+
+def _take(
+    view: View,
+    draft: Draft,
+    reply: Reply,
+    scope: str,
+    signals: Sequence[Signal],
+    *,
+    shown_ids: frozenset[str],
+) -> None:
+    hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
+    try:
+        answer = parsed(reply.text, keys=_ANSWER_KEYS)
+        if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
+            raise Unusable("the answer was cut off, or is no JSON object of the form asked for")
+    except Unusable as error:
+        draft.fail(str(error))
+        return
+    for proposal in _objects(answer.get("merge")):
+        sources = as_texts(proposal.get("sources") or proposal.get("sourceIds"))
+        if _was_hidden(draft, f"merge {', '.join(sources)}", sources, hidden):
+            continue
+        draft.merge(
+            sources,
+            as_text(proposal.get("content")),
+            category=as_text(proposal.get("category")) or None,
+            tags=_few(as_texts(proposal.get("tags"))),
+            why=as_text(proposal.get("why")),
+        )
+    for proposal in _objects(answer.get("archive") or answer.get("toDelete"), key="id"):
+        name = as_text(proposal.get("id"))
+        if not _was_hidden(draft, f"archive {name}", [name], hidden):
+            draft.archive(name, why=as_text(proposal.get("why")) or "noise")
+    for proposal in _objects(answer.get("refile")):
+        name = as_text(proposal.get("id"))
+        if _was_hidden(draft, f"refile {name}", [name], hidden):
+            continue
+        draft.refile(
+            name,
+            category=as_text(proposal.get("category")) or None,
+            tags=_few(as_texts(proposal.get("tags"))) or None,
+            why=as_text(proposal.get("why")),
+        )
+    for proposal in _objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
+        _learn(view, draft, proposal, scope, signals)
+
+
+def _few(tags: Sequence[str]) -> list[str]:
+    """As many labels as one would search by: a record with all words among its labels is found by all."""
+    return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
+
+
+def _was_hidden(draft: Draft, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
+    """Whether something is proposed for records that the question did not show, and is refused."""
+    if not (unseen := [name for name in names if name in hidden]):
+        return False
+    draft.refuse(what, f"{', '.join(unseen)} was not shown")
+    return True
+
+
+def _learn(
+    view: View, draft: Draft, proposal: Mapping[str, Any], scope: str, signals: Sequence[Signal]
+) -> None:
+    """An anti-pattern, if a correction, a failure or a thumb down stands behind it."""
+    used = {name for step in draft.steps for name in step.sources}
+    known = {signal.id: signal for signal in signals if signal.kind in BAD and signal.id not in used}
+    evidence = [name for name in dict.fromkeys(as_texts(proposal.get("evidence"))) if name in known]
+    what = "add an anti-pattern"
+    if not evidence:
+        draft.refuse(what, "no correction, failure of a tool or thumb down of its own stands behind it")
+        return
+    domain = as_text(proposal.get("domain")).lower().replace(" ", "-") or "general"
+    content = as_text(proposal.get("content"))
+    if len(content) > LONGEST_LESSON:
+        draft.refuse(what, f"it would be longer than an anti-pattern is: {len(content):,} characters")
+        return
+    told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
+    said, there = specifics(content), specifics(told_by)
+    commands = {code for code in said.code - there.code if f" {code.casefold()} " not in there.wording}
+    if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses) | commands:
+        draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
+        return
+    from_tools = any(known[name].origin in UNTRUSTED for name in evidence)
+    draft.add(
+        Record(
+            id=view.new_id(),
+            content=content,
+            category=f"{ANTI_PATTERNS}/{domain}",
+            kind="anti_pattern",
+            layer="procedural",
+            tags=("anti-pattern",),
+            origin="tool" if from_tools else "agent",
+            scope=scope,
+            references=tuple(evidence),
+            created_at=view.now,
+            updated_at=view.now,
+            last_seen_at=view.now,
+        ),
+        sources=evidence,
+        why=", ".join(dict.fromkeys(known[name].kind.replace("_", " ") for name in evidence)),
+    )
+
+
+def _objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
+    """The objects in what should be a list of them; a bare text counts as the object with that `key`."""
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        if isinstance(each, Mapping):
+            yield each
+        elif key and isinstance(each, str):
+            yield {key: each}
+
+
+# -- what is shown ---------------------------------------------------------------------------------------
+
+
+def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
+    """The changed records, each with those most alike, in parts of at most `MOST_TOKENS`."""
+    words = {record.id: frozenset(analysis.tokens(record.searchable_text())) for record in records}
+    having: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        for word in words[record.id]:
+            having[word].append(record)
+    part: dict[str, Record] = {}
+    size = 0
+    for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
+        group = [record, *_most_alike(record, words, having)]
+        cost = sum(tokens.item_cost(each.content) for each in group if each.id not in part)
+        if part and size + cost > MOST_TOKENS:
+            yield list(part.values())
+            part, size = {}, 0
+        part |= {each.id: each for each in group}
+        size += cost
+    if part:
+        yield list(part.values())
+
+
+def _most_alike(
+    record: Record, words: Mapping[str, frozenset[str]], having: Mapping[str, Sequence[Record]]
+) -> list[Record]:
+    """The records that share most words with it, by the Dice coefficient. The rarest words lead to them."""
+    own = words[record.id]
+    found: dict[str, Record] = {}
+    looked_at = 0
+    for word in sorted(own, key=lambda word: (len(having[word]), word)):
+        looked_at += len(having[word])
+        if found and looked_at > _MOST_LOOKED_AT:
+            break
+        found |= {other.id: other for other in having[word]}
+    found.pop(record.id, None)
+    scores = {name: 2 * len(own & words[name]) / (len(own) + len(words[name])) for name in found}
+    best = sorted(scores, key=lambda name: (-scores[name], name))[:ALIKE]
+    return [found[name] for name in best if scores[name] >= _LEAST_ALIKE]
+
+
+def _listed(records: Iterable[Record], changed: frozenset[str]) -> str:
+    """A line for each record: id, what it is, and its words on one line."""
+    lines = []
+    for number, record in enumerate(records, 1):
+        new = "NEW " if record.id in changed else ""
+        about = ", ".join(chain((record.kind, record.category or "no category"), record.tags))
+        lines.append(f"{number}. {new}[{record.id}] ({one_line(about)}): {one_line(record.content)}")
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""What does a pass propose? The plan: edits to be made together or not at all, each with its reason.
+
+Values and their printing; making the edits is the store's work, checking them that of `passes`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import SessionState
+from reverie.domain.record import Record
+from reverie.llm.messages import Usage
+
+_LONGEST = 100
+_NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One proposed change.
+
+    Attributes:
+        edit: What was, and what shall be.
+        why: The reason, in words.
+        sources: Ids of the records and turns it was made from.
+    """
+
+    edit: Edit
+    why: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Something that a model or a rule proposed and the checks did not let through.
+
+    Attributes:
+        what: What was proposed, in words.
+        why: Which check refused it, and what would have been lost.
+        protects: Ids that nothing else in the plan may touch either.
+    """
+
+    what: str
+    why: str
+    protects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a pass ends in.
+
+    Attributes:
+        id: 12 lower-case hexadecimal characters.
+        name: The pass, such as `merge`.
+        made_at: When it was made.
+        steps: The changes, in the order in which they are to be made.
+        refused: What was proposed and not taken.
+        notes: What else a person should know.
+        skipped: Why there was nothing to do; empty when there was.
+        failed: Why it could not be done, or not wholly; empty when it could. What it was to look at is looked
+            at again next time.
+        cursors: Names and values to set along with the changes, such as how far the log was read.
+        usage: What asking cost.
+    """
+
+    id: str
+    name: str
+    made_at: datetime
+    steps: tuple[Step, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    skipped: str = ""
+    failed: str = ""
+    cursors: Mapping[str, str | None] = field(default_factory=lambda: _NO_CURSORS)
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The changes alone."""
+        return [step.edit for step in self.steps]
+
+    def lines(self) -> list[str]:
+        """What it would do, a line for each change, then what was refused, and what else there is to say."""
+        lines = [f"{_verb(step.edit)} {step.edit.id}: {_said(step.edit)} ({step.why})" for step in self.steps]
+        lines += [f"refused: {refusal.what}: {refusal.why}" for refusal in self.refused]
+        lines += self.notes
+        if self.usage.requests:
+            read, written = self.usage.input_tokens, self.usage.output_tokens
+            lines.append(f"asked {self.usage.requests} times, {read:,} tokens read, {written:,} written")
+        return lines
+
+    def diff(self) -> str:
+        """Every change with its text before and after, as a unified diff."""
+        parts = []
+        for step in self.steps:
+            was, now = (_text(value).splitlines() for value in (step.edit.before, step.edit.after))
+            changed = difflib.unified_diff(was, now, "before", "after", lineterm="")
+            parts.append("\n".join([f"# {_verb(step.edit)} {step.edit.id}: {step.why}", *changed]))
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        number = len(self.steps)
+        state = self.failed or self.skipped or ("1 change" if number == 1 else f"{number} changes")
+        return "\n".join([f"{self.name} {self.id}: {state}", *(f"  {line}" for line in self.lines())])
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+
+def _verb(edit: Edit) -> str:
+    if edit.before is None:
+        return "add"
+    if edit.after is None:
+        return "remove"
+    gone = getattr(edit.after, "archived_at", None) is not None
+    return "archive" if gone else "change"
+
+
+def _said(edit: Edit) -> str:
+    text = " ".join(_text(edit.value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
+
+
+def _text(value: Value | None) -> str:
+    """The words of a value; of a session its summary."""
+    if value is None:
+        return ""
+    if isinstance(value, Record):
+        category = f" ({value.category})" if value.category else ""
+        return f"{value.content}{category}"
+    return value.summary if isinstance(value, SessionState) else value.content

@@ -1,0 +1,68 @@
+"""How does a pass talk to a model? It yields what it asks and is resumed with the answer.
+
+A pass is a generator over values, so it can be run, tested and replayed without any input or output. The two
+drivers here hand its questions to whoever answers; they ask once more where an answer is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import replace
+from typing import TypeVar
+
+from reverie.llm.messages import Ask, NoReply, Reply
+
+T = TypeVar("T")
+
+Flow = Generator[Ask, Reply | NoReply, T]
+"""A pass that is running: what it asks, what it is resumed with, and what it ends in."""
+
+NO_MODEL = NoReply(why="no model")
+
+
+def no_model(ask: Ask) -> NoReply:
+    """What a memory without a model answers."""
+    del ask
+    return NO_MODEL
+
+
+def run(flow: Flow[T], answer: Callable[[Ask], Reply | NoReply]) -> T:
+    """Run a pass to its end.
+
+    Args:
+        flow: The pass.
+        answer: Answers a question; never raises for want of an answer, but returns `NoReply`.
+    """
+    try:
+        ask = next(flow)
+        while True:
+            reply = answer(ask)
+            if _is_empty(reply):
+                reply = _both(reply, answer(ask))
+            ask = flow.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def run_async(flow: Flow[T], answer: Callable[[Ask], Awaitable[Reply | NoReply]]) -> T:
+    """Run a pass to its end, asking asynchronously; otherwise as `run`."""
+    try:
+        ask = next(flow)
+        while True:
+            reply = await answer(ask)
+            if _is_empty(reply):
+                reply = _both(reply, await answer(ask))
+            ask = flow.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _is_empty(reply: Reply | NoReply) -> bool:
+    return isinstance(reply, Reply) and not reply.text.strip() and not reply.tool_calls
+
+
+def _both(first: Reply | NoReply, second: Reply | NoReply) -> Reply | NoReply:
+    """The second answer, with what both cost."""
+    return replace(second, usage=first.usage + second.usage)

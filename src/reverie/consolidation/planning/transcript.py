@@ -1,0 +1,29 @@
+"""How is a conversation told to a model? One line a turn, without what tools returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reverie.domain.conversation import Turn
+from reverie.domain.text.escaping import one_line
+
+
+def told(turns: Iterable[Turn], *, longest: int) -> str:
+    """The turns as lines such as `[2025-01-15 10:31] ASSISTANT [tools: exec, read_file]: text` (Autobot).
+
+    Results of tools and turns that say nothing are left out; times are in UTC.
+
+    Args:
+        turns: The turns, the earliest first.
+        longest: Characters of one message; a longer one ends in `...`.
+    """
+    lines = []
+    for turn in turns:
+        words = one_line(turn.content)
+        if turn.role == "tool" or not (words or turn.tool_calls):
+            continue
+        names = ", ".join(one_line(call.name) for call in turn.tool_calls)
+        called = f" [tools: {names}]" if turn.tool_calls else ""
+        shown = words if len(words) <= longest else f"{words[: longest - 3]}..."
+        lines.append(f"[{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{called}: {shown}")
+    return "\n".join(lines)

@@ -1,0 +1,459 @@
+"""What is learned from an exchange that has just been stored? Sentences that say so by rule, and signals.
+
+Which sentence states what is in `passes/rules.py`; saving, with its de-duplication, in `saving.py`; moving
+what is sure enough to its home layer is the pass `promote`. Here they meet, right after the turns have been
+stored. Nothing here asks a model, changes what was said, or raises: a failure is a warning and a counter.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shortened
+from reverie.domain import provenance as trust
+from reverie.domain.conversation import SIGNAL, Turn, with_signal
+from reverie.domain.errors import ReverieError
+from reverie.domain.page import MEMORY
+from reverie.domain.record import SUMMARY_TAG, Kind, Origin
+from reverie.domain.text import ids
+from reverie.domain.text.escaping import own_words
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.records import Note, Saved, Saving
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+CORRECTION = "correction"
+TOOL_FAILURE = "tool_failure"
+
+FAILED = "learn.failed"
+"""The store's counter of exchanges from which nothing could be learned."""
+
+ACTOR = "rules"
+"""Who is named in the journal as the author of what is learned."""
+
+CONFIDENCE: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "preference": (0.85, 0.6),
+        "decision": (0.85, 0.6),
+        "constraint": (0.85, 0.6),
+        "fix": (0.8, 0.75),
+        "failure": (0.8, 0.75),
+    }
+)
+"""How sure a sentence of the owner's is, and one of the assistant's. What the owner wants is for the owner to
+say; that something failed, or how it was mended, the assistant knows as well. From .75 on it is promoted."""
+
+_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "preference": "preference",
+        "decision": "decision",
+        "constraint": "constraint",
+        "fix": "fix",
+        "failure": "failure",
+    }
+)
+SHORTEST_SUMMARY = 100
+"""Characters that the last answer must exceed to stand for its session (agentkit)."""
+
+_LONGEST_SUMMARY = 4_000
+_LEAST_SHARED = 0.8
+_WORD = re.compile(r"[^\W_]{3,}")
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FILLER = _word_set(
+    """
+    the and you your that have has noted since will for because let know got remember remembered prefer
+    prefers like likes told said want wants from now with are was this use using can keep mind sure
+    """
+)
+_TOOL_FAILED = re.compile(
+    r"""\A\s*(?:
+        (?:fatal\ )?error\b(?!\s*(?:handling|code\ is|rate|:\s*(?:none|null|0)\b)|s?\ (?:found:\ )?0\b)
+      | (?:\w+\.)*\w+(?:Error|Exception):
+      | traceback\ \(most\ recent
+      | (?:command\ )?failed\b
+      | [({]\s*"(?:error|is_error|isError)"\s*:(?!\s*(?:null|false|""|\{\}|\[\]))
+      | (?:exit\ (?:code|status)|exited\ with(?:\ (?:code|status))?)\s*:?\s*[1-9]
+      | (?:bash|sh|zsh):\ .*(?:not\ found|no\ such\ file|permission\ denied)
+    )
+    | ^Traceback\ \(most\ recent\ call\ last\):
+    | \n(?:exit\ code|exit\ status)\s*:?\s*[1-9]\d*\s*\Z
+    """,
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchange:
+    """What the user said, the final answer to it, and what stood before and between."""
+
+    asked: tuple[Turn, ...]
+    answer: Turn
+    used_tools: bool
+
+
+class Learning:
+    """Learns from the turns of sessions. Safe to use from several threads; keeps nothing."""
+
+    def __init__(self, store: Store, saving: Saving, *, settings: Settings, clock: Clock) -> None:
+        """Learn into a store.
+
+        Args:
+            store: Where the turns are.
+            saving: What saves, so that a repetition reinforces.
+            settings: The settings.
+            clock: What tells the time.
+        """
+        self._store = store
+        self._saving = saving
+        self._settings = settings
+        self._clock = clock
+
+    # -- beside the turns --------------------------------------------------------------------------------
+
+    def marked(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
+        """The turns that are about to be added, with the signals that they give in their metadata.
+
+        A turn of the user's that puts the assistant right gets `signal: correction`, a tool's turn that tells
+        of a failure `signal: tool_failure`. A signal that the caller set stays, and what was said more than a
+        day ago gets none.
+
+        Args:
+            turns: The turns, in their order.
+            window: The turns before them.
+        """
+        if not self._settings.learn:
+            return list(turns)
+        last, now = _last_answer(window), self._clock()
+        marked = []
+        for turn in turns:
+            is_heard = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
+            signal = self._signal(turn, last) if is_heard else ""
+            if turn.role == "assistant" and turn.content.strip():
+                last = turn
+            marked.append(with_signal(turn, signal) if signal else turn)
+        return marked
+
+    @staticmethod
+    def _signal(turn: Turn, last: Turn | None) -> str:
+        if turn.role == "tool":
+            return TOOL_FAILURE if _TOOL_FAILED.search(turn.content[:20_000]) else ""
+        if turn.role != "user" or last is None:
+            return ""
+        from reverie.consolidation import rules  # here: a search never needs its patterns
+
+        answering = last.content.rstrip().endswith("?")
+        for sentence in rules.sentences(turn.content):
+            if rules.corrects(sentence, answering=answering):
+                return CORRECTION
+        return ""
+
+    # -- after them --------------------------------------------------------------------------------------
+
+    def heard(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
+        """Learn from the exchanges which new turns complete. Never raises what `ReverieError` covers.
+
+        What was said more than a day ago, or is read in from elsewhere with its old times, is left alone.
+
+        Args:
+            window: The last turns of the session, the new ones among them or not.
+            added: The turns that were just stored.
+            shown: The ids of what the session has been shown, and still sees.
+        """
+        wanted = self._settings.learn or self._settings.learn_events
+        if not wanted or all(turn.role != "assistant" for turn in added):
+            return
+        try:
+            turns = list({turn.id: turn for turn in (*window, *added)}.values())
+            new = {turn.id for turn in added}
+            notes: list[Note] = []
+            for exchange in _exchanges(turns, new, self._clock()):
+                notes += self._notes(exchange, turns, shown)
+            if notes:
+                self._saving.save_many(notes)
+        except ReverieError as error:
+            _log.warning("nothing could be learned from an exchange: %s", error)
+            self._count()
+
+    def _count(self) -> None:
+        try:
+            self._store.commit([], actor=ACTOR, at=self._clock(), counts={FAILED: 1})
+        except ReverieError as error:
+            _log.warning("%s could not be counted: %s", FAILED, error)
+
+    def _notes(self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]) -> list[Note]:
+        notes = [self._event(exchange)] if self._settings.learn_events else []
+        found = list(self._stated(exchange)) if self._settings.learn else []
+        if found:
+            echo = _Echo(self._injected(shown), turns, exchange)
+            notes += [note for turn, note in found if not echo.repeats(turn, note.content)]
+        return [note for note in notes if note is not None]
+
+    def _stated(self, exchange: _Exchange) -> Iterator[tuple[Turn, Note]]:
+        """What the sentences of an exchange state, with the turn of each."""
+        from reverie.consolidation import rules
+
+        for turn in (*exchange.asked, exchange.answer):
+            is_owner = turn.role == "user"
+            for sentence in rules.sentences(_own(turn)):
+                kinds = rules.stated(sentence, speaker="user" if is_owner else "assistant")
+                kinds = tuple(name for name in CONFIDENCE if name in kinds)
+                if not kinds or rules.looks_secret(sentence) or not rules.speaks_for_itself(sentence):
+                    continue
+                named = self._named(sentence)
+                yield (
+                    turn,
+                    Note(
+                        content=sentence,
+                        kind=_KINDS[kinds[0]],
+                        layer="episodic",
+                        tags=(*kinds[1:], *named[0]),
+                        confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
+                        source=_source(turn),
+                        references=(turn.id, *named[1]),
+                        origin=turn.origin if is_owner else _origin(exchange),
+                        scope=turn.scope,
+                        created_at=turn.at,
+                    ),
+                )
+
+    def _event(self, exchange: _Exchange) -> Note | None:
+        """Both sides of an exchange in short; None where one of them seems to hold a secret."""
+        from reverie.consolidation import rules
+
+        question, answer = exchange.asked[-1], exchange.answer
+        asked, said = shortened(question.content, LONGEST_QUESTION), shortened(answer.content, LONGEST_ANSWER)
+        if rules.looks_secret(asked) or rules.looks_secret(said):
+            return None
+        tags, references = self._named(f"{asked}\n{said}")
+        return Note(
+            content=f"User: {asked} | Assistant: {said}",
+            kind="event",
+            layer="episodic",
+            tags=tags,
+            confidence=0.6,
+            importance=0.3,
+            source=_source(answer),
+            references=(question.id, answer.id, *references),
+            origin=_origin(exchange),
+            scope=answer.scope,
+            created_at=answer.at,
+        )
+
+    def _named(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The tags and references of a text."""
+        if not self._settings.code_aware_extraction:
+            return (), ()
+        from reverie.consolidation import rules
+
+        return rules.tags(text), rules.references(text)
+
+    def _injected(self, shown: Collection[str]) -> list[str]:
+        """The texts that we put into the session's prompts ourselves."""
+        records = self._store.records(list(shown)) if shown else []
+        pages = self._store.pages([MEMORY])
+        texts = [record.content for record in records]
+        return texts + [line for page in pages for line in page.content.splitlines() if line.strip()]
+
+    # -- sessions (agentkit) -----------------------------------------------------------------------------
+
+    def consolidate(self, session: str) -> list[Saved]:
+        """Keep what a session came to, without a model (see `Memory.consolidate_session`)."""
+        turns = self._store.turns(session=session)
+        done, summary = _read_mark(self._store.cursor(consolidated_cursor(session)))
+        tooled = _after_tools(turns)
+        fresh = [turn for turn in turns if turn.position >= done]
+        saved = self._saving.save_many(self._insights(fresh, tooled))
+        last = next((turn for turn in reversed(turns) if _is_summary(turn)), None)
+        if last is not None and last.position >= done:
+            kept = self._summary(last, summary, origin="tool" if last.id in tooled else last.origin)
+            saved += [] if kept is None else [kept]
+            summary = summary if kept is None else kept.record.id
+        if fresh:
+            mark = f"{turns[-1].position + 1} {summary}".strip()
+            at, cursors = self._clock(), {consolidated_cursor(session): mark}
+            self._store.commit([], actor=ACTOR, at=at, cursors=cursors)
+        return saved
+
+    def _insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[Note]:
+        from reverie.consolidation import rules
+
+        notes: dict[str, Note] = {}
+        for turn in turns:
+            if turn.role not in {"user", "assistant"}:
+                continue
+            for sentence in rules.sentences(_own(turn)):
+                asks = sentence.endswith("?")
+                if asks or not _says_it_matters(sentence) or rules.looks_secret(sentence):
+                    continue
+                if not rules.speaks_for_itself(sentence) or self._is_known(turn.scope, sentence):
+                    continue
+                rests_on: Origin = "tool" if turn.id in tooled else turn.origin
+                note = Note(
+                    content=sentence[:_LONGEST_SUMMARY],
+                    kind="insight",
+                    confidence=0.7,
+                    source=_source(turn),
+                    references=(turn.id,),
+                    origin=trust.lowest(turn.origin, rests_on),
+                    scope=turn.scope,
+                    created_at=turn.at,
+                )
+                notes.setdefault(" ".join(sentence.lower().split()), note)
+        return list(notes.values())
+
+    def _is_known(self, scope: str, sentence: str) -> bool:
+        """Whether a sentence is remembered already as what it states."""
+        prints = (ids.fingerprint(kind, sentence) for kind in _KINDS.values())
+        return any(self._store.record_like(scope, each) is not None for each in prints)
+
+    def _summary(self, turn: Turn, before: str, *, origin: Origin) -> Saved | None:
+        """The answer that stands for its session, in the place of the one before; None where it is secret."""
+        from reverie.consolidation import rules
+
+        content = shortened(turn.content, _LONGEST_SUMMARY)
+        if rules.looks_secret(content):
+            return None
+        found = self._store.records([before]) if before else []
+        if found and not found[0].archived and found[0].source == _source(turn):
+            self._saving.archive(before, reason="the session has gone on")
+        note = Note(
+            content=content,
+            kind="insight",
+            tags=(SUMMARY_TAG,),
+            confidence=0.7,
+            importance=0.4,
+            source=_source(turn),
+            references=(turn.id,),
+            origin=origin,
+            scope=turn.scope,
+            created_at=turn.at,
+        )
+        return self._saving.save(note)
+
+
+def consolidated_cursor(session: str) -> str:
+    """The name of the store's cursor that says up to which turn a session was consolidated by rule."""
+    return f"fil:{session}"
+
+
+class _Echo:
+    """Which sentences only repeat what was put before the speaker?
+
+    A sentence in the words of something injected, or of a turn of somebody else's, is nobody's evidence. The
+    assistant repeats in words of its own too: a sentence that has nearly all its words from one injected
+    text, or from one sentence of the user's or of a tool's, is taken for a repetition as well.
+    """
+
+    def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
+        from reverie.consolidation import rules
+
+        others = [turn for turn in turns if turn.role != "user" and turn.position < exchange.answer.position]
+        told = [
+            turn
+            for turn in turns
+            if turn.role in {"user", "tool"} and turn.position < exchange.answer.position
+        ]
+        said = [sentence for turn in others for sentence in rules.sentences(turn.content)]
+        self._keys = {_key(text) for text in (*injected, *said)}
+        self._keys |= {_key(part) for text in injected for part in rules.sentences(text)}
+        self._before = [
+            words
+            for text in (
+                *injected,
+                *(sentence for turn in told for sentence in rules.sentences(turn.content)),
+            )
+            if (words := _content_words(text))
+        ]
+
+    def repeats(self, turn: Turn, sentence: str) -> bool:
+        """Whether the sentence of that turn is an echo."""
+        if _key(sentence) in self._keys:
+            return True
+        words = _content_words(sentence)
+        if turn.role == "user" or not words:
+            return False
+        return any(len(words & there) >= _LEAST_SHARED * len(words) for there in self._before)
+
+
+def _says_it_matters(sentence: str) -> bool:
+    """Whether one of agentkit's words stands in a sentence."""
+    from reverie.consolidation.passes.digest import TRIGGERS
+
+    return re.search(rf"\b(?:{'|'.join(TRIGGERS)})\b", sentence, re.IGNORECASE) is not None
+
+
+def _key(text: str) -> str:
+    """The same for texts in the same words."""
+    from reverie.domain.similarity.comparison import keys, read_again
+
+    return keys(read_again(text))[0]
+
+
+def _content_words(text: str) -> frozenset[str]:
+    words = (word.lower() for word in _WORD.findall(text))
+    return frozenset(word.removesuffix("s") for word in words if word not in _FILLER)
+
+
+def _exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
+    """Each answer among the new turns, with what was asked since the answer before."""
+    asked: list[Turn] = []
+    used_tools = False
+    for turn in turns:
+        if turn.role == "user":
+            asked.append(turn)
+        elif turn.role == "tool":
+            used_tools = True
+        elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
+            if asked and turn.id in new and abs(now - turn.at) <= FRESH:
+                yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools)
+            asked, used_tools = [], False
+
+
+def _origin(exchange: _Exchange) -> Origin:
+    """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
+    return trust.lowest(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
+
+
+def _own(turn: Turn) -> str:
+    """What of a turn its speaker says: what the owner quotes is somebody else's word."""
+    return own_words(turn.content) if turn.role == "user" else turn.content
+
+
+def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:
+    """The ids of the assistant's turns that may rest on results of tools: all after the first of these."""
+    found, used = set(), False
+    for turn in turns:
+        if turn.role == "tool":
+            used = True
+        elif used and turn.role == "assistant":
+            found.add(turn.id)
+    return frozenset(found)
+
+
+def _last_answer(turns: Sequence[Turn]) -> Turn | None:
+    return next((turn for turn in reversed(turns) if turn.role == "assistant" and turn.content.strip()), None)
+
+
+def _is_summary(turn: Turn) -> bool:
+    return turn.role == "assistant" and len(turn.content.strip()) > SHORTEST_SUMMARY
+
+
+def _read_mark(text: str | None) -> tuple[int, str]:
+    position, _, summary = (text or "").partition(" ")
+    return (int(position) if position.isdecimal() else 0), summary
+
+
+def _source(turn: Turn) -> str:
+    return f"session:{turn.session}"[:200]

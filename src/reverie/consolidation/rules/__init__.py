@@ -1,0 +1,138 @@
+"""Which sentence states a decision, a constraint, a preference, a failure, a fix, or that somebody was wrong?
+
+Rules over single sentences, for English. In doubt a rule stays silent: a missed sentence is still a stored
+turn that search finds, a wrong one becomes a memory that nobody stated. So a question, a condition, a guess,
+a quotation, code, hearsay and what other people want state nothing here. Nothing is stored here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from reverie.consolidation.rules.corrections import is_correction
+from reverie.consolidation.rules.entities import looks_secret, references, tags
+from reverie.consolidation.rules.failures import is_failure, is_fix
+from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
+from reverie.consolidation.rules.sentences import plain, sentences, speaks_for_itself
+from reverie.consolidation.rules.wording import (
+    CODE_LINE,
+    NO_STATEMENT,
+    OPENING,
+    RULES,
+    Lazy,
+    Rule,
+    Speaker,
+    compiled,
+)
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "Speaker",
+    "corrects",
+    "looks_secret",
+    "references",
+    "sentences",
+    "speaks_for_itself",
+    "stated",
+    "tags",
+]
+
+LONGEST_SENTENCE = 400
+"""Characters of a sentence that can state anything; a longer one is a log line or a list."""
+
+_HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
+    "decision": is_decision,
+    "constraint": is_constraint,
+    "preference": is_preference,
+    "failure": is_failure,
+    "fix": is_fix,
+}
+_CUES: Mapping[Rule, Lazy] = {
+    "decision": compiled(
+        r"\b(?:decided|decision|agreed|opted|chose|chosen|settled|resolved|concluded|went with|"
+        r"ended up|made up|picked|"
+        r"final|let|going|sticking|switching|moving|migrating|dropping|will|approved|plan)\b|'ll\b"
+    ),
+    "constraint": compiled(
+        r"\b(?:must|allow|allowed|permitted|authori[sz]ed|forbidden|prohibited|mandatory|compulsory|"
+        r"off.limits|"
+        r"negotiable|required?|requires|has to|have to|needs? to|can|can't|cannot|may|only|no|"
+        r"circumstances|deadline|"
+        r"budget|limit|limited|maximum|minimum|max|min|allergic|forbids?|demands?|insists?|prohibits?|"
+        r"requirement|always|"
+        r"never|don't|do not|told you|asked you|nobody)\b|mustn't"
+    ),
+    "preference": compiled(
+        r"\b(?:prefer|favou?r|hate|dislike|detest|loathe|love|enjoy|adore|like|rather|want|stand|fan|"
+        r"favou?rite|preferred|"
+        r"wish|comfortable|best|from now on|future|call me|stop|when|whenever|always|never|ever)\b"
+    ),
+    "failure": compiled(
+        r"fail|crash|time[sd] out|abort|stuck|work|help|\brun|start|open|load|respond|pass|compil|boot|"
+        r"charg|\brise|arrive|"
+        r"segment|overflow|out of|chok|stopped|broke|break|down|\bred\b|corrupt|reach|connect|won't|"
+        r"can't|cannot|could|"
+        r"keep|\bran\b|outage|return|status|[45]\d\d|exit|error|exception|fatal|denied|refus|reject|"
+        r"declin|cancel|"
+        r"hangs|leak|nothing happens"
+    ),
+    "fix": compiled(
+        r"fix|solv|cured|trick|rid of|stopped|brought|away|helped|worked|workaround|remedy|cure|"
+        r"solution|again|works|"
+        r"working|pass|rolled back|corrected|to work"
+    ),
+    "correction": compiled(
+        r"wrong|incorrect|false|mistak|right|correct|true|accurate|the one|\bold\b|mixing|mixed|confus|"
+        r"misread|ignor|"
+        r"misunder|misquot|overlook|halluc|forg|skip|missed|invented|made|backwards|different|"
+        r"leaves out|missing|"
+        r"misses|you said|\bnot\b|n't|suppos|should|\bi said|meant|wanted|asked|told|answer my|undo|revert|"
+        r"stop doing|never said|\bno\b|\bnope\b|actually|why did you"
+    ),
+}
+"""Words without which a rule cannot hold: most sentences have none, and cost little."""
+
+
+def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
+    """What one sentence states, in the order of `RULES`; nothing in most cases.
+
+    Args:
+        sentence: The sentence, as `sentences` gives it.
+        speaker: Who says it. Only a user corrects; an assistant's own wishes and plans state nothing.
+        answering: Whether it answers a question of the assistant's, so that a mere "no" is no correction.
+
+    >>> stated("We decided to use PostgreSQL.", speaker="user")
+    ('decision',)
+    >>> stated("No problem.", speaker="user")
+    ()
+    """
+    said = plain(sentence)
+    if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
+        return ()
+    found: set[Rule] = {"correction"} if speaker == "user" and _corrects(said, answering) else set()
+    cued = {rule for rule in _HOLDS if _CUES[rule].search(said)}
+    if cued and not NO_STATEMENT.search(said):
+        body = OPENING.pattern.sub("", said)
+        found |= {rule for rule, holds in _HOLDS.items() if rule in cued and holds(body, speaker)}
+    return tuple(rule for rule in RULES if rule in found)
+
+
+def corrects(sentence: str, *, answering: bool = False) -> bool:
+    """Whether one sentence of a user's says that the assistant was wrong: `correction` is in `stated`.
+
+    Args:
+        sentence: The sentence, as `sentences` gives it.
+        answering: Whether it answers a question of the assistant's.
+
+    >>> corrects("That's wrong, it is 8."), corrects("No problem.")
+    (True, False)
+    """
+    said = plain(sentence)
+    if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
+        return False
+    return _corrects(said, answering)
+
+
+def _corrects(said: str, answering: bool) -> bool:
+    return _CUES["correction"].search(said) is not None and is_correction(said, answering=answering)

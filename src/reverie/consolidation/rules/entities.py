@@ -1,0 +1,141 @@
+"""Which files, tools and addresses does a text name, and does it hold a secret? Pure."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from reverie.consolidation.rules.sentences import LONGEST_TEXT
+from reverie.consolidation.rules.wording import Lazy
+
+
+def looks_secret(sentence: str) -> bool:
+    """Whether a sentence seems to hold a key, a token or a password; such a one is never kept.
+
+    >>> looks_secret("The password is hunter2!"), looks_secret("Passwords must be hashed.")
+    (True, False)
+    """
+    return _SECRET.search(sentence) is not None or any(
+        _is_random(found.group()) for found in _LONG_RUN.finditer(sentence)
+    )
+
+
+def references(text: str) -> tuple[str, ...]:
+    """The files, addresses, tests, issues and commits that a text names, each once, in order; at most 20.
+
+    >>> references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
+    ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
+    """
+    found: dict[str, None] = {}
+    for each in _REFERENCE.pattern.finditer(text[:LONGEST_TEXT]):
+        name = each.group().rstrip(".,;:!?)]}'\"")
+        is_commit = each.lastgroup == "commit"
+        if name and not (is_commit and (name.isdigit() or name.isalpha())) and not looks_secret(name):
+            found[name[:500]] = None
+    return tuple(found)[:_MOST_REFERENCES]
+
+
+def tags(text: str) -> tuple[str, ...]:
+    """The programming languages and tools that a text names, in lower case; at most 8.
+
+    >>> tags("The Docker build of the Go service fails in app.py")
+    ('docker', 'go', 'python')
+    """
+    found: dict[str, None] = {}
+    for each in _NAMED.pattern.finditer(text[:LONGEST_TEXT]):
+        word = each.group()
+        found[_TOOLS.get(word.lower()) or _ENDINGS.get(word.lower().rpartition(".")[2]) or word.lower()] = (
+            None
+        )
+    return tuple(found)[:_MOST_TAGS]
+
+
+_MOST_REFERENCES = 20
+_MOST_TAGS = 8
+_SUFFIXES = (
+    "py|pyi|js|ts|tsx|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|sh|bash|ps1|sql|html|css|"
+    "scss|vue|json|yaml|yml|toml|xml|ini|cfg|conf|env|md|rst|txt|csv|tsv|log|lock|ipynb|proto|tf|gradle|dart|"
+    "lua|ex|exs|hs|ml|r"
+)
+_REFERENCE = Lazy(
+    rf"""(?P<url>https?://[^\s<>"'`|]+)
+      | (?P<test>[\w./-]+\.py(?:::[\w\[\]-]+)+)
+      | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_SUFFIXES})\b(?!\.\w))
+      | (?P<rooted>(?<![\w/.:<])(?:~|\.{{1,2}})?/(?:[\w@.+-]+/)+[\w@.+-]*\w)
+      | (?P<file>(?<![\w@/.])[\w-]+(?:\.[\w-]+)*\.(?:{_SUFFIXES})\b(?!\.\w))
+      | (?P<named>\btest_\w+\b)
+      | (?P<issue>(?<![\w&/])(?:[\w-]+/[\w.-]+)?\#\d{{1,6}}\b | \b[A-Z][A-Z0-9]{{1,9}}-\d{{1,6}}\b)
+      | (?P<commit>\b[0-9a-f]{{7,12}}\b | \b[0-9a-f]{{40}}\b)
+    """,
+    re.VERBOSE,
+)
+_TOOLS = {
+    "python": "python", "pytest": "pytest", "django": "django", "flask": "flask", "fastapi": "fastapi",
+    "numpy": "numpy",
+    "pandas": "pandas", "javascript": "javascript", "typescript": "typescript", "node": "node",
+    "node.js": "node",
+    "npm": "npm", "pnpm": "pnpm", "yarn": "yarn", "react": "react", "vue": "vue", "angular": "angular",
+    "svelte": "svelte",
+    "rust": "rust", "cargo": "cargo", "golang": "go", "java": "java", "kotlin": "kotlin",
+    "gradle": "gradle", "maven": "maven",
+    "spring boot": "spring-boot", "c++": "c++", "c#": "c#", ".net": "dotnet", "ruby": "ruby",
+    "rails": "rails", "php": "php",
+    "swiftui": "swiftui", "scala": "scala", "haskell": "haskell", "elixir": "elixir", "bash": "bash",
+    "powershell": "powershell",
+    "sql": "sql", "postgres": "postgresql", "postgresql": "postgresql", "mysql": "mysql",
+    "sqlite": "sqlite", "redis": "redis",
+    "mongodb": "mongodb", "kafka": "kafka", "rabbitmq": "rabbitmq", "elasticsearch": "elasticsearch",
+    "docker": "docker",
+    "kubernetes": "kubernetes", "k8s": "kubernetes", "helm": "helm", "terraform": "terraform",
+    "ansible": "ansible",
+    "nginx": "nginx", "aws": "aws", "azure": "azure", "gcp": "gcp", "github actions": "github-actions",
+    "gitlab": "gitlab",
+    "jenkins": "jenkins", "git": "git", "graphql": "graphql", "grpc": "grpc", "webpack": "webpack",
+    "vite": "vite",
+    "latex": "latex", "vim": "vim", "neovim": "neovim", "emacs": "emacs", "vscode": "vscode",
+    "systemd": "systemd",
+}  # fmt: skip
+_ENDINGS = {
+    "py": "python", "pyi": "python", "js": "javascript", "mjs": "javascript", "jsx": "javascript",
+    "ts": "typescript",
+    "tsx": "typescript", "rs": "rust", "java": "java", "kt": "kotlin", "rb": "ruby", "php": "php",
+    "cs": "c#", "cpp": "c++",
+    "hpp": "c++", "sh": "bash", "ps1": "powershell", "sql": "sql", "tf": "terraform", "ex": "elixir",
+    "hs": "haskell",
+}  # fmt: skip
+_TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
+_NAMED = Lazy(
+    rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
+    r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
+    r"server))(?!\w)"
+    rf"|(?<![\w])[\w/-]+\.(?:{'|'.join(_ENDINGS)})\b"
+)
+_SECRET = Lazy(
+    r"""\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|npm|pypi|hf|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9]{12,}
+      | -----BEGIN
+      | \b(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[ _-]?key|access[ _-]?key|
+        private[ _-]?key|client[ _-]?secret|
+        credentials?|pin(?:\ code)?|cvv|otp|bearer|mot\ de\ passe|passwort|kennwort|contraseña)
+        \s*(?:(?:for|of|to)\s+[\w.@-]+(?:\s[\w.@-]+){0,3}\s*)?
+        (?:is\b(?!\s+(?:not|no|too|wrong|missing|required|expired|stored|in\b|hashed|never|always|
+          the\b|a\b|an\b|kept|set\b|rotated|
+        invalid|valid|empty|case|checked|sent|shown|optional|longer|at\ least|refreshed))|
+          was\b\s+\S*\d|are\b\s+\S*\d|[:=])\s*\S
+      | \b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/@]+@
+      | \b(?:\d[ -]?){13,19}\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_LONG_RUN = re.compile(r"(?<![\w/.])[A-Za-z0-9+_=]{20,}(?![\w/])")
+_HEX = re.compile(r"[0-9a-f]{40}")
+
+
+def _is_random(run: str) -> bool:
+    """Whether a long run of letters and digits is no word, path or commit."""
+    if _HEX.fullmatch(run):
+        return False
+    digits = sum(a.isdigit() != b.isdigit() for a, b in pairwise(run))
+    cases = sum(a.islower() != b.islower() for a, b in pairwise(run) if a.isalpha() and b.isalpha())
+    if cases >= 4:
+        return digits >= 2 and digits + cases >= 8 and "_" not in run
+    return digits >= 5 and "--" not in run

@@ -1,0 +1,93 @@
+"""What are the sentences of a message, and what of a sentence is the speaker's own? Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reverie.consolidation.rules.wording import compiled
+from reverie.domain.text import validation as tokens
+
+LONGEST_TEXT = 8_000
+"""Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a message, without code blocks, quoted lines, tables and the marks of lists.
+
+    >>> sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
+    ['It fails.', 'See Dr. Weiss:', '`x = 1`']
+    """
+    plain = _FENCE.sub("\n", tokens.cleaned(text[:LONGEST_TEXT]))
+    lines = [line.strip() for line in plain.split("\n")]
+    kept = "\n".join("" if line.startswith((">", "|", "$ ", "#!")) else line for line in lines)
+    kept = _WRAPPED.sub(" ", kept)
+    return [found for line in kept.split("\n") for found in _split(_MARK.sub("", line))]
+
+
+def speaks_for_itself(sentence: str) -> bool:
+    """Whether a sentence says something to those who do not see what stood before it.
+
+    >>> speaks_for_itself("That fixed it, thanks!"), speaks_for_itself("Restarting the daemon solved it.")
+    (False, True)
+    """
+    words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS
+    return len(words) >= 2 and not _POINTS_BACK.search(plain(sentence))
+
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_WRAPPED = re.compile(r"(?<=[a-z,;])\n(?=[a-z])")
+_MARK = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
+_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|"
+    r"a\.m|p\.m)"
+    r"|(?:^|\s)\w|^\d+)\.$",
+    re.IGNORECASE,
+)
+
+
+def _split(line: str) -> Iterator[str]:
+    start = 0
+    for end in _END.finditer(line):
+        if _ABBREVIATION.search(line[start : end.end()].rstrip()):
+            continue
+        yield line[start : end.end()].strip()
+        start = end.end()
+    if rest := line[start:].strip():
+        yield rest
+
+
+_CODE = re.compile(r"`[^`\n]*`")
+_QUOTED = re.compile(r"[\"“„«][^\"“”«»\n]*[\"”“»]|(?<!\w)'[^'\n]{3,}'(?!\w)")
+_APOSTROPHE = str.maketrans("’‘ʼ", "'''")
+
+
+def plain(sentence: str) -> str:
+    """The sentence with quotations and code taken out, but for their place."""
+    masked = _QUOTED.sub("“”", _CODE.sub("CODE", sentence.translate(_APOSTROPHE)))
+    return " ".join(masked.replace("*", " ").replace("__", " ").split())
+
+
+_WORD = re.compile(r"[\w'’]+")
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EMPTY_WORDS = _word_set(
+    """
+    a an the this that these those it its it's that's is are was were be been am i'm i you you're we
+    we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at
+    for with from by as do does did don't didn't doesn't have has had will would can could should
+    just still again now then there here all one what which who how very much thanks thank please
+    fixed fix fixes solved resolved works work failed fails fail wrong prefer like decided agreed
+    sorry helped again did trick stop doing
+    """
+)
+_POINTS_BACK = compiled(
+    r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|"
+    r"resolved|worked|works|helped|failed|fails|"
+    r"doesn't work|does not work|didn't work|did the trick)\b.{0,20}$",
+)

@@ -1,0 +1,120 @@
+"""What has this session been shown already? The ledger of what went into its prompts, and at which turn.
+
+What was shown while answering a turn that is still replayed is not shown again; once that turn has
+scrolled out, or the record has been changed since, it is. Values only: the session keeps the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import ids
+from reverie.search.hits import Hit
+
+MOST_SHOWN = 500
+"""How many things a ledger remembers; the oldest go first."""
+
+_EMPTY: Mapping[str, tuple[int, str]] = MappingProxyType({})
+
+
+def shown_cursor(session: str) -> str:
+    """The name of the store's cursor that keeps what a session was shown."""
+    return f"shown:{session}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a session has been shown: for each id the turn's position and what the content was then.
+
+    A value: `with_shown` and `since` give new ledgers. The position is that of the user's turn being
+    answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.
+    """
+
+    marks: Mapping[str, tuple[int, str]] = field(default_factory=lambda: _EMPTY)
+
+    def still_seen(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
+        """The position at which the hit was shown, if it need not be shown again; None if it must.
+
+        Args:
+            hit: What was found.
+            replayed_from: The position of the first replayed turn.
+            now_at: The position of the turn being answered; what was shown for itself is shown again.
+        """
+        mark = self.marks.get(hit.id)
+        if mark is None:
+            return None
+        position, print_then = mark
+        still = replayed_from <= position < now_at and print_then == _print(hit)
+        return position if still else None
+
+    def with_shown(self, hits: Iterable[Hit], *, at: int) -> Shown:
+        """The ledger after the hits were shown at position `at`; at most 500 marks, the newest."""
+        marks = dict(self.marks)
+        for hit in hits:
+            marks.pop(hit.id, None)
+            marks[hit.id] = (at, _print(hit))
+        return _bounded(marks)
+
+    def merged(self, other: Shown) -> Shown:
+        """Both ledgers; where both know an id, the later position holds."""
+        marks = dict(self.marks)
+        for shown, mark in other.marks.items():
+            if shown not in marks or marks[shown][0] <= mark[0]:
+                marks[shown] = mark
+        return _bounded(marks)
+
+    def since(self, position: int) -> Shown:
+        """The ledger without what was shown before that position: it has scrolled out of the replay."""
+        return _bounded({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
+
+    def newer_than(self, other: Shown) -> list[str]:
+        """The ids of what was shown at a turn at which the other ledger does not have it."""
+        return [
+            shown
+            for shown, (position, _) in self.marks.items()
+            if shown not in other.marks or other.marks[shown][0] != position
+        ]
+
+    def to_text(self) -> str:
+        """The ledger as one line of JSON; `from_text` reads it back to an equal one."""
+        return json.dumps([[shown, *mark] for shown, mark in self.marks.items()], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Shown:
+        """Read what `to_text` wrote.
+
+        Raises:
+            InvalidInput: it is something else.
+        """
+        try:
+            rows = json.loads(text)
+            marks = {str(shown): (int(position), str(then)) for shown, position, then in rows}
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"not a ledger of what was shown: {error}") from None
+        return _bounded(marks)
+
+
+def recalled_counter(id: str) -> str:
+    """The name under which a store counts how often a thing went into a prompt, and when it last did."""
+    return f"recalled:{id}"
+
+
+def _print(hit: Hit) -> str:
+    """Eight characters that change when what would be shown changes; turns never do."""
+    if hit.paragraph is not None:
+        return ids.fingerprint("paragraph", hit.paragraph.content)[:8]
+    if hit.record is None:
+        return ""
+    record = hit.record
+    return ids.fingerprint(record.kind, f"{record.content}|{record.valid_from}|{record.valid_to}")[:8]
+
+
+def _bounded(marks: dict[str, tuple[int, str]]) -> Shown:
+    if len(marks) > MOST_SHOWN:
+        newest = sorted(marks, key=lambda shown: marks[shown][0])[-MOST_SHOWN:]
+        marks = {shown: marks[shown] for shown in newest}
+    return Shown(marks=MappingProxyType(marks))

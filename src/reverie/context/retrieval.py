@@ -1,0 +1,116 @@
+"""Which memories does a prompt get for a message? What search finds, without what nobody vouches for.
+
+What goes into the prompt of these in the end, and how, is the pack's business (`context`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+from reverie.domain.conversation import ROLES, Role
+from reverie.domain.filter import Filter
+from reverie.domain.record import ORIGINS, UNTRUSTED, Record
+from reverie.domain.text import validation as tokens
+from reverie.search.hits import Hit
+from reverie.settings import Settings
+
+LONGEST_QUERY = 2_000
+"""Characters of a message that are searched for; of a longer one, the first and the last thousand."""
+
+_WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
+_TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
+_SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
+
+
+class Recaller(Protocol):
+    """What a session needs of search."""
+
+    def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
+        """Records and turns that answer the query, best first; none when nothing is relevant.
+
+        Args:
+            query: The question, at most 2,000 characters, without control characters.
+            allowed: What the result is restricted to; one that only turns can satisfy gives only turns,
+                one that only records can satisfy only records.
+            limit: At most so many, 1 or more.
+            exclude: Ids of records and turns that must not be found.
+        """
+        ...
+
+    def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
+        """The records changed last, newest first."""
+        ...
+
+
+def recalled(
+    recaller: Recaller,
+    settings: Settings,
+    query: str,
+    scopes: tuple[str, ...],
+    *,
+    exclude: frozenset[str],
+    now: datetime,
+) -> list[Hit]:
+    """The best hits up to the setting's limit, and untrusted ones that rank among them.
+
+    More are asked for than wanted. If untrusted hits filled even that, the trusted ones are asked for by
+    themselves, so that nobody can crowd memory out by filling it with text from the web.
+
+    Args:
+        recaller: What searches.
+        settings: The settings.
+        query: The question, as `searched_for` gives it.
+        scopes: Whose memory is seen.
+        exclude: Ids of records and turns that must not be found.
+        now: The moment.
+    """
+    limit = settings.recall_limit
+    if not limit or not query:
+        return []
+    asked = limit * _WIDER
+    allowed = Filter(scopes=scopes, alive_at=now)
+    found = recaller.recall(query, allowed=allowed, limit=asked, exclude=exclude)
+    if len(found) >= asked and sum(hit.is_trusted for hit in found) < limit:
+        for only in (
+            replace(allowed, origins=_TRUSTED),
+            replace(allowed, roles=_SPEAKING),
+            replace(allowed, roles=("user",)),
+        ):
+            found += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
+        found = sorted({hit.id: hit for hit in found}.values(), key=lambda hit: -hit.score)
+    return _up_to_trusted(found, limit)
+
+
+def latest(recaller: Recaller, settings: Settings, scopes: tuple[str, ...], *, now: datetime) -> list[Record]:
+    """The trusted records changed last, for a first turn for which nothing is found.
+
+    Args:
+        recaller: What searches.
+        settings: The settings.
+        scopes: Whose memory is seen.
+        now: The moment.
+    """
+    limit = settings.fallback_limit
+    allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
+    return recaller.recent(allowed=allowed, limit=limit) if limit else []
+
+
+def searched_for(message: str) -> str:
+    """A message as it is searched for: cleaned; of a long one, the first and the last thousand characters."""
+    half = LONGEST_QUERY // 2
+    if len(message) > LONGEST_QUERY:
+        message = f"{message[: half - 1]}\n{message[-half:]}"
+    return tokens.cleaned(message).strip()
+
+
+def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
+    kept = []
+    for hit in found:
+        if not limit:
+            break
+        limit -= hit.is_trusted
+        kept.append(hit)
+    return kept

@@ -1,0 +1,149 @@
+"""Which turns are replayed, and as which messages? Never a tool's result without its call, nor the reverse.
+
+Chat APIs refuse a conversation in which a call has no result or a result no call, so both the cut and
+the messages made from it keep them together. Values only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reverie.domain.conversation import Turn
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
+
+NO_RESULT = "[no result was recorded]"
+"""What a chat API is told where a call has no stored result."""
+
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST_API_NAME = 64
+_MESSAGE_OVERHEAD = 4  # tokens that role and separators of a message cost, as OpenAI's cookbook counts them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Turns as a chat API takes them.
+
+    Attributes:
+        messages: One for each turn, the results of tools straight after the call they answer.
+        tokens: What they cost, estimated (a quarter of the characters, and 4 for each message).
+        orphans: Ids of results left out because their call is not among the turns.
+        unanswered: How many calls had no result, and were given `NO_RESULT`.
+    """
+
+    messages: list[dict[str, Any]]
+    tokens: int
+    orphans: tuple[str, ...]
+    unanswered: int
+
+
+def tool_safe_tail(turns: Sequence[Turn], limit: int) -> list[Turn]:
+    """The last turns, about `limit` of them, beginning neither inside a call of tools nor with an orphan.
+
+    The cut moves forward past a call that would be torn. Where that would leave less than half of the
+    limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
+    one call and its results bring. Something is always left when there are turns, unless they are all
+    orphans.
+
+    Args:
+        turns: Consecutive turns, the earliest first.
+        limit: How many are wanted, 0 or more; 0 gives none.
+    """
+    if limit <= 0 or not turns:
+        return []
+    call_of = _answered_calls(turns)
+    orphan = {n for n, turn in enumerate(turns) if turn.role == "tool" and n not in call_of}
+    torn = _torn_starts(len(turns), call_of)
+    wanted = max(0, len(turns) - limit)
+    forward = wanted
+    while forward < len(turns) and (torn[forward] != forward or forward in orphan):
+        forward += 1
+    if len(turns) - forward >= min(limit, len(turns)) / 2:
+        return list(turns[forward:])
+    if torn[wanted] != wanted:
+        return list(turns[torn[wanted] :])
+    if forward == len(turns):
+        forward = next((torn[n] for n in range(wanted, -1, -1) if n not in orphan), forward)
+    return list(turns[forward:])
+
+
+def chat_messages(turns: Sequence[Turn]) -> Replay:
+    """The turns as messages: `role`, `content` and, where they have them, `name` and the fields of tools.
+
+    Every call is followed at once by exactly one result, in the order of the calls, even where other turns
+    came between. A call without a stored result gets `NO_RESULT`; a result without its call is left out.
+    """
+    call_of = _answered_calls(turns)
+    results = {place: number for number, place in call_of.items()}
+    messages: list[dict[str, Any]] = []
+    unanswered = 0
+    for n, turn in enumerate(turns):
+        if turn.role == "tool":
+            continue
+        messages.append(_message(turn))
+        for c, call in enumerate(turn.tool_calls):
+            answer = results.get((n, c))
+            unanswered += answer is None
+            content = NO_RESULT if answer is None else quoting.for_replay(turns[answer].content)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    orphans = tuple(t.id for n, t in enumerate(turns) if t.role == "tool" and n not in call_of)
+    return Replay(messages=messages, tokens=_cost(messages), orphans=orphans, unanswered=unanswered)
+
+
+def _answered_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
+    """For each result, by its place: the place of the turn that called and the number of the call there.
+
+    Providers reuse call ids, so a result belongs to the latest call of that id that is still open.
+    """
+    open_calls: dict[str, list[tuple[int, int]]] = {}
+    found: dict[int, tuple[int, int]] = {}
+    for n, turn in enumerate(turns):
+        if turn.role == "tool":
+            waiting = open_calls.get(turn.tool_call_id)
+            if waiting:
+                found[n] = waiting.pop(0)
+        for name in {call.id for call in turn.tool_calls}:
+            open_calls[name] = [(n, c) for c, call in enumerate(turn.tool_calls) if call.id == name]
+    return found
+
+
+def _torn_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
+    """For each place, where a cut there has to begin so no call is torn: the place itself, or earlier."""
+    last_result: dict[int, int] = {}
+    for result, (caller, _) in call_of.items():
+        last_result[caller] = max(result, last_result.get(caller, result))
+    starts = list(range(count))
+    reach, begin = -1, 0
+    for n in range(count):
+        if n > reach:
+            begin = n
+        starts[n] = begin
+        reach = max(reach, last_result.get(n, -1))
+    return starts
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": turn.role, "content": quoting.for_replay(turn.content)}
+    name = _NOT_IN_NAME.sub("_", turn.speaker).strip("_")[:_LONGEST_API_NAME]
+    if name:
+        message["name"] = name
+    if turn.tool_calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in turn.tool_calls
+        ]
+    return message
+
+
+def _cost(messages: Sequence[dict[str, Any]]) -> int:
+    total = 0
+    for message in messages:
+        total += _MESSAGE_OVERHEAD + tokens.estimate(message["content"])
+        for call in message.get("tool_calls", ()):
+            total += tokens.estimate(call["function"]["name"]) + tokens.estimate(
+                call["function"]["arguments"]
+            )
+    return total

@@ -1,6 +1,0 @@
-"""How is a memory seen as a folder of text files? `Documents`, over pages, logs and records."""
-
-from reverie.documents.files import KEPT_AS, RECORDS, SHARED, Documents
-from reverie.documents.paths import Heard, Listed, Parts, checked_path
-
-__all__ = ["KEPT_AS", "RECORDS", "SHARED", "Documents", "Heard", "Listed", "Parts", "checked_path"]

@@ -1,0 +1,52 @@
+"""Is this a category, and does one lie under another? Slash paths; knows nothing of records."""
+
+from __future__ import annotations
+
+import re
+
+from reverie.domain.errors import InvalidInput
+
+USER_PREFERENCES = "user-preferences"
+INFERRED_PREFERENCES = "user-preferences/inferred"
+ANTI_PATTERNS = "anti-patterns"
+PROJECT_CONTEXT = "project-context"
+GENERAL = "general"
+
+LONGEST = 200
+_CATEGORY = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
+
+
+def valid_category(text: object, *, name: str = "category") -> str:
+    """`text`, if it is a category: segments of ASCII letters, digits, `_` and `-`, joined by `/`.
+
+    Raises:
+        InvalidInput: it is empty, absolute, has `..` or other characters, or over 200 characters.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"{name} is {text!r}: pass text such as 'user-preferences/style'")
+    if len(text) > LONGEST:
+        raise InvalidInput(f"{name} has {len(text):,} characters: at most {LONGEST} are allowed")
+    if not _CATEGORY.fullmatch(text):
+        raise InvalidInput(
+            f"{name} is {text!r}: use ASCII letters, digits, '_' and '-' in segments joined by '/', "
+            "such as 'user-preferences/style'"
+        )
+    return text
+
+
+def lies_under(category: str | None, ancestor: str) -> bool:
+    """Whether `category` is `ancestor` or below it, by whole segments."""
+    return category is not None and (category == ancestor or category.startswith(f"{ancestor}/"))
+
+
+def ancestors(category: str | None) -> list[str]:
+    """`a/b/c` as `['a', 'a/b', 'a/b/c']`; none for no category."""
+    if category is None:
+        return []
+    segments = category.split("/")
+    return ["/".join(segments[: n + 1]) for n in range(len(segments))]
+
+
+def words(category: str | None) -> str:
+    """The category as words to be searched: `/`, `-` and `_` as spaces (RockBot's rule)."""
+    return "" if category is None else re.sub(r"[/_-]+", " ", category)

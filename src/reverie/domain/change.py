@@ -1,0 +1,124 @@
+"""What is a change? The edit, the plan of several, and the journal's row of one that was made.
+
+Values and pure functions; applying them is the store's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+
+Subject = Literal["record", "turn", "session", "page", "paragraph"]
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+
+Value = Record | Turn | SessionState | Page | Paragraph
+
+
+UNDO = "undo of "
+"""How the reason of a change begins that takes an earlier one back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One proposed change: what was, and what shall be.
+
+    The store makes it only if `before` is still what is there, so two who change the same thing at
+    once can never overwrite one another: the second is told (`Conflict`) and reads again.
+
+    Attributes:
+        before: The value as it was read; None when it shall be new.
+        after: The value as it shall be; None when it shall be gone for good.
+    """
+
+    before: Value | None
+    after: Value | None
+
+    def __post_init__(self) -> None:
+        if self.before is None and self.after is None:
+            raise ValueError("an edit needs a before or an after")
+        both = self.before is not None and self.after is not None
+        if both and _name(self.before) != _name(self.after):
+            raise ValueError("an edit changes one thing: before and after must have the same type and id")
+
+    @property
+    def value(self) -> Value:
+        """The value it is about: the later one where there are two."""
+        value = self.after if self.after is not None else self.before
+        assert value is not None
+        return value
+
+    @property
+    def subject(self) -> Subject:
+        """Which kind of thing it changes."""
+        return subject_of(self.value)
+
+    @property
+    def id(self) -> str:
+        """The id of what it changes."""
+        return self.value.id
+
+    def inverse(self) -> Edit:
+        """The edit that takes this one back."""
+        return Edit(before=self.after, after=self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRow:
+    """One change that was made.
+
+    Attributes:
+        sequence: Its number in the journal; a later change has a larger one.
+        batch: The number of the first change made in the same transaction.
+        at: When it was made.
+        actor: Who made it, such as `owner`, `agent`, `dream`.
+        reason: Why, in words; may be empty.
+        key: The store's own number of the thing changed, which the search index uses.
+        subject: Which kind of thing it changed.
+        edit: What was, and what is; None where both have been forgotten (`Store.erase`).
+    """
+
+    sequence: int
+    batch: int
+    at: datetime
+    actor: str
+    reason: str
+    key: int
+    subject: Subject
+    edit: Edit | None
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it takes an earlier change back."""
+        return self.reason.startswith(UNDO)
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether it does not say any more what was before it: it cannot be taken back, nor followed."""
+        return self.edit is None or (self.edit.before is None and self.key != self.sequence)
+
+
+def subject_of(value: Value) -> Subject:
+    """Which kind of thing a value is."""
+    return _SUBJECT_OF[type(value)]
+
+
+def undo_of(rows: Iterable[JournalRow]) -> list[Edit]:
+    """The edits that take the rows back, the last first; a row that was forgotten cannot be taken back."""
+    latest_first = sorted(rows, key=lambda row: -row.sequence)
+    return [row.edit.inverse() for row in latest_first if row.edit is not None and not row.forgotten]
+
+
+def _name(value: Value | None) -> tuple[type, str | None]:
+    return type(value), value.id if value is not None else None
+
+
+_SUBJECT_OF: Mapping[type, Subject] = MappingProxyType(
+    {Record: "record", Turn: "turn", SessionState: "session", Page: "page", Paragraph: "paragraph"}
+)

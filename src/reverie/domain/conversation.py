@@ -1,0 +1,346 @@
+"""What is one message of a conversation, and what is the conversation? Values only; stores nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import NOTHING, UNTRUSTED, Origin, one_of
+from reverie.domain.scope import checked_scope
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.validation import plain_text, raw_text
+
+Role = Literal["user", "assistant", "system", "tool"]
+SessionStatus = Literal["active", "paused", "terminated"]
+
+ROLES: tuple[Role, ...] = get_args(Role)
+SESSION_STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
+
+LONGEST_TURN = 2_000_000
+LONGEST_NAME = 200
+
+SIGNAL = "signal"
+"""The metadata of a turn that says what background thinking should make of it."""
+
+SIGNAL_NOTE = "signal_note"
+
+ITEMS_FROM = "items_from"
+"""The metadata of a session that say from which position on its turns are items (`reverie.integrations.message_items`)."""
+
+ORIGIN = "origin"
+"""The metadata of a turn that rests on less trusted words than its speaker's: `tool`, `web` or `import`."""
+
+_GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool that an assistant turn asks for.
+
+    Attributes:
+        id: The provider's name of the call, which the tool's turn repeats.
+        name: The tool's name.
+        arguments: Its arguments as JSON text.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One message of a conversation.
+
+    Attributes:
+        id: 12 lower-case hexadecimal characters.
+        session: The id of the session it belongs to.
+        position: Its place in the session, counted from 0 without gaps.
+        role: `user`, `assistant`, `system` or `tool`.
+        content: What was said; may be empty only beside tool calls and in a tool's turn.
+        speaker: Who said it, by name, where the role does not tell; may be empty.
+        at: When it was said.
+        tool_calls: What an assistant turn asks tools to do.
+        tool_call_id: The call that a tool's turn answers; empty otherwise.
+        metadata: Text to text, for the caller's own use.
+        scope: Whose memory it is; the session's.
+    """
+
+    id: str
+    session: str
+    position: int
+    role: Role
+    content: str
+    at: datetime
+    speaker: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    scope: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose word it is: the owner's, the agent's, a tool's; or what its metadata `origin` says, if that
+        is trusted less."""
+        own: Origin = "tool" if self.role == "tool" else "owner" if self.role == "user" else "agent"
+        told = self.metadata.get(ORIGIN)
+        return next((origin for origin in UNTRUSTED if origin == told), own)
+
+    def searchable_text(self) -> str:
+        """The text that search looks at: what was said, and the names of the tools called."""
+        return "\n".join((self.content, *(call.name for call in self.tool_calls)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal turn."""
+        return {
+            "id": self.id,
+            "session": self.session,
+            "position": self.position,
+            "role": self.role,
+            "content": self.content,
+            "at": clock.format_time(self.at),
+            "speaker": self.speaker,
+            "tool_calls": [
+                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls
+            ],
+            "tool_call_id": self.tool_call_id,
+            "metadata": dict(self.metadata),
+            "scope": self.scope,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Turn:
+        """Read what `to_dict` wrote, checking every field.
+
+        Raises:
+            InvalidInput: a field is missing or not of its form.
+        """
+        try:
+            turn = cls(
+                id=data["id"],
+                session=data["session"],
+                position=data["position"],
+                role=data["role"],
+                content=data["content"],
+                at=clock.parse_time(data["at"], name="at"),
+                speaker=data.get("speaker", ""),
+                tool_calls=tuple(ToolCall(**call) for call in data.get("tool_calls", ())),
+                tool_call_id=data.get("tool_call_id", ""),
+                metadata=MappingProxyType(dict(data.get("metadata") or {})),
+                scope=data.get("scope", ""),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"not a turn: {error!r}") from None
+        return checked_turn(turn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """What is kept of a session beside its turns.
+
+    Attributes:
+        id: `{channel}:{chat}`, or any non-empty text.
+        created_at: When it began.
+        status: `active`, `paused` or `terminated`.
+        scope: Whose memory it is; empty for everybody's.
+        window_start: The position of the first turn still in the window; the turns before it stay
+            stored and searchable.
+        summary: What stands in the window for the turns before it; empty for nothing.
+        metadata: Text to text, for the caller's own use.
+    """
+
+    id: str
+    created_at: datetime
+    status: SessionStatus = "active"
+    scope: str = ""
+    window_start: int = 0
+    summary: str = ""
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal state."""
+        return {
+            "id": self.id,
+            "created_at": clock.format_time(self.created_at),
+            "status": self.status,
+            "scope": self.scope,
+            "window_start": self.window_start,
+            "summary": self.summary,
+            "metadata": dict(self.metadata),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SessionState:
+        """Read what `to_dict` wrote, checking every field.
+
+        Raises:
+            InvalidInput: a field is missing or not of its form.
+        """
+        try:
+            state = cls(
+                id=data["id"],
+                created_at=clock.parse_time(data["created_at"], name="created_at"),
+                status=data.get("status", "active"),
+                scope=data.get("scope", ""),
+                window_start=data.get("window_start", 0),
+                summary=data.get("summary", ""),
+                metadata=MappingProxyType(dict(data.get("metadata") or {})),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"not a session: {error!r}") from None
+        return checked_session(state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOverview:
+    """A session in a list.
+
+    Attributes:
+        state: What is kept of it.
+        turns: How many turns it has.
+        last_at: When the last was said; when the session began, if it has none.
+    """
+
+    state: SessionState
+    turns: int
+    last_at: datetime
+
+
+def drafted(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
+    """The turn that was described, checked, with a place and an id still to be given.
+
+    Args:
+        given: `role`, `content` and any other argument of `Session.add`.
+        session: The id of its session.
+        now: When it was said, if it does not tell.
+
+    Raises:
+        InvalidInput: a field is missing, unknown or not of its form.
+    """
+    if unknown := sorted(set(given) - _GIVEN):
+        raise InvalidInput(f"unknown field of a turn: {unknown!r}: use {', '.join(sorted(_GIVEN))}")
+    if missing := sorted({"role", "content"} - set(given)):
+        raise InvalidInput(f"missing field of a turn: {missing!r}")
+    at = given.get("at")
+    return checked_turn(
+        Turn(
+            id="0" * 12,
+            session=session,
+            position=0,
+            role=given["role"],
+            content=given["content"],
+            at=now if at is None else clock.utc(at, name="at"),
+            speaker=given.get("speaker") or "",
+            tool_calls=_tool_calls(given.get("tool_calls")),
+            tool_call_id=given.get("tool_call_id") or "",
+            metadata=_metadata(given.get("metadata")),
+        )
+    )
+
+
+def resting_on(turn: Turn, origin: Origin) -> Turn:
+    """The turn marked as resting on words of that origin; what was said stays."""
+    return replace(turn, metadata=MappingProxyType({**turn.metadata, ORIGIN: origin}))
+
+
+def with_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
+    """The turn with a signal in its metadata in place of another; what was said stays."""
+    told = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
+    told |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
+    return replace(turn, metadata=MappingProxyType(told))
+
+
+def checked_turn(turn: Turn) -> Turn:
+    """The turn itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    ids.valid_id(turn.id)
+    valid_session_id(turn.session)
+    one_of(turn.role, ROLES, name="role")
+    if isinstance(turn.position, bool) or not isinstance(turn.position, int) or turn.position < 0:
+        raise InvalidInput(f"position is {turn.position!r}: it is a whole number from 0")
+    silent = bool(turn.tool_calls) or turn.role == "tool"  # a command may print nothing
+    raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
+    plain_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
+    plain_text(turn.tool_call_id, name="tool_call_id", longest=LONGEST_NAME, empty=True)
+    if turn.tool_calls and turn.role != "assistant":
+        raise InvalidInput(f"role is {turn.role!r} and there are tool calls: only an assistant calls tools")
+    if turn.tool_call_id and turn.role != "tool":
+        raise InvalidInput(f"role is {turn.role!r} and there is a tool_call_id: only a tool's turn has one")
+    for call in turn.tool_calls:
+        plain_text(call.id, name="tool call id", longest=LONGEST_NAME)
+        plain_text(call.name, name="tool name", longest=LONGEST_NAME)
+        raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
+    checked_scope(turn.scope)
+    clock.utc(turn.at, name="at")
+    _checked_metadata(turn.metadata)
+    return turn
+
+
+def checked_session(state: SessionState) -> SessionState:
+    """The state itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    valid_session_id(state.id)
+    one_of(state.status, SESSION_STATUSES, name="status")
+    checked_scope(state.scope)
+    raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
+    if isinstance(state.window_start, bool) or not isinstance(state.window_start, int):
+        raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
+    if state.window_start < 0:
+        raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
+    clock.utc(state.created_at, name="created_at")
+    _checked_metadata(state.metadata)
+    return state
+
+
+def valid_session_id(text: object) -> str:
+    """`text`, if it can name a session: 1 to 200 characters, such as `telegram:12345`.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    return plain_text(text, name="session", longest=LONGEST_NAME)
+
+
+def _checked_metadata(metadata: Mapping[str, str]) -> None:
+    for key, text in metadata.items():
+        plain_text(key, name="metadata key", longest=LONGEST_NAME)
+        raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
+
+
+def _metadata(given: Any) -> Mapping[str, str]:
+    if given is None:
+        return NOTHING
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"metadata is {type(given).__name__}: pass a mapping of text to text")
+    return MappingProxyType(dict(given))
+
+
+def _tool_calls(given: Any) -> tuple[ToolCall, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
+    return tuple(_tool_call(call) for call in given)
+
+
+def _tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
+    if isinstance(call, ToolCall):
+        return call
+    if not isinstance(call, Mapping):
+        raise InvalidInput(f"a tool call is {type(call).__name__}: pass a ToolCall or a mapping")
+    inner = call.get("function")
+    fields = inner if isinstance(inner, Mapping) else call
+    arguments = fields.get("arguments")
+    if arguments is None:
+        arguments = "{}"
+    elif not isinstance(arguments, str):
+        try:
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the arguments of a tool call are no JSON: {error}") from None
+    return ToolCall(id=call.get("id", ""), name=fields.get("name", ""), arguments=arguments)

@@ -1,0 +1,81 @@
+"""What is one value in working memory? A key, a text and an expiry; stores nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reverie.domain import category as categories
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import labels
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.validation import plain_text, raw_text
+
+AGENT = "agent"
+"""The namespace of the scratchpad that outlives sessions."""
+
+SCOPE = "scope/"
+"""What the namespaces of other scopes' scratchpads begin with."""
+
+LONGEST_KEY = 200
+LONGEST_DATA = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One value in working memory.
+
+    Attributes:
+        namespace: Whose it is: `session/{id}`, or `agent` or `scope/{scope}` for a scratchpad.
+        key: Its name there, 1 to 200 characters.
+        data: What is kept, up to 2,000,000 characters; may be empty.
+        stored_at: When it was set.
+        expires_at: When it goes by itself; None to keep it.
+        category: A slash path, or None.
+        tags: Labels.
+    """
+
+    namespace: str
+    key: str
+    data: str
+    stored_at: datetime
+    expires_at: datetime | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def live(self, now: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or self.expires_at > now
+
+    def remaining(self, now: datetime) -> timedelta | None:
+        """How long it has still to live; None for ever."""
+        return None if self.expires_at is None else max(self.expires_at - now, timedelta(0))
+
+    def searchable_text(self) -> str:
+        """The text that search looks at: key, data, tags and category."""
+        return "\n".join((self.key, self.data, *self.tags, categories.words(self.category)))
+
+
+def scope_namespace(scope: str) -> str:
+    """The namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
+    return f"{SCOPE}{scope}" if scope else AGENT
+
+
+def session_namespace(session: str) -> str:
+    """The namespace of a session's working memory."""
+    return f"session/{session}"
+
+
+def checked_entry(entry: Entry) -> Entry:
+    """The entry itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    plain_text(entry.namespace, name="namespace", longest=LONGEST_KEY + 10)
+    plain_text(entry.key, name="key", longest=LONGEST_KEY)
+    raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)
+    if entry.category is not None:
+        categories.valid_category(entry.category)
+    if labels(entry.tags, name="tag") != entry.tags:
+        raise InvalidInput(f"tags are {entry.tags!r}: no tag twice, none with spaces around it")
+    clock.utc(entry.stored_at, name="stored_at")
+    if entry.expires_at is not None:
+        clock.utc(entry.expires_at, name="expires_at")
+    return entry

@@ -1,0 +1,83 @@
+"""What can go wrong, and what the caller can do about it.
+
+    ReverieError
+    ├── InvalidInput (ValueError)      the argument is wrong: correct it and call again
+    │   └── ScopeNeeded                whose memory is meant? pass a scope, or EVERY_SCOPE
+    ├── NotFound (LookupError)         no such thing: search or list for the right id
+    ├── Conflict                       somebody else changed it first: read again and retry
+    ├── WorkingMemoryFull              nothing was stored: drop an entry or wait for one to expire
+    ├── StoreError
+    │   ├── StoreUnavailable           disk full, read-only, locked: fix that and retry
+    │   ├── StoreCorrupt               the data on disk cannot be read: see `check()`
+    │   └── StoreForeign               not a Reverie store, or one made by a newer Reverie
+    ├── ModelError
+    │   ├── ModelUnavailable           too slow, too busy, unreachable: try again later
+    │   └── ModelRefused               the question, the key or the model's name is wrong
+    └── MissingExtra (ImportError)     an optional package is not installed: the message names it
+
+A message says what failed, the value in repr, and what to do next. It never quotes a memory's content.
+"""
+
+from __future__ import annotations
+
+
+class ReverieError(Exception):
+    """The root of every error that Reverie raises on purpose. No secret is in its message."""
+
+    def __init__(self, *args: object) -> None:
+        """Say what was wrong and what to do; a value that is quoted is redacted where it holds a secret."""
+        from reverie.domain.secrets import redacted  # here: most programs never see an error
+
+        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
+
+
+class InvalidInput(ReverieError, ValueError):
+    """An argument is wrong. Nothing was changed; correct the argument and call again."""
+
+
+class ScopeNeeded(InvalidInput):
+    """Several scopes are in use, and it was not said whose memory is meant. Pass `scope`."""
+
+
+class NotFound(ReverieError, LookupError):
+    """No record, turn, session or entry of that name. Nothing was changed."""
+
+
+class Conflict(ReverieError):
+    """Somebody else changed the same thing first. Read it again and retry."""
+
+
+class WorkingMemoryFull(ReverieError):
+    """The namespace holds as many live entries as it may. Nothing was stored."""
+
+
+class StoreError(ReverieError):
+    """The store could not do what was asked. Nothing was half-done."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written now: disk full, read-only folder, lock held too long."""
+
+
+class StoreCorrupt(StoreError):
+    """Bytes on disk are not what was written there."""
+
+
+class StoreForeign(StoreError):
+    """The file is not a Reverie store, or a newer Reverie made it."""
+
+
+class ModelError(ReverieError):
+    """A model gave no answer. Nothing that is remembered depends on it."""
+
+
+class ModelUnavailable(ModelError):
+    """The model was too slow, too busy, unreachable or cut off. Try again later."""
+
+
+class ModelRefused(ModelError):
+    """The model, or its server, will not answer this: the question, the key or the name is wrong."""
+
+
+class MissingExtra(ReverieError, ImportError):
+    """An optional package is needed for this. The message names the install command."""

@@ -1,0 +1,222 @@
+"""What is a page, and what is a paragraph of one? Values only; reads and stores nothing.
+
+Two sorts of Markdown documents stand beside the records. A *page*, such as `MEMORY.md`, is one text that
+people and passes rewrite. A *log* (`HISTORY.md`, a daily note such as `2026-02-07.md`) only grows: it is
+kept paragraph by paragraph, so that adding one costs what it is long, not what the log is long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import Origin
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.validation import plain_text, raw_text
+
+MEMORY = "MEMORY.md"
+"""The page that stands in every prompt."""
+
+HISTORY = "HISTORY.md"
+"""The log of what conversations came to; searched by recall."""
+
+LONGEST_PAGE = 200_000
+"""Characters of a page."""
+
+LONGEST_PARAGRAPH = 20_000
+"""Characters of a paragraph."""
+
+FROM_TOOLS = " (from tools)"
+"""How the source of a paragraph ends that tells of what tools, the web or an import said."""
+
+_LONGEST_NAME = 200
+_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
+_LINE_END = re.compile(r"\n")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
+_STAMP = re.compile(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One Markdown document that people and programs rewrite. A value: changing it makes another.
+
+    Attributes:
+        name: Its path under `memory/`, such as `MEMORY.md`; never the name of a log.
+        content: The whole text, up to 200,000 characters; line ends are `\\n`.
+        updated_at: When it last changed.
+    """
+
+    name: str
+    content: str
+    updated_at: datetime
+
+    @property
+    def id(self) -> str:
+        """Its name, which is what a change of it goes by."""
+        return self.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
+        return {"name": self.name, "content": self.content, "updated_at": clock.format_time(self.updated_at)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Page:
+        """Read what `to_dict` wrote, checking every field; raises `InvalidInput`."""
+        try:
+            page = cls(
+                name=data["name"],
+                content=data["content"],
+                updated_at=clock.parse_time(data["updated_at"], name="updated_at"),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"not a page: {error!r}") from None
+        return checked_page(page)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """One paragraph of a log: of `HISTORY.md`, or one line of a daily note.
+
+    Attributes:
+        id: 12 lower-case hexadecimal characters.
+        page: The log it stands in.
+        position: Where in it; paragraphs stand in ascending order, and those of one position in the order in
+            which they were stored. A new one at the end takes the last position and 1.
+        at: The moment it tells of.
+        content: The text, 1 to 20,000 characters, without a blank line; in a daily note without a line end.
+        source: The id of the turn it was written after, or another word on where it comes from; may be empty.
+    """
+
+    id: str
+    page: str
+    position: float
+    at: datetime
+    content: str
+    source: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose word it is: the agent's, or a tool's where it tells of what tools said."""
+        return "tool" if self.source.endswith(FROM_TOOLS) else "agent"
+
+    @property
+    def text(self) -> str:
+        """What it says, without the time at its beginning, such as `[2025-01-15 10:31]`."""
+        stamp = _STAMP.match(self.content)
+        return self.content if stamp is None else self.content[stamp.end() :]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal paragraph."""
+        return {
+            "id": self.id,
+            "page": self.page,
+            "position": self.position,
+            "at": clock.format_time(self.at),
+            "content": self.content,
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Paragraph:
+        """Read what `to_dict` wrote, checking every field; raises `InvalidInput`."""
+        try:
+            paragraph = cls(
+                id=data["id"],
+                page=data["page"],
+                position=float(data["position"]),
+                at=clock.parse_time(data["at"], name="at"),
+                content=data["content"],
+                source=data.get("source", ""),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInput(f"not a paragraph: {error!r}") from None
+        return checked_paragraph(paragraph)
+
+
+def is_log(name: str) -> bool:
+    """Whether the page of that name is kept paragraph by paragraph: `HISTORY.md`, or a daily note."""
+    return name == HISTORY or day_of(name) is not None
+
+
+def daily_note(day: date) -> str:
+    """The name of the daily note of a day.
+
+    >>> daily_note(date(2026, 2, 7))
+    '2026-02-07.md'
+    """
+    return f"{day:%Y-%m-%d}.md"
+
+
+def day_of(name: str) -> date | None:
+    """The day that a page is the daily note of; None if it is none."""
+    if not _DAY.fullmatch(name):
+        return None
+    try:
+        return date.fromisoformat(name.removesuffix(".md"))
+    except ValueError:
+        return None
+
+
+def separator(name: str) -> str:
+    """What stands between two paragraphs of a log: a blank line, or in a daily note a line end."""
+    return "\n\n" if name == HISTORY else "\n"
+
+
+def valid_page_name(name: object) -> str:
+    """`name`, if it can name a page: a relative path such as `MEMORY.md` or `projects/atlas.md`.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"page is {name!r}: name it like MEMORY.md or projects/atlas.md, with letters, digits, '_', '-'"
+        )
+    return name
+
+
+def checked_page(page: Page) -> Page:
+    """The page itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    valid_page_name(page.name)
+    if is_log(page.name):
+        raise InvalidInput(f"page is {page.name!r}, a log: add paragraphs to it")
+    raw_text(page.content, name="content", longest=LONGEST_PAGE, empty=True)
+    if "\r" in page.content:
+        raise InvalidInput("content has carriage returns: end lines with a line feed alone")
+    clock.utc(page.updated_at, name="updated_at")
+    return page
+
+
+def source_of(session: str, *, from_tools: bool = False) -> str:
+    """The source of a paragraph that tells of a session.
+
+    Args:
+        session: The session's id.
+        from_tools: Whether some of it rests on what tools, the web or an import said.
+    """
+    ending = FROM_TOOLS if from_tools else ""
+    return f"session:{session}"[: _LONGEST_NAME - len(ending)] + ending
+
+
+def checked_paragraph(paragraph: Paragraph) -> Paragraph:
+    """The paragraph itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    ids.valid_id(paragraph.id)
+    if not is_log(valid_page_name(paragraph.page)):
+        raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write it as a whole")
+    plain_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
+    if paragraph.content != paragraph.content.strip():
+        raise InvalidInput("a paragraph begins or ends with white space: strip it")
+    splits = _BLANK_LINE if paragraph.page == HISTORY else _LINE_END
+    if splits.search(paragraph.content):
+        raise InvalidInput(f"a paragraph of {paragraph.page!r} has a line end that would split it: fold it")
+    if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
+        raise InvalidInput(f"position is {paragraph.position!r}: it is a number")
+    plain_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
+    clock.utc(paragraph.at, name="at")
+    return paragraph

@@ -1,0 +1,265 @@
+"""Whose word is it, when somebody says it who has heard others? What is derived is trusted like its sources.
+
+A model that has a tool's result before it may repeat what stands there, in any words. So what it says then,
+and what it wants to keep, counts as the tool's, unless the owner has said the same in words of their own.
+Only the turns themselves are looked at; nothing is stored here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from reverie.domain.conversation import SessionState, Turn, resting_on
+from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
+from reverie.domain.text.escaping import NOT_CONFIRMED, own_words
+
+ACKNOWLEDGING = frozenset(
+    {
+        "list_memory_categories",
+        "list_working_memory",
+        "remember",
+        "save_memory",
+        "save_to_working_memory",
+        "scratchpad_list",
+        "scratchpad_write",
+    }
+)
+"""Our own tools that tell of what was done, and show nothing that others wrote."""
+
+SHOWING = frozenset(
+    {"edit_memory", "get_memory", "memory", "recall", "search_conversation_history", "search_memory"}
+)
+"""Our own tools that show what is remembered: they say of each line whether it is confirmed."""
+
+SHARED = 0.8
+"""The share of a sentence's words that one sentence of the owner's must have, to have said the same."""
+
+GROUNDED = 0.7
+"""The share of a text's words that must be known for the text to say nothing new."""
+
+_LEAST_VIEW = 20
+_DOUBTED = re.compile(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
+_SHORTEST_WORD = 2
+_NEGATION = re.compile(
+    r"n[o']t\b|\b(?:no|never|none|nobody|nothing|without|stop|avoid|except|unless|instead|don|cannot)\b",
+    re.IGNORECASE,
+)
+_SPECIFIC = re.compile(r"\S*(?:\d|[@/\\_~$|`]|\w\.\w|\w:\w|(?<!\S)--?[A-Za-z])\S*")
+_EDGES = ".,;:!?()[]{}'\"`"
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FILLER = _word_set(
+    """
+    the and you your that have has had noted since will for because let know got remember remembered want
+    wants from now with are was were this these those use uses using can could should would keep mind sure
+    owner user users she her his him they them their its our ours prefer prefers like likes said says told
+    asked please not does did over than into about when rather
+    ah am an as at be by do eh go he hi if in is it me mr ms my no of oh ok on or so to uh um up us we
+    """
+)
+
+
+SUMMARY_ORIGIN = "summary_origin"
+"""The metadata of a session whose summary rests on what tools, the web or an import said."""
+
+
+def lowest(*origins: Origin) -> Origin:
+    """The least trusted of them; the owner's for none.
+
+    >>> lowest("owner", "web", "agent")
+    'web'
+    """
+    return max(origins, key=ORIGINS.index, default="owner")
+
+
+def results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
+    """The turns among them that bring in the word of somebody less trusted than the agent.
+
+    Results of tools, but for our own that show nothing unconfirmed, and what is marked as resting on such.
+
+    Args:
+        turns: Consecutive turns, the earliest first.
+        trusted_tools: Names of tools whose results count as the agent's own word; `*` stands for any text.
+    """
+    names: dict[str, str] = {}
+    for turn in turns:
+        names |= {call.id: call.name for call in turn.tool_calls}
+        if turn.role != "tool":
+            if turn.origin in UNTRUSTED:
+                yield turn
+        elif not _is_ours(names.get(turn.tool_call_id, ""), turn.content, trusted_tools):
+            yield turn
+
+
+def view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
+    """What stands before the model: the last turns, and the summary where that rests on a tool's word.
+
+    Args:
+        window: The window of the session.
+        state: The session.
+        replayed: How many turns are replayed; of the last twenty it may remember what a tool said anyway.
+    """
+    seen = list(window[-max(replayed, _LEAST_VIEW) :])
+    return [summary_turn(state), *seen] if summarised_from(state) in UNTRUSTED else seen
+
+
+def named(trusted_tools: str | None) -> tuple[str, ...]:
+    """The names in the setting `trusted_tools`, one by one."""
+    return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
+
+
+def marked(
+    added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
+) -> tuple[Turn, ...]:
+    """The turns that are about to be added, those of the assistant's that rest on a tool's word marked so.
+
+    Args:
+        added: The turns, in their order.
+        before: The turns that are in the assistant's view before them.
+        trusted_tools: Names of tools whose results count as the agent's own word.
+    """
+    seen = list(before)
+    found = []
+    for turn in added:
+        if turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
+            origin = origin_of(turn.content, seen, trusted_tools=trusted_tools)
+            if origin != "agent":
+                turn = resting_on(turn, origin)
+        seen.append(turn)
+        found.append(turn)
+    return tuple(found)
+
+
+def origin_of(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
+    """Whose word a text is that the model says or wants to keep, with these turns before it.
+
+    Args:
+        text: The text.
+        view: The turns, the earliest first.
+        trusted_tools: Names of tools whose results count as the agent's own word.
+
+    Returns:
+        `agent`; or the least trusted origin in view, where the owner has not said the same.
+    """
+    heard = [turn.origin for turn in results(view, trusted_tools=trusted_tools)]
+    if not heard or is_said_by_owner(text, view):
+        return "agent"
+    return lowest(*heard)
+
+
+def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
+    """Whether every sentence of a text says what one sentence of the owner's own words says.
+
+    Nearly all its words must stand there, every name of a thing, number and address, and a negation only
+    where the owner's sentence has one.
+
+    Args:
+        text: The text.
+        view: Turns; those of the user's that are the owner's count.
+    """
+    own = [
+        sentence
+        for turn in view
+        if turn.role == "user" and turn.origin == "owner"
+        for sentence in _SENTENCE_END.split(own_words(turn.content))
+    ]
+    wanted = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
+    return bool(wanted) and all(any(_says(each, sentence) for each in own) for sentence in wanted)
+
+
+def _says(own: str, sentence: str) -> bool:
+    wanted, there = _comparable(sentence, own)
+    return (
+        len(wanted & there) >= SHARED * len(wanted)
+        and bool(_NEGATION.search(own)) == bool(_NEGATION.search(sentence))
+        and _specifics(sentence) <= _specifics(own)
+    )
+
+
+def _comparable(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of two texts; the small ones too where the first has no others: "do so" says something."""
+    wanted = words(text)
+    return (wanted, words(other)) if wanted else (_all_words(text), _all_words(other))
+
+
+def _all_words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(text))
+
+
+def _specifics(text: str) -> frozenset[str]:
+    return frozenset(found.strip(_EDGES).lower() for found in _SPECIFIC.findall(text))
+
+
+# -- summaries -------------------------------------------------------------------------------------------
+
+
+def with_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
+    """The session with another summary, and whose word that is.
+
+    Args:
+        state: The session.
+        summary: What stands for the turns before its window; empty for nothing.
+        origin: The least trusted origin of what it was made of.
+    """
+    told = {name: text for name, text in state.metadata.items() if name != SUMMARY_ORIGIN}
+    if summary and origin in UNTRUSTED:
+        told[SUMMARY_ORIGIN] = origin
+    return replace(state, summary=summary, metadata=MappingProxyType(told))
+
+
+def summarised_from(state: SessionState) -> Origin:
+    """The least trusted origin of what a session's summary was made of."""
+    told = state.metadata.get(SUMMARY_ORIGIN)
+    return next((origin for origin in UNTRUSTED if origin == told), "agent")
+
+
+def summary_turn(state: SessionState) -> Turn:
+    """A session's summary as a turn that stands before its window."""
+    told = Turn(
+        id="0" * 12, session=state.id, position=0, role="system", content=state.summary, at=state.created_at
+    )
+    return resting_on(told, summarised_from(state))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text."""
+    return [found for part in _SENTENCE_END.split(text) if (found := part.strip())]
+
+
+def is_grounded(text: str, known: Iterable[str]) -> bool:
+    """Whether a text says no more than others say: most of its words, every number and address are there.
+
+    Args:
+        text: The text, such as a line of notes.
+        known: What the others say.
+    """
+    there = "\n".join(known)
+    wanted, there_said = _comparable(text, there)
+    return len(wanted & there_said) >= GROUNDED * len(wanted) and _specifics(text) <= _specifics(there)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text that say something, in lower case, numbers included, without a final s."""
+    found = (word.lower() for word in _WORD.findall(text))
+    return frozenset(
+        word.removesuffix("s")
+        for word in found
+        if (len(word) >= _SHORTEST_WORD or not word.isascii() or word.isdigit()) and word not in _FILLER
+    )
+
+
+def _is_ours(name: str, said: str, trusted_tools: Sequence[str]) -> bool:
+    """Whether a tool's result is as good as the agent's own word."""
+    if name in ACKNOWLEDGING or any(fnmatchcase(name, pattern) for pattern in trusted_tools if name):
+        return True
+    return name in SHOWING and not _DOUBTED.search(said)

@@ -1,0 +1,284 @@
+"""What is one thing remembered for the long term? The record, its kinds and layers, and what may be in it.
+
+Knows nothing of stores, search or time passing: values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from reverie.domain import category as categories
+from reverie.domain.errors import InvalidInput
+from reverie.domain.scope import checked_scope
+from reverie.domain.text import ids
+from reverie.domain.text import relative_dates as dates
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.validation import plain_text
+
+Layer = Literal["episodic", "semantic", "procedural"]
+Kind = Literal[
+    "fact",
+    "preference",
+    "decision",
+    "constraint",
+    "project_fact",
+    "task_state",
+    "command_result",
+    "failure",
+    "fix",
+    "finding",
+    "insight",
+    "lesson",
+    "anti_pattern",
+    "event",
+]
+Origin = Literal["owner", "agent", "tool", "web", "import"]
+
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+"""Whose word a record is, the most trusted first."""
+
+UNTRUSTED: frozenset[Origin] = frozenset({"tool", "web", "import"})
+"""Origins whose records can be searched for but are never put into a prompt by themselves."""
+
+FIL: tuple[Kind, ...] = ("finding", "insight", "lesson")
+"""The three kinds of agentkit's observations."""
+
+_PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
+_EPISODIC: tuple[Kind, ...] = ("event", "task_state")
+
+
+def _home(kind: Kind) -> Layer:
+    if kind in _EPISODIC:
+        return "episodic"
+    return "procedural" if kind in _PROCEDURAL else "semantic"
+
+
+HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _home(kind) for kind in KINDS})
+"""The layer where a kind is at home, taken when none is given."""
+
+LONGEST_CONTENT = 100_000
+LONGEST_LABEL = 200
+MOST_LABELS = 100
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+PROMOTED_FROM = "promoted_from"
+"""The metadata that names the record of a narrower scope which this one was copied from."""
+
+DATES = "dates"
+"""The metadata in which a save notes what relative dates in the content mean (`reverie.domain.text.relative_dates.noted`)."""
+
+ROUGH = "rough"
+"""The metadata of a note that background thinking may still split and file (`Memory.save(rough=True)`)."""
+
+KEPT = "kept"
+"""The metadata of a record that stands for a value under a key, and says which (`reverie.repositories.key_value_codec`)."""
+
+SUMMARY_TAG = "session-summary"
+"""The label of what stands for a whole session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One thing remembered for the long term. A value: changing it makes another.
+
+    Attributes:
+        id: 12 lower-case hexadecimal characters.
+        content: What is remembered, in words; 1 to 100,000 characters.
+        category: A slash path such as `user-preferences/style`, or None.
+        kind: What sort of thing it is; one of `KINDS`.
+        layer: `episodic`, `semantic` or `procedural`.
+        tags: Labels, in the order given, none twice.
+        confidence: How sure we are, 0 to 1.
+        importance: How much it matters, 0 to 1 (golemcore's salience).
+        source: Where it came from, such as `GOAL:deploy` or `session:telegram:1`; may be empty.
+        references: Files, addresses, turn ids it speaks of.
+        origin: Whose word it is; one of `ORIGINS`.
+        scope: Whose memory it is, such as `user:alice`; empty for everybody's.
+        pinned: Whether it is kept from decay and from every automatic change.
+        created_at: When we learned it.
+        updated_at: When its content or fields last changed.
+        last_seen_at: When it was last said again.
+        seen_count: How often it was said, 1 or more.
+        valid_from: From when it holds; None for always.
+        valid_to: Until when it holds; None for ever.
+        expires_at: When it leaves search by itself; None for never.
+        metadata: Text to text, for the caller's own use.
+        archived_at: When it was taken out of search; None while it is live.
+        archive_reason: Why it was.
+    """
+
+    id: str
+    content: str
+    created_at: datetime
+    updated_at: datetime
+    last_seen_at: datetime
+    category: str | None = None
+    kind: Kind = "fact"
+    layer: Layer = "semantic"
+    tags: tuple[str, ...] = ()
+    confidence: float = 0.8
+    importance: float = 0.5
+    source: str = ""
+    references: tuple[str, ...] = ()
+    origin: Origin = "owner"
+    scope: str = ""
+    pinned: bool = False
+    seen_count: int = 1
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    archived_at: datetime | None = None
+    archive_reason: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes it the same as another: kind and content without case and spacing (24 hex).
+
+        What stands for a value under a key is the same as nothing else.
+        """
+        return ids.fingerprint(self.kind, f"{self.id} {self.content}" if self.is_kept else self.content)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it stands for a value under a key: no save adds to it, no pass changes it."""
+        return KEPT in self.metadata
+
+    @property
+    def archived(self) -> bool:
+        """Whether it has been taken out of search."""
+        return self.archived_at is not None
+
+    def searchable_text(self) -> str:
+        """The text that search looks at: content, tags, and the words of the category (RockBot's rule).
+
+        A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
+        for "finding" finds records about findings rather than every finding. The days that relative dates in
+        it mean are found too.
+        """
+        segments = (self.category or "").split("/")
+        named = "/".join(segment for segment in segments if segment and not _names_a_kind(segment))
+        days = " ".join(str(start) for _, start, _ in dates.read(self.metadata.get(DATES, "")))
+        parts = (self.content, *self.tags, categories.words(named or None), days)
+        return "\n".join(part for part in parts if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal record."""
+        return {name: _to_json(getattr(self, name)) for name in _FIELDS}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Record:
+        """Read what `to_dict` wrote, checking every field.
+
+        Raises:
+            InvalidInput: a field is missing, unknown or not of its form.
+        """
+        if unknown := set(data) - set(_FIELDS):
+            raise InvalidInput(f"unknown field of a record: {sorted(unknown)!r}")
+        if missing := _REQUIRED - set(data):
+            raise InvalidInput(f"missing field of a record: {sorted(missing)!r}")
+        values = dict(data)
+        for name in _TIMES & set(values):
+            if values[name] is not None:
+                values[name] = clock.parse_time(values[name], name=name)
+        for name in ("tags", "references"):
+            if name in values:
+                values[name] = tuple(values[name])
+        values["metadata"] = MappingProxyType(dict(values.get("metadata") or {}))
+        return checked(cls(**values))
+
+
+_FIELDS = tuple(f.name for f in fields(Record))
+_REQUIRED = {"id", "content", "created_at", "updated_at", "last_seen_at"}
+_TIMES = {
+    "created_at",
+    "updated_at",
+    "last_seen_at",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "archived_at",
+}
+_KIND_NAMES = {name for kind in FIL for name in (kind, f"{kind}s")}
+
+
+def _names_a_kind(segment: str) -> bool:
+    return segment.lower() in _KIND_NAMES
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return clock.format_time(value)
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value
+
+
+def checked(record: Record) -> Record:
+    """The record itself, when every field of it is of its form.
+
+    Raises:
+        InvalidInput: one is not; the message names it and says what to do.
+    """
+    ids.valid_id(record.id)
+    plain_text(record.content, name="content", longest=LONGEST_CONTENT)
+    if record.category is not None:
+        categories.valid_category(record.category)
+    one_of(record.kind, KINDS, name="kind")
+    one_of(record.layer, LAYERS, name="layer")
+    one_of(record.origin, ORIGINS, name="origin")
+    share(record.confidence, name="confidence")
+    share(record.importance, name="importance")
+    labels(record.tags, name="tag")
+    labels(record.references, name="reference", longest=2_000)
+    plain_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
+    checked_scope(record.scope)
+    plain_text(record.archive_reason, name="reason", longest=2_000, empty=True)
+    if not isinstance(record.pinned, bool):
+        raise InvalidInput(f"pinned is {record.pinned!r}: pass True or False")
+    if not isinstance(record.seen_count, int) or record.seen_count < 1:
+        raise InvalidInput(f"seen_count is {record.seen_count!r}: it is a whole number from 1")
+    for name in _TIMES:
+        moment = getattr(record, name)
+        if moment is not None:
+            clock.utc(moment, name=name)
+    if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
+        raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
+    for key, text in record.metadata.items():
+        plain_text(key, name="metadata key", longest=LONGEST_LABEL)
+        plain_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)
+    return record
+
+
+def one_of(value: object, allowed: tuple[str, ...], *, name: str) -> None:
+    """Raise `InvalidInput` unless `value` is among `allowed`."""
+    if value not in allowed:
+        raise InvalidInput(f"{name} is {value!r}: use one of {', '.join(allowed)}")
+
+
+def share(value: object, *, name: str) -> None:
+    """Raise `InvalidInput` unless `value` is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(f"{name} is {value!r}: pass a number from 0 to 1")
+
+
+def labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
+    """The labels, stripped, none twice, in their order.
+
+    Raises:
+        InvalidInput: one is blank or too long, or there are more than 100.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name}s are {values!r}: pass a list of strings")
+    cleaned = tuple(dict.fromkeys(plain_text(v, name=name, longest=longest).strip() for v in values))
+    if len(cleaned) > MOST_LABELS:
+        raise InvalidInput(f"{len(cleaned)} {name}s: at most {MOST_LABELS} are allowed")
+    return cleaned

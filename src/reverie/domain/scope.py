@@ -1,0 +1,119 @@
+"""Whose memory is it, and who sees it too? The form of a scope and its chain; stores nothing.
+
+A scope is a path such as `user:alice/session:telegram:1/task:deploy`, the widest first. Whoever is in it sees
+it, what it lies in (`user:alice/session:telegram:1`, `user:alice`) and the empty scope, which is everybody's.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text.validation import raw_text
+
+EVERYBODY: Final = ""
+"""The scope of what is everybody's in a memory: the agent's own."""
+
+EVERY_SCOPE: Final = "*"
+"""Passed as `scope` where all scopes are wanted on purpose. Nothing can be saved under that name."""
+
+LONGEST_SCOPE = 200
+
+_BETWEEN = "/"
+_BEFORE_SESSION = "//"  # no scope has it, so that what stands before the first one is the scope
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def checked_scope(scope: object, *, name: str = "scope") -> str:
+    """`scope`, if something can belong to it: a path of at most 200 characters, or empty.
+
+    Args:
+        scope: What the caller passed.
+        name: What to call it in an error.
+
+    Raises:
+        InvalidInput: it is too long, begins or ends with a blank, has a part that is empty, `.` or `..`, or
+            has a character that cannot be seen; or it is `*`, which means all scopes.
+    """
+    text = raw_text(scope, name=name, longest=LONGEST_SCOPE, empty=True)
+    if not text:
+        return text
+    if text == EVERY_SCOPE:
+        raise InvalidInput(f"{name} is '*', which means all of them: pass one, such as 'user:alice'")
+    unseen = next((sign for sign in text if unicodedata.category(sign) in _UNSEEN), None)
+    if unseen is not None:
+        raise InvalidInput(f"{name} has the character U+{ord(unseen):04X}, which cannot be seen: remove it")
+    for part in text.split(_BETWEEN):
+        if part.strip() != part:
+            raise InvalidInput(f"{name} is {text!r}: remove the blanks around {part.strip()!r}")
+        if part in {"", ".", ".."}:
+            raise InvalidInput(
+                f"{name} is {text!r}: between slashes there are names, as in 'user:alice/task:deploy'"
+            )
+    return text
+
+
+def chain(scope: str) -> tuple[str, ...]:
+    """The scopes that somebody in `scope` sees, the narrowest first and everybody's last.
+
+    >>> chain("user:alice/task:deploy")
+    ('user:alice/task:deploy', 'user:alice', '')
+    """
+    parts = scope.split(_BETWEEN) if scope else []
+    return (*(_BETWEEN.join(parts[:end]) for end in range(len(parts), 0, -1)), EVERYBODY)
+
+
+def below(scope: str, name: str) -> str:
+    """The scope of that name within another, checked; raises `InvalidInput`.
+
+    >>> below("user:alice", "task:deploy")
+    'user:alice/task:deploy'
+    """
+    if not checked_scope(name):
+        raise InvalidInput("scope is empty: name what lies within, such as 'task:deploy'")
+    return checked_scope(f"{scope}{_BETWEEN}{name}" if scope else name)
+
+
+def lies_in(scope: str, wider: str) -> bool:
+    """Whether a scope is another one or lies within it; all lie within the empty one.
+
+    >>> lies_in("user:alice/task:deploy", "user:alice"), lies_in("user:alicia", "user:alice")
+    (True, False)
+    """
+    return wider in chain(scope)
+
+
+def scope_of_session(name: str) -> str:
+    """The scope that the id of a session begins with; empty where it names none.
+
+    >>> scope_of_session("user:alice//telegram:1"), scope_of_session("telegram:1")
+    ('user:alice', '')
+    """
+    scope, between, _ = name.partition(_BEFORE_SESSION)
+    return scope if between else EVERYBODY
+
+
+def session_within(scope: str, name: str) -> str:
+    """The id of the session that a scope calls by that name: sessions of two scopes never have the same.
+
+    In the empty scope a name stands for itself, unless it begins as those of another scope do.
+
+    >>> session_within("user:alice", "telegram:1"), session_within("", "telegram:1")
+    ('user:alice//telegram:1', 'telegram:1')
+    >>> session_within("", "user:alice//telegram:1")
+    '//user:alice//telegram:1'
+    """
+    if not scope and not scope_of_session(name):
+        return name
+    own = f"{scope}{_BEFORE_SESSION}"
+    return name if name.startswith(own) else own + name
+
+
+def session_apart(name: str) -> str:
+    """What everybody's session is kept as where its usual id is that of some scope's session already.
+
+    >>> session_apart("telegram:1")
+    '//telegram:1'
+    """
+    return _BEFORE_SESSION + name

@@ -1,0 +1,403 @@
+"""Which secrets are told by what stands before them? `password = …`, "my token is …", and in code. Pure.
+
+A password has no form: what makes it one is the word before it. So each find is judged by that word, by what
+joins the two, and by the value: code that only speaks of a password has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets.lazy_regex import Lazy, compiled
+from reverie.domain.secrets.rule import Span
+
+_PASS = (
+    "pass", "pwd", "kennwort", "mot de passe", "mot_de_passe", "contrase", "senha", "wachtwoord", "lösenord",
+    "hasło", "heslo", "parola", "şifre", "salasana", "пароль", "密码", "密碼", "口令", "パスワード",
+    "비밀번호",
+)  # fmt: skip
+_KEYS = (
+    "secret",
+    "key",
+    "token",
+    "credential",
+    "schlüssel",
+    "clé",
+    "cle ",
+    "clave",
+    "chave",
+    "密钥",
+    "令牌",
+    "トークン",
+)
+_REST = {
+    "pass": r"pass(?:wort|[ _-]?(?:word|wd|phrase|code))?",
+    "contrase": r"contrase(?:ñ|n)a",
+    "credential": r"credentials?",
+    "clé": r"clé(?: d'| )?api|clé",
+    "cle ": r"cle (?:d')?api",
+    "clave": r"clave(?: (?:de )?(?:la )?api)?",
+    "chave": r"chave (?:de )?(?:da )?api",
+}
+_WHICH_KEY = Lazy(
+    r"(?:secret|api|access|private|signing|encryption|master|auth|account|license|subscription|webhook|se"
+    r"ssion"
+    r"|shared|app|application|service|admin|client|consumer|storage|rest)(?:[ _.-]?access)?[ _.-]?\Z"
+)
+_WHICH_SCHLUESSEL = Lazy(r"(?:api|zugangs|geheim)[ -]?\Z")
+_SET = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
+_SAID = (
+    r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}|(?:'s|[ \t]{1,9}(?:is|was|are|ist|lautet|war|es|est|"
+    r"était|"
+    r"era|é|è"
+    r"|to|at|är|jest|это|on|=))(?:[ \t]{1,9}(?:now|still|just|currently|jetzt|ahora|maintenant|set[ \t]to))?"
+    r"[ \t]{0,4}[:：]?[ \t]{1,9})"
+)
+_OF = (
+    r"[ \t]{1,9}(?:for|of|to|at|on|in|für|zu[rm]?|pour|de|du|del|para|da|do|voor|från|till|dla|для|от)"
+    r"[ \t]{1,9}[^\n:=\"'`]{1,60}?"
+)
+_JOINED = rf"(?:{_SET}|{_OF}(?:{_SET}|{_SAID})|{_SAID}|[ \t]{{1,9}})"
+_VALUE = (
+    r"(?:(?P<q>\\{0,3}[\"'`“«„「])(?P<quoted>(?:(?!(?P=q)|[”»“」])(?:\\.|[^\n\\])){1,600}+)(?:(?P=q)|[”»“」])"
+    r"|(?P<bare>[^\s\"'`“«”»「」，。；、！？）（]{1,600}+))"
+)
+_AFTER = (
+    rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
+)
+
+_OTHER_BEFORE = Lazy(
+    r"(?:\A|[^a-z])(?:public|next|prev(?:ious)?|page|pagination|continuation|sync|cache|primary|sort|part"
+    r"ition"
+    r"|foreign|unique|idempotency|object|ssh[ _-]?host|max|min|num|total|prompt|completion|input|output|r"
+    r"easoning"
+    r"|cached|per|count|eos|bos|pad|unk|mask|stop|special|cancellation|by|com|sur|tres|en|under|over|bi|e"
+    r"ye|band"
+    r"|one|no|forgot|reset|change|hashed|encrypted|show|hide|confirm|verify|valid|invalid|is|has|needs?"
+    r"|require[sd]?)[ _-]?\Z"
+)
+_HUMP = Lazy(r"(?<=[a-z0-9])(?=[A-Z])")
+_OTHER_AFTER = Lazy(
+    r"[_-]?(?:ids?|count|types?|names?|ur[li]|endpoint|path|files?|expir\w*|ttl|limits?|len(?:gth)?|budge"
+    r"t|iz\w+|usage"
+    r"|hash(?:es|ed)?|digest|arn|refs?|versions?|fields?|label|hint|placeholder|polic(?:y|ies)|rules?|reg"
+    r"ex|pattern"
+    r"|min\w*|max\w*|reset|manager|prompt|input|box|form|change[ds]?|strength|required|error|message|age"
+    r"|alg\w*|format|prefix|less|through|ive|port|ion\w*|enger\w*|ed|ing|ages?|es|word|board|s|ring|store"
+    r"|vault"
+    r"|fingerprint|pair|ref|based|d|holder|at|issued\w*|validity|lifetime|rotation\w*|created\w*|updated"
+    r"\w*)\Z",
+    re.IGNORECASE,
+)
+_PREFIX = Lazy(r"[A-Za-z0-9_.-]{0,40}\Z")
+_WORDS = frozenset(
+    """
+    a an and any are as at be been before between both but by can cannot case changed checked
+    correct could default denied different does done either empty encrypted enough entered expired
+    false fine for from given good gone has hashed have he her here hidden his how however i if in
+    incorrect inside input invalid is it its just kept known least leaked less like long longer lost
+    mandatory match matches matching may me missing more must my need needed needs never new nil no
+    none not nothing now null number of off often ok okay old on once one only optional or other our
+    out over password passwd passphrase per plain please present private prompt protected public
+    random read refreshed rejected required reset returned revoked rotated safe same saved secret
+    secure secured sent set shared she short should shown similar simple so stale stolen stored str
+    string strong sure temporary text than that the their them then there they this to token too
+    true typed undefined unknown unset unused up updated upper used useful user using valid
+    validated value varchar via visible was we weak were what when where whether which who why will
+    wissen with without wrong you your bool boolean bytes char int integer number object any void
+    optional secretstr type email username login falsch richtig abgelaufen nicht kein keine zu sehr
+    vergessen geändert gespeichert der die das ein eine und incorrecta incorrecto correcta no muy
+    una uno el la los que est pas trop le les un une expiré invalide oublié env environment vault
+    keychain keyring bitwarden 1password lastpass secrets managed generated redacted forgotten
+    confidential sensitive readonly request response field param parameter body header hex base64
+    utf-8 ascii md5 sha1 sha256 sha512 bcrypt scrypt argon2 pbkdf2 aes aes-256 rsa hs256 rs256
+    ed25519 oauth oauth2 jwt saml sso basic bearer digest none/empty n/a tbd todo yes changeable
+    deprecated disabled enabled
+    """.split()  # noqa: SIM905 - as a list it would take a page
+)
+_ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
+_WHOSE = Lazy(
+    r"\b(?:my|our|his|her|their|your|wifi|wi-fi|router|mein|unser|mi|nuestra|mon|notre|ma|minha|il mio)\b"
+    r"[^.\n]{0,40}\Z",
+    re.I,
+)
+_ABOUT_USERS = Lazy(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
+_ARGUMENT = Lazy(r"[A-Za-z_]\w*=")
+_CODE = Lazy(
+    r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
+      | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
+      | [$@%&*!]\{?[A-Za-z_]\w*[}%]?.{0,3} | [$]\(.* | \{\{?.* | %[sd({].* | <.* | \#\{.* | [|>][-+]?
+      | (?:f|r|b|rb)?["'].* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
+    re.VERBOSE | re.DOTALL,
+)
+_NUMBER = Lazy(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
+_DATE = Lazy(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_PATH = Lazy(
+    r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}|[\w-]+\.(?:py|js|t"
+    r"s|json|ya?ml|md|txt|toml|env|pem|key|crt|go|rs|java|html?|pdf)"
+)
+_SNAKE = Lazy(
+    r"[A-Za-z]+(?:[_-][A-Za-z]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?|["
+    r"a-z]+(?:_[a-z]+)*_?\d{1,2}"
+)
+_SETS = Lazy(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
+
+
+def spans(text: str, lower: str) -> Iterator[Span]:
+    """Every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
+    end = 0
+    for start, word in sorted(_words(lower)):
+        if start < end:
+            continue
+        rest = _REST.get(word)
+        core = compiled(rest, True).match(lower, start) if rest is not None else None
+        if rest is not None and core is None:
+            continue
+        if word in _KEYS and _TELLING.re.search(lower, start, start + _NEAR) is None:
+            continue
+        begin, stop = _core(lower, start, core.end() if core is not None else start + len(word), word)
+        match = compiled(_AFTER, True).match(lower, stop)
+        found = _span(text, begin, word, match) if match is not None and stop > begin else None
+        if found is not None:
+            yield found
+            end = found.end
+
+
+_NEAR = 100
+_TELLING = Lazy(r"[0-9=:'\"`：＝]")
+"""One of these stands near every key that is told; prose about keys and tokens has them seldom."""
+
+
+def _words(lower: str) -> Iterator[tuple[int, str]]:
+    """Where the words stand that speak of a secret."""
+    for word in (*_PASS, *_KEYS):
+        place = lower.find(word)
+        while place >= 0:
+            yield place, word
+            place = lower.find(word, place + len(word))
+
+
+def _core(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
+    """From where to where the name of the secret goes; nothing for a key of another sort."""
+    if word not in ("key", "schlüssel"):
+        return start, stop
+    pattern = _WHICH_KEY if word == "key" else _WHICH_SCHLUESSEL
+    before = pattern.re.search(lower, max(0, start - 24), start)
+    return (start, start) if before is None else (before.start(), stop)
+
+
+def _span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
+    """The secret that a match in the lower-case text has; None if it has none."""
+    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    prefix = before.group() if before is not None else ""
+    core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
+    joined = match["joined"]
+    if not _is_key(prefix, core.lower(), tail):
+        return None
+    group = "quoted" if match["quoted"] is not None else "bare"
+    start, end = match.span(group)
+    if group == "bare":
+        end = start + len(_trimmed(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
+    value = text[start:end]
+    if not value or checks.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
+        return None
+    how = "set" if any(mark in joined for mark in "=:：＝") else "said" if joined.strip() else "beside"
+    if how != "set" and core.lower() == "pass" and not (how == "beside" and _is_strong(value)):
+        return None  # the verb
+    if how == "beside" and core.lower() == "pass" and _ARGUMENT.re.match(value):
+        return None  # the verb too: pass limit=10
+    judge = _is_password if word in _PASS else _is_key_value
+    line = _Line(text, begin - len(prefix), start, end, prefix + core + tail)
+    if judge(value, how, group == "quoted", line):
+        return Span(start, end, _kind(word, prefix + core))
+    return None
+
+
+class _Line:
+    """What stands around a value on its line."""
+
+    def __init__(self, text: str, begin: int, start: int, end: int, name: str) -> None:
+        self.before = text[max(0, begin - 60) : begin].rpartition("\n")[2]
+        self.after = text[end : end + 40].partition("\n")[0]
+        self.joined = text[begin:start]
+        self.name = name
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether name and value have a line of their own, as in a file of settings."""
+        lead = (
+            self.before.strip(" \t-*>#\"'`|{(").removeprefix("export").removeprefix("set").removeprefix("ENV")
+        )
+        return not lead.strip() and not self.after.strip(" \t\"'`,;.!\\})*|")
+
+    @property
+    def is_shouted(self) -> bool:
+        """Whether the name is that of a variable of the environment."""
+        return self.name.isupper() and "=" in self.joined
+
+    @property
+    def ends_here(self) -> bool:
+        """Whether the sentence ends after the value."""
+        return re.match(r"[\"'”»]?\s*(?:[.!?,;)。]|$|and\b|und\b|y\b|et\b|-\s)", self.after) is not None
+
+
+def _is_key(prefix: str, core: str, tail: str) -> bool:
+    whole_word = not tail and (not prefix or not prefix[-1].isalpha())
+    if core == "pass" and not whole_word and not (prefix.isupper() or prefix.endswith("_") or prefix == "db"):
+        return False
+    if core == "pass" and tail:
+        return False
+    word = _HUMP.re.sub("_", prefix.rpartition(".")[2]).lower()
+    if word and _OTHER_BEFORE.re.search(word):
+        return False
+    if not tail:
+        return True
+    if _OTHER_AFTER.re.fullmatch(tail) is not None or (_OTHER_AFTER.re.search(tail) and tail[0] in "_-"):
+        return False
+    return bool(
+        re.fullmatch(
+            r"[_-]?(?:\d{1,3}|key|token|value|prod\w*|dev\w*|staging|live|test|base|string|v\d|[A-Z0-9_]+"
+            r"|\w*(?:Key|Token|Value|Secret|Password))",
+            tail,
+        )
+    )
+
+
+def _kind(word: str, name: str) -> str:
+    if word in _PASS:
+        return "password"
+    if word in ("token", "令牌", "トークン"):
+        return "token"
+    return (
+        "secret" if (word == "secret" and not name.lower().endswith("key")) or word == "credential" else "key"
+    )
+
+
+def _trimmed(value: str, before: str) -> str:
+    """A bare value without what follows it: the end of a sentence, another parameter, a closing tag."""
+    value = _SETS.re.sub("", value)
+    value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
+    if "@" in value and "://" in before:
+        value = value.partition("@")[0]
+    # A password may well end in a mark such as "!": where it has a digit, better one too many.
+    marks = ".,;:)]}>\\" if any(char.isdigit() for char in value) else ".,;:)]}>\\!?*_"
+    return (value.rstrip(marks) if len(value) > 2 else value) or value
+
+
+def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
+    mixed = _is_mixed(value)
+    if " " in value.strip():
+        phrase = "phrase" in line.name.lower() and value.count(" ") >= 2
+        return quoted and (phrase or (mixed and len(value) <= 40))
+    if _NUMBER.re.fullmatch(value):
+        return (
+            value.isdigit()
+            and len(value) >= 4
+            and not _is_year(value)
+            and (how == "set" or quoted or line.ends_here)
+            and not line.after.lstrip().startswith(("char", "seconds", "times", "attempts"))
+        )
+    if len(value) < 4 or _DATE.re.fullmatch(value) or _PATH.re.fullmatch(value):
+        return False
+    if how == "beside":
+        return _is_strong(value) or (
+            mixed and len(value) >= 6 and _ABOUT_USERS.re.search(line.before) is not None
+        )
+    if quoted:
+        return not _is_label(value)
+    if value.count("-") >= 2 and len(value) >= 16 and (how == "said" or line.is_whole):
+        return True
+    if mixed and (":" in line.joined or not _SNAKE.re.fullmatch(value)):
+        return True
+    if how == "set":
+        if line.is_shouted or (mixed and line.is_whole):
+            return True
+        code_like = value[:1].isupper() and line.name[:1].islower()
+        return line.is_whole and value.isalnum() and len(value) >= 5 and not code_like
+    if re.search(r"[a-z][A-Z]|\d", value):
+        return True
+    own = _WHOSE.re.search(line.before) is not None
+    return own and line.ends_here and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
+
+
+def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
+    if (
+        " " in value
+        or _DATE.re.fullmatch(value)
+        or _PATH.re.fullmatch(value)
+        or value.startswith(
+            (
+                "sha256",
+                "sha384",
+                "sha512",
+                "SHA256:",
+                "ssh-",
+                "arn:",
+                "urn:",
+                "uuid:",
+                "vault:",
+                "op://",
+                "projects/",
+            )
+        )
+    ):
+        return False
+    if _NUMBER.re.fullmatch(value) or (_SNAKE.re.fullmatch(value) and not checks.is_random(value)):
+        return False
+    if checks.is_uuid(value):
+        return how != "beside" and "token" not in line.name.lower()[:2]
+    if checks.is_random(value, least=16 if how == "set" else 14 if how == "said" else 20):
+        return how != "beside" or not checks.is_hex(value)
+    if how == "beside":
+        return False
+    if how == "said":
+        return len(value) >= 10 and checks.is_random(value, least=10)
+    if len(value) >= 10 and checks.is_random(value, least=10):
+        return quoted or line.is_shouted or line.is_whole
+    symbols = sum(not char.isalnum() for char in value)
+    if (
+        len(value) >= 16
+        and _is_mixed(value)
+        and (symbols >= 3 or checks.entropy(value) >= 3.6)
+        and "/" not in value
+    ):
+        return quoted or line.is_shouted or line.is_whole
+    return (
+        len(value) >= 8
+        and _is_strong(value)
+        and (line.is_shouted or quoted)
+        and "secret" in line.name.lower()
+    )
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether there is more in it than letters."""
+    has_letter = any(char.isalpha() for char in value)
+    return has_letter and any(char.isdigit() or char in "!@#$%^&*+=?~|<>/" for char in value)
+
+
+def _is_strong(value: str) -> bool:
+    """Whether nobody writes such a thing but for a password: letters, digits, capitals or marks."""
+    if len(value) < 6 or _SNAKE.re.fullmatch(value) or _PATH.re.fullmatch(value):
+        return False
+    letters = any(char.isalpha() for char in value)
+    digits = any(char.isdigit() for char in value)
+    inner = any(char.isupper() for char in value[1:]) and any(char.islower() for char in value)
+    marks = any(char in "!@#$%^&*+=?~" for char in value)
+    return letters and (digits + inner + marks >= 2) and not checks.is_hex(value)
+
+
+def _is_year(value: str) -> bool:
+    return len(value) == 4 and value[:2] in ("19", "20")
+
+
+def _is_label(value: str) -> bool:
+    """Whether a quoted word is the name of a field, or says something about it."""
+    lower = value.lower()
+    return (
+        lower in _WORDS
+        or (value.isalpha() and lower.endswith(("password", "passwort", "kennwort")))
+        or bool(re.fullmatch(r"[a-z_.-]*(?:password|passwd|pwd|passwort|token|secret)[a-z_.-]*", lower))
+    )

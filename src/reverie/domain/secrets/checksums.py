@@ -1,0 +1,172 @@
+"""Is this run of characters what it looks like? Checksums, prefixes, randomness, placeholders. Pure.
+
+Nothing here looks for anything: it judges what a rule has found.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+from reverie.domain.secrets.lazy_regex import Lazy
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_HEX = Lazy(r"(?:0x)?[0-9a-fA-F]+")
+_UUID = Lazy(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_PARTS = Lazy(r"[-_.:/+=~@,\\]+")
+_MADE_UP = Lazy(
+    r"""x{4,} | \*{3,} | \.{3} | … | (.)\1{7,}
+      | your[-_ ]? | example | place[-_]?holder | dummy | replace[-_]?(?:me|with|this) | insert[-_]
+      | redacted | 1234567890 | abcdefgh | deadbeef(?:deadbeef|cafe) | not[-_]?a[-_]?real | fake[-_]?
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_FEW = 6
+_LONG = 40
+"""So many random characters beside it are no placeholder: of many keys one has `fake` or `xxxx` by chance."""
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value stands for a secret, as in documentation, and is none.
+
+    >>> is_placeholder("sk-xxxxxxxxxxxxxxxxxxxx"), is_placeholder("AKIAIOSFODNN7EXAMPLE")
+    (True, True)
+    >>> is_placeholder("kR7vQ2mX9pLw4TzB")
+    False
+    """
+    if value[:1] in "<{" or value[:2] in ("${", "$(", "%(", "[["):
+        return True
+    if len(value) >= 16 and len(set(value)) < _FEW:
+        return True
+    rest = _MADE_UP.re.sub("", value)
+    return rest != value and not (len(rest) >= _LONG and is_random(rest, least=_LONG))
+
+
+def entropy(value: str) -> float:
+    """Shannon's entropy of the characters, in bits for each."""
+    total = len(value)
+    return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
+
+
+def is_hex(value: str) -> bool:
+    """Whether it is nothing but hexadecimal digits: a hash, an id, or a key."""
+    return _HEX.re.fullmatch(value) is not None
+
+
+def is_uuid(value: str) -> bool:
+    """Whether it is a UUID."""
+    return _UUID.re.fullmatch(value) is not None
+
+
+def is_random(value: str, *, least: int = 16) -> bool:
+    """Whether a run of characters was drawn at random rather than written by somebody.
+
+    Args:
+        value: The run.
+        least: How many characters it must have.
+
+    >>> is_random("q8Zt3LmPx0VbN5rK7sYd"), is_random("user_preferences_2024_style"), is_random("getUserById2")
+    (True, False, False)
+    """
+    if len(value) < least:
+        return False
+    part = max(_PARTS.re.split(value), key=len)
+    if len(part) < min(12, least) or part.isdigit():
+        parts = [each for each in _PARTS.re.split(value) if each]
+        mixed = sum(_changes(each) >= 2 for each in parts)
+        return mixed >= 2 and 2 * mixed > len(parts)
+    if is_hex(part):
+        digits = sum(char.isdigit() for char in part)
+        return 0.25 < digits / len(part) < 0.95 and entropy(part) >= 2.6
+    changes = _changes(part)
+    if part.isalpha() and (part.islower() or part.isupper()):
+        return False
+    return changes >= max(3, len(part) // 5) and entropy(part) >= 3.0
+
+
+def _changes(text: str) -> int:
+    """How often the sort of character changes: digits, small and capital letters; a first capital is none."""
+    sorts = [0 if char.isdigit() else 1 if char.islower() else 2 for char in text]
+    if len(sorts) > 1 and sorts[0] == 2 and sorts[1] == 1:
+        sorts = sorts[1:]
+    return sum(one != other for one, other in pairwise(sorts))
+
+
+def has_crc(payload: str) -> bool:
+    """Whether the last six characters are the checksum of those before (tokens of GitHub and npm).
+
+    The CRC-32 of the rest in base 62, padded with zeros.
+    """
+    return len(payload) > 6 and crc62(payload[:-6]) == payload[-6:]
+
+
+def crc62(text: str) -> str:
+    """The checksum that tokens of GitHub and npm end in: six characters."""
+    number, made = binascii.crc32(text.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        made = _BASE62[digit] + made
+    return made
+
+
+def is_jwt(text: str) -> bool:
+    """Whether the first part of a text with dots decodes to the header of a JSON web token."""
+    head = _decoded(text.partition(".")[0])
+    if head is None:
+        return False
+    try:
+        header = json.loads(head)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and ("alg" in header or "enc" in header)
+
+
+def is_basic(text: str) -> bool:
+    """Whether a text is a name and a password as HTTP's basic authentication has them."""
+    plain = _decoded(text)
+    return plain is not None and ":" in plain and plain.isprintable() and not plain.endswith(":")
+
+
+def _decoded(text: str) -> str | None:
+    padded = text.rstrip("=").replace("-", "+").replace("_", "/")
+    padded += "=" * (-len(padded) % 4)
+    try:
+        return base64.b64decode(padded, validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return None
+
+
+def luhn(digits: str) -> bool:
+    """Whether the last digit is the check digit of a card number."""
+    total = 0
+    for place, char in enumerate(reversed(digits)):
+        number = int(char) * (1 + place % 2)
+        total += number - 9 if number > 9 else number
+    return total % 10 == 0
+
+
+def is_card(digits: str) -> bool:
+    """Whether digits are a card number: a known issuer's prefix, its length, Luhn's check digit.
+
+    >>> is_card("4111111111111111"), is_card("4111111111111112"), is_card("9111111111111111")
+    (True, False, False)
+    """
+    if len(set(digits)) < 3 and digits[:1] != "4":
+        return False
+    four, two, size = int(digits[:4]), int(digits[:2]), len(digits)
+    known = (
+        (digits[0] == "4" and size in (13, 16, 19))
+        or ((51 <= two <= 55 or 2221 <= four <= 2720) and size == 16)
+        or (two in (34, 37) and size == 15)
+        or ((300 <= int(digits[:3]) <= 305 or two in (36, 38, 39)) and size == 14)
+        or ((four == 6011 or two == 65 or 644 <= int(digits[:3]) <= 649) and size in (16, 19))
+        or (3528 <= four <= 3589 and size == 16)
+        or (two == 62 and 16 <= size <= 19)
+        or (2200 <= four <= 2204 and size == 16)
+    )
+    return known and luhn(digits)

@@ -1,0 +1,273 @@
+"""Which parts of a text are secrets, and what takes their place? All rules together. Pure.
+
+A secret gives way to `[redacted: its kind]`: the same words for every secret of a kind, nothing of it, not
+even a hash, since a hash of a short password can be tried out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from reverie.domain.secrets import assignment_rules as assigned
+from reverie.domain.secrets import structural_rules as framed
+from reverie.domain.secrets import vendor_rules as providers
+from reverie.domain.secrets.lazy_regex import Lazy, compiled
+from reverie.domain.secrets.rule import Rule, Span
+
+OWN = "own pattern"
+"""The kind of what a person's own pattern finds."""
+
+LONGEST_PATTERN = 500
+"""Characters of a person's own pattern."""
+
+MOST_PATTERNS = 100
+"""Patterns of a person's own."""
+
+_ROUNDS = 4
+_CLEAN = 512
+_LONGEST_CLEAN = 20_000
+_UNSAFE = Lazy(r"[^a-z0-9]+")
+_SHORTEST = 20
+"""Every token has so many characters without a space among them. Most texts have few such words."""
+
+_SHORTEST_REPEATED = 6
+_MOST_REPEATED = 50
+
+_NO_SPAN: tuple[Span, ...] = ()
+
+KINDS: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        [
+            *(rule.kind for rule in (providers.KEY_BLOCK, *providers.RULES, *framed.RULES)),
+            "cookie",
+            "card number",
+            "password",
+            "token",
+            "secret",
+            "key",
+            OWN,
+        ]
+    )
+)
+"""Every kind of secret there is a name for."""
+
+
+_BY_FORM = tuple((trigger, rule) for rule in providers.RULES for trigger in rule.triggers)
+_BY_FRAME = tuple((trigger, rule) for rule in framed.RULES for trigger in rule.triggers)
+
+
+class Redactor:
+    """Finds secrets in texts and puts their kinds in their places. Immutable; safe for several threads."""
+
+    def __init__(self, *, enabled: bool = True, patterns: Sequence[str] = ()) -> None:
+        """Redact by the built-in rules and by patterns of one's own.
+
+        Args:
+            enabled: Whether anything is redacted; False leaves every text as it is.
+            patterns: Regular expressions for what is to be redacted besides; the group `value` of one, if it
+                has such a group, or else all that it matches.
+        """
+        self.enabled = enabled
+        self.patterns = tuple(patterns)
+        self._own = tuple(re.compile(pattern) for pattern in self.patterns) if enabled else ()
+        self._clean: dict[str, None] = {}  # texts without a secret, which are asked about again and again
+
+    def find(self, text: str) -> tuple[Span, ...]:
+        """The secrets in a text, none overlapping another, in order.
+
+        Args:
+            text: Any text; time is linear in its length.
+        """
+        if not self.enabled or len(text) < 3 or text in self._clean:
+            return _NO_SPAN
+        found = _joined(list(self._spans(text)))
+        if not found:
+            self._remember(text)
+            return found
+        return _joined([*found, *_again(text, found)])
+
+    def text(self, text: str) -> str:
+        """The text with every secret in it replaced; itself, where it has none.
+
+        >>> Redactor().text("db: postgres://app:kT9x-2vQ@db.internal/app")
+        'db: postgres://app:[redacted: password in url]@db.internal/app'
+        """
+        for _ in range(_ROUNDS):
+            found = self.find(text)
+            if not found:
+                return text
+            pieces, place = [], 0
+            for span in found:
+                pieces += [text[place : span.start], f"[redacted: {span.kind}]"]
+                place = span.end
+            text = "".join([*pieces, text[place:]])
+        return text
+
+    def kinds(self, text: str) -> tuple[str, ...]:
+        """Of which kinds the secrets in a text are, each once."""
+        return tuple(dict.fromkeys(span.kind for span in self.find(text)))
+
+    def mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
+        """A mapping of text to text with secrets replaced; a name such as `password` speaks of its value.
+
+        Returns:
+            `given` itself, where there is none.
+        """
+        if not self.enabled:
+            return given
+        made: dict[str, str] = {}
+        for name, value in given.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                return given  # not of its form: whoever checks it says so
+            made[self.text(name)] = self.value(name, value)
+        return given if made == dict(given) else MappingProxyType(made)
+
+    def value(self, name: str, value: str) -> str:
+        """A text with secrets replaced, where a name such as `password` speaks of the whole of it."""
+        clean = self.text(value)
+        if clean != value or "\n" in value or not value:
+            return clean
+        told = f'"{name}": "{value}"'
+        start = len(name) + 5
+        for span in self.find(told) if '"' not in value else ():
+            if span.start >= start:
+                return f"[redacted: {span.kind}]"
+        return value
+
+    def segment(self, path: str) -> str:
+        """A slash path with each segment that is a secret replaced by `redacted-` and its kind."""
+        if not self.find(path):
+            return path
+        return "/".join(
+            f"redacted-{_UNSAFE.re.sub('-', kinds[0])}" if (kinds := self.kinds(part)) else part
+            for part in path.split("/")
+        )
+
+    def unmistakable(self, name: str) -> str | None:
+        """The kind of a secret in a name, by a form of its own; None where there is none.
+
+        A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
+        refused. What only looks like one, such as the digits of a chat's number, does not count.
+        """
+        if not self.enabled:
+            return None
+        lower = name.lower()
+        for rule in (providers.KEY_BLOCK, *providers.RULES, *framed.RULES[:3]):
+            for span in rule.spans(name, lower):
+                return span.kind
+        return OWN if any(own.search(name) for own in self._own) else None
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        lower = text.lower()
+        if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
+            lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+        for own in self._own:
+            group: str | int = "value" if "value" in own.groupindex else 0
+            for match in own.finditer(text):
+                if match[group]:
+                    yield Span(*match.span(group), OWN)
+        if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
+            for rule in _due(_BY_FORM, runs):
+                yield from rule.spans(text, runs)
+        if "private key" in lower:
+            yield from providers.KEY_BLOCK.spans(text, lower)
+        for rule in _due(_BY_FRAME, lower):
+            yield from rule.spans(text, lower)
+        yield from framed.cookies(text, lower)
+        yield from framed.cards(text, lower)
+        yield from assigned.spans(text, lower)
+
+    def _remember(self, text: str) -> None:
+        if len(text) <= _LONGEST_CLEAN:
+            if len(self._clean) >= _CLEAN:
+                self._clean.clear()
+            self._clean[text] = None
+
+
+def _due(triggers: Sequence[tuple[str, Rule]], lower: str) -> Iterable[Rule]:
+    """The rules that have a trigger in a text, in their order."""
+    return dict.fromkeys([rule for trigger, rule in triggers if trigger in lower])
+
+
+def _again(text: str, found: Sequence[Span]) -> Iterator[Span]:
+    """Where else in a text the same secrets stand: "password: x … and x did not work"."""
+    told = {text[span.start : span.end]: span.kind for span in found}
+    for value, kind in list(told.items())[:_MOST_REPEATED]:
+        if len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
+            continue
+        place = text.find(value)
+        while place >= 0:
+            yield Span(place, place + len(value), kind)
+            place = text.find(value, place + len(value))
+
+
+def _joined(found: list[Span]) -> tuple[Span, ...]:
+    """Spans that overlap as one, with the kind of the rule that comes first."""
+    if not found:
+        return _NO_SPAN
+    order = {span: number for number, span in reversed(list(enumerate(found)))}
+    joined: list[Span] = []
+    for span in sorted(found, key=lambda each: (each.start, -each.end)):
+        if joined and span.start < joined[-1].end:
+            last = joined.pop()
+            first = min(last, span, key=lambda each: order.get(each, 0))
+            span = Span(last.start, max(last.end, span.end), first.kind)
+            order[span] = order.get(first, 0)
+        joined.append(span)
+    return tuple(joined)
+
+
+@lru_cache(maxsize=16)
+def redactor_of(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
+    """The redactor of these settings; the same one each time."""
+    return Redactor(enabled=enabled, patterns=patterns)
+
+
+def redacted(text: str) -> str:
+    """The text with what the built-in rules find replaced, whatever the settings say: for messages."""
+    return redactor_of(True, ()).text(text)
+
+
+# -- patterns of one's own ---------------------------------------------------------------------------------
+
+
+def unsound(pattern: str) -> str | None:
+    """Why a pattern may not be used; None if it may.
+
+    Refused are: what is no regular expression, what matches the empty text or any short plain text, what is
+    too long, and a repetition without bound within another, which can take for ever.
+    """
+    if not pattern or len(pattern) > LONGEST_PATTERN:
+        return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"
+    try:
+        made = compiled(pattern, True)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"it is no regular expression: {error}"
+    if any(made.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
+        return "it matches text that is no secret: make it say more"
+    from re import _parser  # type: ignore[attr-defined] # here: it is asked for once
+
+    if _repeats_twice(_parser.parse(pattern), within=False):
+        return "it repeats without bound within a repetition, which can take for ever: bound one of them"
+    return None
+
+
+_MANY = 100
+
+
+def _repeats_twice(parsed: object, *, within: bool) -> bool:
+    """Whether a repetition of many stands within another."""
+    if isinstance(parsed, tuple) and len(parsed) == 2 and str(parsed[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
+        _, most, inner = parsed[1]
+        many = int(most) > _MANY
+        return (within and many) or _repeats_twice(inner, within=within or many)
+    if isinstance(parsed, str | int | None):
+        return False
+    try:
+        parts = list(parsed)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return any(_repeats_twice(part, within=within) for part in parts)

@@ -1,0 +1,82 @@
+"""What is a rule that finds secrets? A pattern that is compiled when a text has one of its triggers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets.lazy_regex import compiled
+
+
+class Found(NamedTuple):
+    """What a pattern has found, to be judged.
+
+    Attributes:
+        text: What would be replaced.
+        match: Where it stands.
+        group: The name or number of the group that holds it.
+    """
+
+    text: str
+    match: re.Match[str]
+    group: str | int
+
+
+class Span(NamedTuple):
+    """A secret in a text: from `start` up to, not including, `end`; and its kind."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def not_made_up(found: Found) -> bool:
+    """Whether it is no placeholder."""
+    return not checks.is_placeholder(found.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way to find one kind of secret.
+
+    Attributes:
+        kind: What it is called where it is replaced.
+        triggers: Lower-case texts of which a text must have one, for the pattern to be worth running.
+        pattern: Its source. What the group `value` has is replaced; without such a group, all of it.
+        check: Whether what was found is one.
+        case: Whether capitals matter in the pattern.
+        needs: A cheaper pattern that a text must match as well, for triggers that stand in every text.
+    """
+
+    kind: str
+    triggers: tuple[str, ...]
+    pattern: str
+    check: Callable[[Found], bool] | None = None
+    case: bool = True
+    needs: str = ""
+
+    def spans(self, text: str, lower: str) -> Iterator[Span]:
+        """Every secret of this rule in `text`, whose lower-case form is `lower`."""
+        if not any(trigger in lower for trigger in self.triggers):
+            return
+        if self.needs and compiled(self.needs, True).search(text) is None:
+            return
+        pattern = compiled(self.pattern, self.case)
+        group: str | int = "value" if "value" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            found = Found(match[group], match, group)
+            if found.text and (self.check is None or self.check(found)) and not _in_data(text, match.start()):
+                yield Span(*match.span(group), self.kind)
+
+
+_LONG = 60
+_DATA = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def _in_data(text: str, start: int) -> bool:
+    """Whether a place is in the middle of a long run of base64, such as that of a picture."""
+    before = text[max(0, start - _LONG) : start]
+    return len(before) == _LONG and all(char in _DATA for char in before)

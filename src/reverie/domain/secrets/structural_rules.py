@@ -1,0 +1,247 @@
+"""Which secrets are told by the frame they stand in? Addresses, headers, cookies, commands, cards. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets.lazy_regex import Lazy, compiled
+from reverie.domain.secrets.rule import Found, Rule, Span, not_made_up
+
+_MADE_UP_PASSWORDS = frozenset(
+    """
+    password passwd pass pwd passwort secret user username xxx xxxx *** **** token pw mypassword
+    yourpassword
+    """.split()  # noqa: SIM905 - as a list it would take a page
+)
+
+
+def _url_password(found: Found) -> bool:
+    value = found.text
+    return not (value.lower() in _MADE_UP_PASSWORDS or checks.is_placeholder(value) or value[0] in "$%{<[:")
+
+
+def _bearer(found: Found) -> bool:
+    value = found.text
+    if checks.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
+        return False
+    has_digit = any(char.isdigit() for char in value)
+    return (
+        checks.is_jwt(value)
+        or checks.is_random(value, least=12)
+        or (has_digit and len(value) >= 16 and "/" not in value)
+    )
+
+
+def _basic(found: Found) -> bool:
+    return checks.is_basic(found.text)
+
+
+def _aws_pair(found: Found) -> bool:
+    value = found.text
+    return checks.is_random(value, least=20) and not checks.is_hex(value) and not checks.is_placeholder(value)
+
+
+def _aws_secret(found: Found) -> bool:
+    return not checks.is_placeholder(found.text) and len(set(found.text)) > 15
+
+
+def _flag(found: Found) -> bool:
+    value = found.text
+    if value.isalpha() and value.islower() and not found.match["q"]:
+        return False
+    return _url_password(found) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
+
+
+def _digits(found: Found) -> bool:
+    return len(set(found.text)) > 1 and found.text not in {"1234", "123", "000"}
+
+
+def _named_value(found: Found) -> bool:
+    value = found.text
+    return len(value) >= 4 and _url_password(found) and value.lower() not in {"true", "false", "null", "none"}
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "password in url",
+        ("://",),
+        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"<>`]{0,100}:(?P<value>[^\s/'\"<>`]{1,200})@(?=[\w.\[-])",
+        check=_url_password,
+        case=False,
+        needs=r"://[^\s/'\"<>`]{1,300}@",
+    ),
+    Rule(
+        "bearer token",
+        ("bearer",),
+        r"\bBearer[ \t]{1,3}(?P<value>[\w.~+/=%-]{12,6000}+)",
+        check=_bearer,
+        case=False,
+    ),
+    Rule(
+        "basic credentials",
+        ("basic ",),
+        r"\bBasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,800}+={0,2})",
+        check=_basic,
+        case=False,
+    ),
+    Rule(
+        "basic credentials",
+        ('"auth"', '\\"auth\\"', "_auth"),
+        r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)(?P<value>[A-Za-z0-9+"
+        r"/]{8,800}+={0,2})",
+        check=_basic,
+    ),
+    Rule(
+        "token",
+        ("authorization",),
+        r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?:(?:token|apikey|key|digest|aws|oaut"
+        r"h|sso-key)[ =]{1,2})?(?P<value>[\w.~+/=:-]{16,2000}+)",
+        check=_bearer,
+        case=False,
+    ),
+    Rule(
+        "aws secret key",
+        ("akia", "asia"),
+        r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??(?P<value>[A-Za-z0-9+/]{"
+        r"40})(?![A-Za-z0-9+/=])",
+        check=_aws_pair,
+    ),
+    Rule(
+        "aws secret key",
+        ("secret",),
+        r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}\\"
+        r"{0,2}[\"'`]?(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
+        check=_aws_secret,
+        case=False,
+    ),
+    Rule(
+        "password",
+        ("--pass", "--pw", "--token", "--secret", "--api-key", "--apikey", "--client-secret", "--auth-token"),
+        r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)["
+        r"= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
+        check=_flag,
+    ),
+    Rule(
+        "password",
+        (" -u", "--user"),
+        r"(?:[ \t]-u|--user(?:name)?)[ =]?(?P<q>[\"']?)[\w.@+-]{1,80}:(?P<value>[^\s\"']{3,200}+)",
+        check=_flag,
+    ),
+    Rule(
+        "password",
+        ("mysql", "sshpass", "mariadb", "mongo"),
+        r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p|sshpass[ ]-p[ ]?|mongo\w{0,10}\b[^\n|;]{0,12"
+        r"0}?[ ]-p[ ])(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
+        check=_flag,
+    ),
+    Rule(
+        "password",
+        ("identified by", "identified with", "with password ", " password "),
+        r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])|with[ ]password[ ](?=[\"'])|\blogin\s{1,4"
+        r"}\S{1,100}\s{1,8}password\s{1,4})(?P<q>[\"']?)(?P<value>[^\s\"';]{4,200}+)",
+        check=_flag,
+        case=False,
+    ),
+    Rule(
+        "password",
+        ("</",),
+        r"<(?P<tag>[\w:.-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key))(?:[ ][^<>]{0,100})?"
+        r">\s{0,4}(?P<value>[^<>\s]{4,300}+)\s{0,4}</",
+        check=_named_value,
+        case=False,
+    ),
+    Rule(
+        "password",
+        ('value"', "value:", "value ", "value="),
+        r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?[\w.:-]{0,40}(?:password|passwd|secret("
+        r"?:_key)?|_token|auth_?token|api_?key|access_?key)\\{0,2}[\"']?[\s,]{1,12}\\{0,2}[\"']?value\\{0"
+        r",2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\s\"'\\,}]{4,300}+)",
+        check=_named_value,
+        case=False,
+    ),
+    Rule(
+        "pin",
+        (" pin",),
+        r"\b(?:my|our|the|card|sim|phone|bank|atm|debit|credit|meine?|mon|mi)\b[^\n.]{0,30}?\bPIN(?:[ -]?"
+        r"(?:code|number))?(?:[ ]for[^\n:.]{1,40})?[ ]{0,2}(?:is|ist|est|es|:|=)[ ]{0,2}(?P<value>\d{4,8}"
+        r")(?![\d.,-]\d|\d)",
+        check=_digits,
+        case=False,
+    ),
+    Rule(
+        "card code",
+        ("cvv", "cvc", "security code", "csc"),
+        r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0"
+        r",2}[\"']?(?P<value>\d{3,4})(?!\d)",
+        check=_digits,
+        case=False,
+    ),
+    Rule(
+        "webhook",
+        ("webhook",),
+        r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}(?P<value>[A-Za-z0-9_-"
+        r"]{32,100})(?![\w-])",
+        check=not_made_up,
+    ),
+)
+"""What stands in a frame: an address, a header, a command, a tag."""
+
+_COOKIE = r"\b(?:set-)?cookie\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\r\n\"']{4,6000}+)"
+_PAIR = Lazy(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
+_SESSION = Lazy(
+    r"sess|sid\b|auth|token|jwt|csrf|xsrf|login|remember|connect\.sid|phpsessid|id$", re.IGNORECASE
+)
+_ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "comment"])
+
+
+def cookies(text: str, lower: str) -> Iterator[Span]:
+    """The values of cookies that let somebody in."""
+    if "cookie" not in lower:
+        return
+    for match in compiled(_COOKIE, False).finditer(text):
+        for pair in _PAIR.re.finditer(match["value"]):
+            name, value = pair.groups()
+            if name.lower() in _ATTRIBUTES or checks.is_placeholder(value):
+                continue
+            if checks.is_random(value, least=12) or (
+                _SESSION.re.search(name) and len(value) >= 8 and any(map(str.isdigit, value))
+            ):
+                begin = match.start("value") + pair.start(2)
+                yield Span(begin, begin + len(value), "cookie")
+
+
+_CARD = Lazy(
+    r"(?<![\w.#/+=-])(?<!\d[ ])(?:\d{13,19}|\d{4}([ -]|[ ]{2})\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{"
+    r"4,5})(?![\w/+=-]|[ ]\d|\.\d)"
+)
+_DIGITS = Lazy(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
+_ABOUT_CARDS = Lazy(
+    r"card|visa|mastercard|amex|karte|carte|tarjeta|cart[aã]o|carta|карт|卡|pay|cvv|cvc|exp", re.IGNORECASE
+)
+_ABOUT_OTHERS = Lazy(
+    r"(?:order|invoice|track|ticket|shipment|parcel|isbn|imei|serial|snowflake|timestamp|\bts\b|epoch|acc"
+    r"ount|iban"
+    r"|barcode|ean|gtin|upc|sku|\bids?\b|_id|msg|message|chat|channel|user|phone|tel|fax|ref|case|custome"
+    r"r|bestell"
+    r"|rechnung|sendung|pedido|commande|trace|span|seed|hash|nonce|build|run|job)\w*[\"']?[^\w\n]{0,4}(?:"
+    r"no|nr|number|nummer|is|ist)?[^\w\n]{0,4}\Z",
+    re.IGNORECASE,
+)
+
+
+def cards(text: str, lower: str) -> Iterator[Span]:
+    """Numbers of payment cards: an issuer's prefix, the length, the grouping and the check digit must fit."""
+    del lower
+    if _DIGITS.re.search(text) is None:
+        return
+    for match in _CARD.re.finditer(text):
+        digits = "".join(char for char in match.group() if char.isdigit())
+        if not checks.is_card(digits):
+            continue
+        before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 30]
+        told = _ABOUT_CARDS.re.search(before) or _ABOUT_CARDS.re.search(after)
+        if not told and (_ABOUT_OTHERS.re.search(before) or len(digits) not in (14, 15, 16)):
+            continue
+        yield Span(*match.span(), "card number")

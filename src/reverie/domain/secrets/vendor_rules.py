@@ -1,0 +1,210 @@
+"""Which secrets are told by their own form? Keys and tokens of providers, private keys, JWTs. Pure.
+
+A rule has literal triggers, lower-case: its pattern is compiled and run only over a text that has one of
+them. Every quantifier is bounded or possessive, so that no text takes more than linear time.
+"""
+
+from __future__ import annotations
+
+from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets.rule import Found, Rule, not_made_up
+
+_B = r"(?<![A-Za-z0-9])"  # where a token may begin
+_E = r"(?![A-Za-z0-9])"  # and end
+
+
+def _token(kind: str, triggers: str, pattern: str, *, case: bool = True) -> Rule:
+    return Rule(kind, tuple(triggers.split()), f"{_B}(?:{pattern}){_E}", check=not_made_up, case=case)
+
+
+def _github(found: Found) -> bool:
+    text = found.text
+    payload = text.rpartition("_")[2]
+    return checks.has_crc(payload) or not checks.is_placeholder(payload)
+
+
+def _sk(found: Found) -> bool:
+    """`sk-` begins the keys of many, and names of CSS classes."""
+    rest = found.text[3:]
+    return checks.is_random(rest) and not checks.is_placeholder(rest)
+
+
+def _random(found: Found) -> bool:
+    return checks.is_random(found.text) and not checks.is_placeholder(found.text)
+
+
+def _jwt(found: Found) -> bool:
+    return checks.is_jwt(found.text)
+
+
+def _key_block(found: Found) -> bool:
+    """Whether a block between BEGIN and END lines has a body, and not three dots."""
+    body = "".join(char for char in found.text.split("-----", 2)[-1] if char.isalnum())
+    return len(body) >= 60 and len(set(body)) >= 12
+
+
+def _discord(found: Found) -> bool:
+    head = found.text.partition(".")[0]
+    return checks.is_random(found.text.replace(".", "")) and len(set(head)) > 5
+
+
+_PEM_LINE = r"(?:[ \t\r\n>|#\"'+,;]|\\[rnt\\])"
+_PEM = (
+    r"-{4,5}BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?-{4,5}"
+    rf"(?:{_PEM_LINE}|[A-Za-z0-9+/=:_.,-](?!-{{3}})|-(?=[A-Za-z0-9])){{0,20000}}+"
+    r"(?:-{0,6}END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?-{4,5})?"
+)
+
+KEY_BLOCK = Rule("private key", ("private key",), _PEM, check=_key_block)
+"""A private key between its BEGIN and END lines, the lines of which may be indented or escaped."""
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "private key",
+        ("putty-user-key-file",),
+        r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n){1,400}+(?:Private-MAC: [0-9a-f]{40,64})?",
+    ),
+    _token("private key", "age-secret-key-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    _token("aws access key", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
+    _token("google api key", "aiza", r"AIza[\w-]{35}(?![\w-])"),
+    _token("google oauth secret", "gocspx-", r"GOCSPX-[\w-]{28}(?![\w-])"),
+    _token("google oauth token", "ya29.", r"ya29\.[\w.-]{30,2000}+"),
+    _token("google oauth token", "1//0", r"1//0[\w-]{30,200}+"),
+    Rule(
+        "azure key",
+        ("accountkey", "sharedaccesskey", "accesskey="),
+        r"(?:AccountKey|SharedAccessKey|;AccessKey)\s{0,3}=\s{0,3}(?P<value>[A-Za-z0-9+/]{40,100}={0,2})",
+        check=not_made_up,
+        case=False,
+    ),
+    Rule(
+        "azure sas",
+        ("sig=",),
+        r"[?&;]sig=(?P<value>[A-Za-z0-9%+/_-]{40,100}={0,2})",
+        check=not_made_up,
+        case=False,
+    ),
+    Rule(
+        "azure client secret",
+        ("q~",),
+        rf"{_B}[\w.~-]{{3}}\dQ~[\w.~-]{{31,34}}(?![\w~-])",
+        check=not_made_up,
+    ),
+    Rule(
+        "signed url",
+        ("x-amz-signature=", "x-goog-signature=", "x-amz-security-token="),
+        r"X-(?:Amz|Goog)-(?:Signature|Security-Token)=(?P<value>[\w%+/=-]{40,2500}+)",
+        check=not_made_up,
+        case=False,
+    ),
+    _token("anthropic key", "sk-ant-", r"sk-ant-[\w-]{20,160}(?![\w-])"),
+    _token(
+        "openai key", "sk-proj- sk-svcacct- sk-admin-", r"sk-(?:proj|svcacct|admin)-[\w-]{20,220}(?![\w-])"
+    ),
+    _token("openrouter key", "sk-or-", r"sk-or-v1-[0-9a-f]{64}"),
+    _token("langsmith key", "lsv2_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    Rule("openai key", ("sk-",), rf"{_B}sk-[A-Za-z0-9]{{20,64}}(?![\w-])", check=_sk),
+    _token("groq key", "gsk_", r"gsk_[A-Za-z0-9]{48,60}"),
+    _token("perplexity key", "pplx-", r"pplx-[A-Za-z0-9]{40,60}"),
+    _token("xai key", "xai-", r"xai-[A-Za-z0-9]{70,90}"),
+    _token("replicate token", "r8_", r"r8_[A-Za-z0-9]{37}"),
+    Rule(
+        "github token",
+        ("ghp_", "gho_", "ghs_", "ghu_", "ghr_"),
+        rf"{_B}gh[pousr]_[A-Za-z0-9]{{36,255}}{_E}",
+        check=_github,
+    ),
+    Rule("github token", ("github_pat_",), rf"{_B}github_pat_\w{{60,100}}", check=_github),
+    _token(
+        "gitlab token",
+        "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas-",
+        r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas)-[\w.-]{20,320}(?![\w-])",
+    ),
+    _token(
+        "slack token",
+        "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xoxo- xoxc- xoxd-",
+        r"xox[bpareocsd](?:[.-][\w%-]{8,250}){1,3}",
+    ),
+    _token("slack token", "xapp-", r"xapp-\d-[A-Z0-9]{8,14}-\d{10,15}-[0-9a-f]{50,80}"),
+    _token(
+        "slack webhook",
+        "hooks.slack",
+        r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<value>[\w/]{20,120})",
+    ),
+    _token(
+        "discord webhook",
+        "api/webhooks/",
+        r"discord(?:app)?\.com/api/webhooks/\d{17,20}/(?P<value>[\w-]{60,80})",
+    ),
+    Rule(
+        "discord token",
+        (".",),
+        rf"{_B}[MNO][A-Za-z\d_-]{{22,27}}\.[\w-]{{6}}\.[\w-]{{27,40}}(?![\w-])",
+        check=_discord,
+        needs=r"\.[\w-]{6}\.[\w-]{27}",
+    ),
+    _token(
+        "teams webhook", "webhook.office.com", r"webhook\.office\.com/webhookb2/(?P<value>[\w@/-]{60,300})"
+    ),
+    _token("stripe key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,250}"),
+    _token("stripe webhook secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,80}={0,2}"),
+    _token("twilio key", "sk", r"SK[0-9a-f]{32}"),
+    _token("sendgrid key", "sg.", r"SG\.[\w-]{16,32}\.[\w-]{32,64}(?![\w-])"),
+    _token("npm token", "npm_", r"npm_[A-Za-z0-9]{36}"),
+    _token("pypi token", "pypi-ageichlwas", r"pypi-AgEIcHlwaS[\w-]{40,400}(?![\w-])"),
+    _token("pypi token", "pypi-agenda", r"pypi-AgENdGVzdC[\w-]{40,400}(?![\w-])"),
+    _token("docker token", "dckr_", r"dckr_[po]at_[\w-]{27,60}(?![\w-])"),
+    _token("hugging face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z]{34}"),
+    Rule(
+        "telegram token",
+        (":aa",),
+        r"(?<!\d)(?<![A-Za-z]\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])",
+        check=not_made_up,
+    ),
+    _token("digitalocean token", "dop_v1_ doo_v1_ dor_v1_", r"do[por]_v1_[0-9a-f]{64}"),
+    _token("databricks token", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?"),
+    _token("shopify token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    _token("square token", "sq0", r"sq0(?:atp|csp|idp)-[\w-]{22,43}(?![\w-])"),
+    Rule("square token", ("eaaa",), rf"{_B}EAAA[lE][\w-]{{55,62}}(?![\w-])", check=_random),
+    Rule("mailgun key", ("key-",), rf"{_B}key-[0-9a-f]{{32}}{_E}", check=not_made_up),
+    Rule(
+        "mailgun key",
+        ("-",),
+        rf"{_B}[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}(?![\w-])",
+        needs=r"[0-9a-f]-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])",
+    ),
+    Rule("mailchimp key", ("-us",), rf"{_B}[0-9a-f]{{32}}-us\d{{1,2}}{_E}", check=not_made_up),
+    _token("linear key", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,64}"),
+    _token("notion token", "secret_", r"secret_[A-Za-z0-9]{43}"),
+    _token("notion token", "ntn_", r"ntn_[A-Za-z0-9]{40,50}"),
+    _token("vault token", "hvs. hvb. hvr.", r"hv[sbr]\.[\w-]{24,300}(?![\w-])"),
+    Rule(
+        "jwt",
+        ("eyj",),
+        rf"{_B}eyJ[\w-]{{8,2000}}+\.[\w-]{{2,8000}}+(?:\.[\w-]{{0,4000}}+){{1,3}}",
+        check=_jwt,
+    ),
+    _token("atlassian token", "atatt3 atctt3", r"AT[AC]TT3[\w=-]{100,300}(?![\w-])"),
+    _token("figma token", "figd_", r"figd_[\w-]{38,50}(?![\w-])"),
+    _token("new relic key", "nrak- nrii- nrjs-", r"NR(?:AK|II|JS)-[\w-]{20,40}(?![\w-])"),
+    _token(
+        "grafana token", "glsa_ glc_", r"(?:glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_[A-Za-z0-9+/]{32,400}={0,2})"
+    ),
+    _token("sentry token", "sntrys_ sntryu_", r"(?:sntryu_[0-9a-f]{64}|sntrys_[\w+/=-]{60,400})"),
+    _token("pulumi token", "pul-", r"pul-[0-9a-f]{40}"),
+    _token("terraform token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}"),
+    _token("fly token", "flyv1 fo1_", r"(?:fo1_[\w-]{43}|FlyV1 fm\d[ar]?_[\w+/=,-]{60,2000})"),
+    _token("heroku key", "hrku-", r"HRKU-[\w-]{36,70}(?![\w-])"),
+    _token("supabase key", "sbp_ sb_secret_", r"(?:sbp_[0-9a-f]{40}|sb_secret_[\w-]{22,50})(?![\w-])"),
+    _token("planetscale token", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{32,64}(?![\w-])"),
+    _token(
+        "doppler token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}"
+    ),
+    Rule("airtable token", ("pat",), rf"{_B}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}{_E}", check=not_made_up),
+    _token("postman key", "pmak-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    _token("rubygems key", "rubygems_", r"rubygems_[0-9a-f]{48}"),
+    _token("dynatrace token", "dt0", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    _token("netlify token", "nfp_", r"nfp_[A-Za-z0-9]{36}"),
+    _token("1password token", "ops_eyj", r"ops_eyJ[\w+/=-]{100,2000}"),
+)
+"""What has a form of its own, the more particular before the more general."""

@@ -1,0 +1,688 @@
+"""Does a new text repeat an old one, extend it, or say something else? Decided by form, without a model.
+
+Two texts are brought to the words they say (`read`) and compared (`compare`). Folding is allowed only by
+transformations that leave the meaning alone, because a wrong fold loses a memory and a missed one is only a
+duplicate. So there is no similarity score and no threshold, and word order always counts. Rejected, because
+they fold one fact into another: stems (`worked` is not `works`, `brother` is not `brothers`), words in any
+order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), additions that narrow
+(`prefers tabs` in `prefers tabs for Go`).
+
+Articles, politeness and contractions are English. A text that does not show itself to be English is
+compared by its letters only, without case (where case says nothing: `reverie.domain.text.ids.without_case`), spacing and
+final punctuation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from reverie.domain.similarity.specifics import (
+    COSTS,
+    NEGATIONS,
+    NUMBER_WORDS,
+    UNITS,
+    WEEKDAYS,
+    maybe_thousands,
+    plain_characters,
+    with_plain_dates,
+    word_set,
+)
+from reverie.domain.text.ids import case_matters, without_case
+
+Relation = Literal["repeats", "extends", "differs"]
+
+_DROPPED = word_set("the an please also basically indeed um uh")
+_INTENSIFIERS = word_set("very really definitely certainly genuinely extremely incredibly")
+"""Words that only stress; `strongly`, `super` and their like make other things: a strongly typed language."""
+_SPELLINGS = {
+    "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
+    "grey": "gray", "behaviour": "behavior", "centre": "center", "theatre": "theater",
+    "organise": "organize", "organises": "organizes", "prioritise": "prioritize",
+    "optimise": "optimize", "analyse": "analyze", "cancelled": "canceled", "travelling": "traveling",
+    "licence": "license", "catalogue": "catalog", "e-mail": "email", "e-mails": "emails", "okay": "ok",
+}  # fmt: skip
+_CONTRACTIONS = {
+    "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
+    "shan't": ("shall", "not"), "let's": ("let", "us"), "dont": ("do", "not"),
+    "doesnt": ("does", "not"), "didnt": ("did", "not"), "isnt": ("is", "not"), "arent": ("are", "not"),
+    "wasnt": ("was", "not"), "ain't": ("ain't",),
+}  # fmt: skip
+_ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
+_IS = word_set("it he she that there what who where how here")
+
+_DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
+_TAKES_BACK = _DENIALS | word_set(
+    """
+    but however except although though yet instead rather than only actually formerly previously used
+    was were had been changed changes moved switched left quit became becomes until till later now
+    longer anymore no-longer wrong false untrue incorrect mistake mistaken correction corrected outdated
+    obsolete deprecated canceled ignore forget reject rejected dropped removed undone reverted replaced
+    superseded disagree disagrees doubt doubts allegedly supposedly rumor rumour claims claimed claim
+    pretends pretended maybe perhaps possibly probably might may could would should if unless when
+    whenever while whether either neither between both or joke joking kidding lie lies lied fake
+    hypothetically suppose imagine dislike dislikes hate hates barely hardly rarely seldom scarcely
+    almost nearly stopped stops ended ends over gone unlike despite myth quote said says told asked
+    wrote thinks thought believes believed hopes hoped wishes nope nah wait sorry scratch oops disregard
+    strike cancel cancels resigned fired died divorced sold lost closed renamed migrated replaces
+    expires expired temporarily temporary former ex once turned turns update updated currently new newer
+    most usually sometimes often mostly mainly generally typically occasionally partly partially
+    somewhat
+    """
+)
+"""Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
+
+_ENGLISH = word_set(
+    """
+    is are were been have has had go out does did would can could should of to at for with from and or
+    not that this it its she they you i my his their our your user always never every when what who how
+    the prefers likes loves hates wants needs uses lives works owns speaks drinks eats plays knows runs
+    deploys enjoys dislikes prefer like love hate want need use live work own speak drink eat play know
+    run deploy avoid ensure keep called named set starts ends meets
+    """
+)
+"""A text with none of these is not taken for English. Words that its neighbours have too are left out."""
+_NOT_ENGLISH = word_set(
+    """
+    der das und ist nicht ein eine mag für auf von zu im dem kein nie aber el los las que por para una es su
+    les du est je il elle ne pas dans pour di non piace sono och att som inte jag ikke og jeg het een niet
+    não gosto um uma eu w jest się na
+    """
+)
+
+_SAID_OF_USER = word_set(
+    """
+    prefers likes loves hates dislikes enjoys wants needs uses owns has is lives works speaks drinks eats
+    plays knows
+    """
+)
+_VERBS = word_set(
+    """
+    prefers likes loves dislikes enjoys hates wants needs uses owns lives works speaks drinks eats plays
+    knows runs writes reads drives studies teaches cooks listens watches collects sings paints
+    """
+)
+_BARE_VERBS = {
+    "prefer": "prefers", "like": "likes", "love": "loves", "hate": "hates", "dislike": "dislikes",
+    "enjoy": "enjoys", "want": "wants", "need": "needs",
+}  # fmt: skip
+_PRONOUNS = word_set(
+    """
+    he she it they him them his her hers its their theirs this that these those there here such both same
+    one ones ones other others another latter former
+    """
+)
+"""Words that point at something said before."""
+_UNBOUND = _PRONOUNS | word_set(
+    """
+    then is was has have had are were will can must does do did who which where so therefore thus hence use
+    run deploy call write read make keep put add send ask tell avoid ensure never always not no and or but
+    plus too else again
+    """
+)
+"""Words that begin a sentence whose subject stands before it."""
+_RESCOPING = word_set(
+    """
+    this that these those such it which as for in on at by from per according until when if unless while
+    though although despite except only since because due after before during so then thus or and nor per
+    via among without within
+    """
+)
+"""Words that begin a sentence which speaks of the one before it."""
+_FRAMES = word_set(
+    """
+    following below above example examples sample samples quotes quoted novel story tale fiction film movie
+    poem draft drafts template scenario rules notes summary transcript legend
+    """
+)
+"""Words by which a sentence may say of which thing the others speak."""
+_TOPICS = word_set("client customer project team company product book case topic subject scope")
+"""Words of which the same is true where `is` follows."""
+_PLACED = re.compile(
+    r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
+)
+_PLACE = re.compile(r"[^,]*,\s+[A-Z][^\W\d_]+(?:\s[A-Z][^\W\d_]+)?\W*")
+_EVENTS = word_set(
+    """
+    meeting appointment call standup stand-up dentist doctor flight train deploys deploy deployment release
+    deadline due party birthday interview demo lunch dinner exam class concert delivery arrives leaves
+    starts begins departs lands booked scheduled
+    """
+)
+"""What has one time on its day, so that the time only makes the day exact."""
+_TIME = re.compile(r"\d\d?:\d\d")
+_DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
+_YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
+_PAUSE = re.compile(
+    r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+|\s+(?=\())(?!['\"“«„])\W{0,2}(?P<following>\w*)"
+)
+_LINKING = word_set(
+    "and or but nor yet so because which who whom whose where when while since then than as if"
+)
+"""Words before which a comma more or less parts nothing."""
+_LEADING = word_set(
+    """
+    in on at by for from after before during until till with without since when whenever if unless while
+    although though because as to today tomorrow yesterday currently usually sometimes often always
+    """
+)
+"""Words that begin what may stand before a statement, with a comma after it or without."""
+_FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^\s*#", re.MULTILINE)
+_CODE = re.compile(r"`([^`\n]{1,200})`")
+_STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
+_ENDS = ".,;:!?…"
+_UNSURE = re.compile(r"[.!?…]\S*\s+[^\W\d_A-Z]")
+"""A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
+_PREAMBLE = re.compile(
+    r"\s*(?:(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:"  # a line of our own prompts, given back
+    r"|(?:please\s+)?(?:remember|note|keep in mind)(?:\s+that\b|\s*:)"
+    r"|(?:fyi|btw|by the way|reminder)\s*[:,])\s+",
+    re.IGNORECASE,
+)
+_LEFT = "\"'“”‘’«»([{*`¿¡„"
+_RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
+_ABBREVIATIONS = word_set(
+    """
+    dr mr mrs ms prof st vs etc e.g i.e no approx ca inc ltd jr sr u.s u.k a.m p.m fig dept lt col gen rev
+    hon mt ave blvd rd co corp cf al
+    """
+)
+_NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
+)
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
+_TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
+_TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
+_CASED_UNITS = word_set("Mb MB Gb GB Kb KB kb mb gb Tb TB mW MW mg Mg ms Ms MS")
+_DAYPARTS = word_set("am pm a.m p.m")
+_MONTHS = word_set(
+    """
+    jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july august
+    september october november december
+    """
+)
+_MOST_STARTS = 200
+_LONGEST_KEPT = 64
+_LONGEST_CUT = 64
+_LONGEST_REMEMBERED = 2_000
+_ADDING = frozenset({"because", "since", "and"})
+_BREAK = "¶"
+
+
+class _Chunk(NamedTuple):
+    """What a run of characters between spaces says.
+
+    Attributes:
+        words: Its words.
+        ends: Whether a sentence ends with it.
+        dated: Whether it may be part of a date or a time of day.
+        bound: Whether its words depend on the chunks beside it.
+    """
+
+    words: tuple[str, ...]
+    ends: bool = False
+    dated: bool = False
+    bound: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The words that a text says. Made once by `read` when one text is compared with many.
+
+    Attributes:
+        text: The text as it came.
+        letters: The text in lower case, where case says nothing, with single spaces, which is what a record's
+            fingerprint sees.
+        words: Its words in order, each in one spelling.
+        breaks: After how many words a sentence ends inside the text.
+        pauses: The words after which it pauses, as far as that makes a difference.
+        english: Whether the rules of English were used.
+    """
+
+    text: str
+    letters: str
+    words: tuple[str, ...]
+    breaks: tuple[int, ...] = ()
+    pauses: tuple[str, ...] = ()
+    english: bool
+
+
+def relation(new: str, old: str) -> Relation:
+    """How a new text stands to an old one.
+
+    Args:
+        new: The text to be saved.
+        old: The text that is there.
+
+    Returns:
+        `repeats` when everything the new text says stands in the old one; `extends` when the old one stands
+        whole in the new one with its meaning unchanged; else `differs`. Time is linear in the texts.
+
+    >>> relation("the user does not like tea", "User doesn't like tea.")
+    'repeats'
+    >>> relation("Likes tea. Drinks two cups a day.", "Likes tea")
+    'extends'
+    >>> relation("Never deploys on Friday", "Deploys on Friday")
+    'differs'
+    """
+    return compare(read(new), read(old))
+
+
+def compare(new: Reading, old: Reading) -> Relation:
+    """`relation` of two texts that were read before."""
+    if new.letters == old.letters:
+        return "repeats" if new.letters else "differs"
+    if new.words == old.words:
+        same = _same_breaks(new, old) and _keeps_code(new, old) and _keeps_code(old, new)
+        return "repeats" if same else "differs"
+    if not (new.english and old.english):
+        return "differs"
+    if len(new.words) == len(old.words):
+        return "repeats" if _same_but_one_ending(new.words, old.words) else "differs"
+    if len(new.words) < len(old.words):
+        return "repeats" if _stands_in(new, old) else "differs"
+    return "extends" if _stands_in(old, new) else "differs"
+
+
+def read(text: str) -> Reading:
+    """The words that a text says, for `compare`. Any string; time is linear in its length."""
+    letters = " ".join(without_case(text).split())
+    plain = plain_characters(text)
+    if "\n" in plain:
+        plain = plain.replace("\n", f" {_BREAK} ")
+    if (preamble := _PREAMBLE.match(plain)) and preamble.end() < len(plain):
+        plain = plain[preamble.end() :]
+    if "*" in plain:
+        plain = _stars_kept(plain)
+    chunks = plain.split()
+    found = [_chunks[chunk] for chunk in chunks]
+    if any([chunk.dated for chunk in found]):
+        chunks = with_plain_dates(plain).split()
+        found = [_chunks[chunk] for chunk in chunks]
+    words: list[str] = []
+    breaks: list[int] = []
+    for at, (said, ends, _, bound) in enumerate(found):
+        words += _beside(at, chunks, words) if bound else said
+        if ends and words:
+            breaks.append(len(words))
+    if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
+        return Reading(text=text, letters=letters, words=_letters(plain), english=False)
+    if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
+        words = words[1:]
+        breaks = [place - 1 for place in breaks if place > 1]
+    inner = dict.fromkeys(place for place in breaks if place < len(words))
+    return Reading(
+        text=text,
+        letters=letters,
+        words=tuple(words),
+        breaks=tuple(inner),
+        pauses=_pauses(" ".join(chunks)),
+        english=True,
+    )
+
+
+def _stars_kept(plain: str) -> str:
+    """`plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
+    words = [word.rstrip(_ENDS) for word in plain.split() if word.strip("*")]
+    opened = sum(len(word) - len(word.lstrip("*")) for word in words)
+    closed = sum(len(word) - len(word.rstrip("*")) for word in words)
+    return plain if opened == closed else _STAR.sub("∗", plain)
+
+
+def keys(reading: Reading) -> tuple[str, ...]:
+    """What any two texts share of which one repeats or extends the other, for finding them quickly.
+
+    Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
+    place where a plain addition could start. Sharing one proves nothing; `compare` decides. Texts that share
+    none differ.
+
+    Returns:
+        Keys of 12 hexadecimal characters, none twice, about four for a sentence and at most some two hundred.
+    """
+    words = reading.words
+    if not words:
+        return (_key([reading.letters]),)
+    sequences: list[Sequence[str]] = [words]
+    if reading.english:
+        ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
+        sequences += [words[a:b] for a, b in zip((0, *ends), ends, strict=False)]
+        first = ends[0]
+        cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
+        sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
+    return tuple(dict.fromkeys(_key(sequence) for sequence in sequences))
+
+
+def _key(words: Sequence[str]) -> str:
+    """A hash of the words without those that only stress, and with one ending of the first verb."""
+    said = [word for word in words if word not in _INTENSIFIERS]
+    if said:
+        said[0] = _BARE_VERBS.get(said[0], said[0])
+    return hashlib.blake2b(" ".join(said).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def read_again(text: str) -> Reading:
+    """`read`, remembered for texts of moderate length: a save looks at the same few more than once."""
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else read(text)
+
+
+class _Chunks(dict[str, _Chunk]):
+    """Chunk -> what it says; works out what it has not seen, and starts afresh when it is full.
+
+    A chunk always says the same, so threads that race here can only do the same work twice.
+    """
+
+    LIMIT = 50_000
+
+    def __missing__(self, chunk: str) -> _Chunk:
+        found = _read_chunk(chunk)
+        if len(chunk) <= _LONGEST_KEPT:
+            if len(self) >= self.LIMIT:
+                self.clear()
+            self[chunk] = found
+        return found
+
+
+_chunks = _Chunks()
+_remembered = lru_cache(maxsize=1_024)(read)
+
+
+def _read_chunk(chunk: str) -> _Chunk:
+    if chunk == _BREAK:
+        return _Chunk((), ends=True)
+    core = chunk.lstrip(_LEFT).rstrip(_RIGHT)
+    if core[:1] in (".", "/") and chunk[0] == "*":
+        core = chunk.rstrip(_RIGHT)  # a pattern such as *.py
+    if not core:  # a mark by itself
+        return _Chunk((), ends=chunk[-1] in ".;!?", bound=True)
+    tail = chunk[chunk.rindex(core) + len(core) :]
+    lower = core.casefold()
+    asks = "?" in tail or "？" in tail
+    ends = asks or any(mark in tail for mark in ".;!…")
+    if ends and not asks and tail == "." and (lower in _ABBREVIATIONS or (len(core) == 1 and core.isupper())):
+        ends = False
+    words = _words(core, lower)
+    if words and words[-1] in NEGATIONS and any(mark in tail for mark in ",:"):
+        words = (*words[:-1], f"{words[-1]},")  # "No, wait" is not "no wait"
+    if asks:
+        words = (*words, "?")
+    return _Chunk(
+        words,
+        ends,
+        dated=lower in _MONTHS
+        or lower in _DAYPARTS
+        or (core[0].isdigit() and lower.endswith(("am", "pm", "a.m", "p.m"))),
+        bound=core in ("a", "A", "-", "–", "—", "•")
+        or (lower in _DROPPED and core.istitle())
+        or lower in ("few", "little", "bit", "lot")
+        or bool(_decimal(core)),
+    )
+
+
+def _words(core: str, lower: str) -> tuple[str, ...]:
+    if lower in _DROPPED:
+        return ()
+    if lower in _CONTRACTIONS:
+        return _CONTRACTIONS[lower]
+    if _is_exact(core):
+        return (core,)
+    if core[0].isdigit() or (len(core) > 1 and core[0] in "+-$€£¥" and core[1] in "0123456789$€£¥"):
+        return _number(core)
+    if "'" in lower:
+        return _contracted(lower)
+    if lower in _SPELLINGS:
+        return (_SPELLINGS[lower],)
+    if lower in NUMBER_WORDS:
+        return (NUMBER_WORDS[lower],)
+    if _LOOSE_HYPHEN.fullmatch(lower) and not (
+        lower.startswith(_TIGHT_PREFIXES) or lower.endswith(_TIGHT_SUFFIXES)
+    ):
+        return tuple(_SPELLINGS.get(part, part) for part in lower.split("-"))
+    return (lower,)
+
+
+def _is_exact(core: str) -> bool:
+    """Whether its case and its characters are part of what it says: paths, flags, identifiers, units."""
+    if core in _CASED_UNITS or (len(core) == 1 and core.isupper() and core not in "IA"):
+        return True
+    if core[0] == "-" and len(core) > 1 and not core[1].isdigit():
+        return True
+    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
+        return True
+    return not core[0].isdigit() and not core.islower() and case_matters(core)
+
+
+def _contracted(lower: str) -> tuple[str, ...]:
+    for ending, said in _ENDINGS:
+        if lower.endswith(ending) and len(lower) > len(ending):
+            return (lower.removesuffix(ending), said)
+    if lower.endswith("'s"):
+        host = lower.removesuffix("'s")
+        return (host, "is" if host in _IS else "'s")
+    return (lower,)
+
+
+def _number(core: str) -> tuple[str, ...]:
+    if not (found := _NUMBER.fullmatch(core)):
+        return (core.casefold(),)
+    sign, money, digits, unit = found.group("sign", "money", "digits", "unit")
+    digits = digits.replace(",", "")
+    if "." in digits and (money or unit.lower() in UNITS) and not maybe_thousands(digits):
+        digits = digits.rstrip("0").rstrip(".")
+    value = f"{sign}{digits}"
+    if unit.lower() in ("st", "nd", "rd", "th"):
+        return (f"{value}{unit.lower()}",)
+    return tuple(part for part in (money, value, unit) if part)
+
+
+def _decimal(core: str) -> str:
+    """The number without its last zeros, when the chunk is a decimal number that ends with one."""
+    if core[-1] != "0" or "." not in core:
+        return ""
+    found = _NUMBER.fullmatch(core)
+    if not found or found.group("money") or found.group("unit") or maybe_thousands(core):
+        return ""
+    return core.replace(",", "").rstrip("0").rstrip(".")
+
+
+def _beside(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
+    """What a chunk says whose meaning depends on its neighbours."""
+    core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
+    before = chunks[at - 1].casefold() if at else ""
+    if not core:
+        return _mark(at, chunks)
+    if core in ("-", "–", "—", "•"):
+        return () if not words or before == _BREAK else ("-",)
+    if core == "a":
+        return ("?",) if "?" in chunks[at] else ()
+    lower = core.casefold()
+    if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
+        begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
+        return () if begins else ("A" if core == "A" else lower,)
+    if decimal := _decimal(core):
+        after = chunks[at + 1].strip(_RIGHT).casefold() if at + 1 < len(chunks) else ""
+        plain = after in UNITS or before in COSTS or len(chunks) == 1  # elsewhere 3.10 may be a version
+        return (decimal if plain else core.replace(",", ""),)
+    return (f"a {lower}",) if before == "a" else (lower,)
+
+
+def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
+    """What a mark says that stands by itself: nothing at an edge of a line, nor if it only quotes."""
+    chunk = chunks[at]
+    said = chunk.strip("\"'“”‘’«»`") or (chunk if len(chunk) > 1 else "")
+    if not said:
+        return ()
+    if said == chunk:
+        last = at + 1 == len(chunks) or chunks[at + 1] == _BREAK
+        if (last and not said.strip(".!…")) or (said == "*" and (not at or chunks[at - 1] == _BREAK)):
+            return ()
+    return (said,)
+
+
+def _pauses(plain: str) -> tuple[str, ...]:
+    """The words after which a text pauses, without pauses that are a matter of style."""
+    found: list[str] = []
+    leading = plain.split(maxsplit=1)[0].casefold() in _LEADING
+    for pause in _PAUSE.finditer(plain):
+        word, following = (part.casefold() for part in pause.group("word", "following"))
+        if not leading and following not in _LINKING:
+            found.append(word)
+        leading = False
+    return tuple(found)
+
+
+def _is_english(words: list[str]) -> bool:
+    return not _ENGLISH.isdisjoint(words) and _NOT_ENGLISH.isdisjoint(words)
+
+
+def _letters(plain: str) -> tuple[str, ...]:
+    """The text without case, spacing and final punctuation, as words."""
+    cased = without_case(plain.replace(_BREAK, " "), str.casefold)
+    folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
+    return tuple(_joined(folded).split())
+
+
+def _joined(folded: str) -> str:
+    """Spaces beside scripts that are written without them mean nothing: here they are all set in one way."""
+    if not _HAS_UNSPACED.search(folded):
+        return folded
+    return re.sub(
+        rf"\s*([{_UNSPACED}，。！？；：、]+)\s*",
+        r" \1 ",
+        re.sub(rf"(?<=[{_UNSPACED}])\s+(?=[{_UNSPACED}])", "", folded),
+    )
+
+
+def _same_breaks(new: Reading, old: Reading) -> bool:
+    """Whether the same words are parted in the same way, as far as that makes a difference.
+
+    Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
+    less is a matter of style before a word that links and after what leads up to a statement; elsewhere it
+    tells a list from a name, and who said what ("Woman, without her man" and so on).
+    """
+    if not new.words:
+        return False
+    if new.breaks != old.breaks and not _TAKES_BACK.isdisjoint(new.words):
+        return False
+    return new.pauses == old.pauses
+
+
+def _keeps_code(shorter: Reading, longer: Reading) -> bool:
+    """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
+    if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
+        return True
+    there = " ".join(longer.text.split())
+    return all(" ".join(code.split()) in there for code in _CODE.findall(shorter.text) if not code.islower())
+
+
+def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
+    """Whether only the verb at the beginning has its ending in one text and not in the other: `prefer(s)`."""
+    a, b = new[0], old[0]
+    return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
+
+
+def _stands_in(shorter: Reading, longer: Reading) -> bool:
+    """Whether the shorter text stands whole in the longer one, and nothing there takes it back."""
+    if "?" in longer.words or len(shorter.words) < 2 or not _keeps_code(shorter, longer):
+        return False
+    if len(longer.words) - len(shorter.words) <= 2 and _only_stressed(shorter, longer):
+        return True
+    if longer.words[: len(shorter.words)] == shorter.words and len(shorter.words) not in longer.breaks:
+        return not shorter.breaks and not longer.breaks and _plain_addition(shorter, longer)
+    return _among_sentences(shorter, longer)
+
+
+def _only_stressed(shorter: Reading, longer: Reading) -> bool:
+    if _INTENSIFIERS.isdisjoint(longer.words) or not _TAKES_BACK.isdisjoint(longer.words):
+        return False
+    found = 0
+    for word in longer.words:
+        if found < len(shorter.words) and word == shorter.words[found]:
+            found += 1
+        elif word not in _INTENSIFIERS:
+            return False
+    return found == len(shorter.words)
+
+
+def _plain_addition(shorter: Reading, longer: Reading) -> bool:
+    """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
+
+    Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
+    an event; the country of the one town that somebody lives in (nobody lives in two Berlins, and the longer
+    text keeps the shorter one whole). A purpose, a place, a person narrow a general statement to a case.
+    """
+    tail = longer.words[len(shorter.words) :]
+    if not _TAKES_BACK.isdisjoint(longer.words):
+        return False
+    if tail[0] == "because":
+        return len(tail) > 2
+    if tail[0] == "since":
+        return len(tail) == 2 and bool(_YEAR.fullmatch(tail[1]))
+    if tail[0] == "and":
+        return len(tail) > 2 and tail[1] in _VERBS and shorter.words[0] in _VERBS
+    if _TIME.fullmatch(tail[-1]) and tail[:-1] in ((), ("at",)):
+        return bool(_DAY.fullmatch(shorter.words[-1])) and not _EVENTS.isdisjoint(shorter.words)
+    return len(tail) <= 2 and bool(_PLACED.search(shorter.text) and _PLACE.fullmatch(longer.text))
+
+
+def _among_sentences(shorter: Reading, longer: Reading) -> bool:
+    """Whether the shorter text is a run of the longer one's sentences, and the others leave it alone."""
+    starts = (0, *longer.breaks)
+    if len(starts) == 1 or _FRAMED.search(longer.text):
+        return False
+    if _UNSURE.search(longer.text) and not longer.text.islower():
+        return False
+    size = len(shorter.words)
+    ends = {*longer.breaks, len(longer.words)}
+    for start in starts[:_MOST_STARTS]:
+        if start + size in ends and longer.words[start : start + size] == shorter.words:
+            break
+    else:
+        return False
+    if tuple(place - start for place in longer.breaks if start < place < start + size) != shorter.breaks:
+        return False
+    if shorter.words[0] in _PRONOUNS or (start and not _speaks_for_itself(shorter, longer)):
+        return False
+    others = [
+        longer.words[a:b]
+        for a, b in zip(starts, (*longer.breaks, len(longer.words)), strict=True)
+        if not start <= a < start + size
+    ]
+    return all(_leaves_alone(other, shorter.words) for other in others)
+
+
+def _speaks_for_itself(shorter: Reading, longer: Reading) -> bool:
+    """Whether a text means the same after other sentences: it names its subject and points at nothing.
+
+    In a text of several lines it may stand under a heading, which could say anything about it.
+    """
+    if "\n" in longer.text:
+        return False
+    first = shorter.words[0]
+    if first in _UNBOUND or not _PRONOUNS.isdisjoint(shorter.words):
+        return False
+    if first.endswith(("s", "ed", "ing", "ly")) or not first[0].isalpha():
+        return False
+    return not re.match(r"\W*the\b", shorter.text, re.IGNORECASE)
+
+
+def _leaves_alone(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
+    """Whether another sentence neither takes the statement back nor speaks of it nor rivals it."""
+    if (
+        len(other) < 3
+        or other[0] in _RESCOPING
+        or not _FRAMES.isdisjoint(other)
+        or (other[0] in _TOPICS and other[1] in ("is", ":"))
+        or not _TAKES_BACK.isdisjoint(other)
+        or not _is_english(list(other))
+    ):
+        return False
+    for link in ("is", "are", "="):
+        if link in other and link in statement:
+            return other[: other.index(link)] != statement[: statement.index(link)]
+    return True

@@ -1,0 +1,376 @@
+"""What may a rewrite of a page leave out? Nothing but what it says in another way. Pure; asks no model.
+
+A model that is asked to bring a page up to date gives back the whole of it, and may give back half, or
+nothing. So a line of the old page may go only if it has a successor in the new text: a line that holds
+whatever is specific in it (names, numbers, dates, code, negations) and most of its words, or, in its very
+place, that line reworded or with one value put in the place of another. A line without a successor is kept,
+where it stood. To keep a line for nothing makes a repetition; to let one go wrongly is a loss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from reverie.domain.similarity.specifics import NEGATIONS, Specifics, specifics, word_set
+
+_MARKER = re.compile(r"\s*(?:#{1,6}\s+|(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?|>\s*)*")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
+_BARE_MARKER = re.compile(r"(?<=\n)[^\S\n]*(?:#{1,6}|[-*+>]|\d{1,3}[.)])\s*\Z")
+_SAYS_SOMETHING = re.compile(r"\w")
+_DIGIT = re.compile(r"\d")
+
+_ALIKE = 0.75
+"""A successor has at least this share of the words that carry the old line."""
+
+_ALIKE_IN_PLACE = 0.5
+"""The same for a line that stands where the old one stood."""
+
+_ALIKE_IN_PART = 0.3
+"""The same for one of several lines that say together what the old one said."""
+
+_REVISED = 0.6
+"""A line with one value exchanged keeps at least this share of its words."""
+
+_DENYING = NEGATIONS | word_set(
+    "don't forbidden prohibited banned disallowed deprecated rejected wrong false obsolete outdated dislikes"
+)
+"""Words of a heading under which a line says the opposite of what it says elsewhere."""
+
+_MOST_CANDIDATES = 12
+_LONGEST_RUN = 3
+"""So many new lines, one after the other, may together say what one old line said."""
+
+
+class Guarded(NamedTuple):
+    """What is left of a rewrite when nothing may be lost.
+
+    Attributes:
+        text: The new text, with the old lines that had to be kept.
+        kept: These lines, in their order.
+    """
+
+    text: str
+    kept: tuple[str, ...]
+
+
+def guarded(old: str, new: str) -> Guarded:
+    """The rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
+
+    A new text that says nothing at all gives the old one back. A last line that is the beginning of an old
+    one is taken as cut off, and the old line stands instead. What is only moved, joined, split, reworded or
+    brought up to date ("port 5432" to "port 5433") is not kept back. A negation is never given up by
+    exchanging a value, and a line under a heading that has gone needs a successor that holds the heading's
+    specifics too.
+
+    Args:
+        old: The page as it was when the rewrite was asked for.
+        new: The rewrite.
+
+    Example:
+        >>> page = "# Facts\\n- Ann lives in Oslo\\n- Never deploy on Fridays\\n- The port is 5432\\n"
+        >>> guarded(page, "# Facts\\n- The port is 5433\\n").kept
+        ('- Ann lives in Oslo', '- Never deploy on Fridays')
+        >>> guarded(page, "").text == page
+        True
+    """
+    if not _SAYS_SOMETHING.search(new):
+        return Guarded(old, tuple(line for line in old.split("\n") if _SAYS_SOMETHING.search(line)))
+    before = _read(old)
+    text = _without_broken_end(before, new)
+    after = _Rewrite(_read(text), {line.form for line in before})
+    places, lost = _judge(before, after)
+    if not lost:
+        return Guarded(text, ())
+    return Guarded(_with(text, before, after, places, lost), tuple(line.text for line in lost))
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A line that says something.
+
+    Attributes:
+        number: Its number in the text, blank lines counted.
+        text: As it stands there.
+        form: What makes it the same as another: its words without marks and case.
+        heading: The heading that it stands under; None for none, and for headings.
+        is_heading: Whether it is one.
+    """
+
+    number: int
+    text: str
+    form: str
+    heading: _Line | None
+    is_heading: bool
+
+    @cached_property
+    def plain(self) -> str:
+        """Its words as they are written, without the marks of headings and lists."""
+        return _MARKER.sub("", self.text, count=1).strip()
+
+    @cached_property
+    def own(self) -> Specifics:
+        return specifics(self.plain)
+
+    @cached_property
+    def together(self) -> Specifics:
+        """What is specific in it and in its heading."""
+        return self.own if self.heading is None else specifics(f"{self.heading.plain}\n{self.plain}")
+
+    @cached_property
+    def is_denied(self) -> bool:
+        """Whether its heading denies what it says, as "Never" does."""
+        words = () if self.heading is None else self.heading.words
+        return any(word in _DENYING or word.endswith("n't") for word in words)
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.own.wording.split() or [self.form]
+
+    @cached_property
+    def carrying(self) -> frozenset[str]:
+        """What carries it: stems of its words, numbers, names and the like; for want of these, all words."""
+        found = self.own
+        denied = {value.removeprefix("not ") for value in found.negations}
+        numbers = found.numbers | found.times
+        return found.affirmed | denied | numbers | found.addresses | found.code | found.scripts or frozenset(
+            self.words
+        )
+
+
+def _read(text: str) -> list[_Line]:
+    lines: list[_Line] = []
+    heading: _Line | None = None
+    for number, line in enumerate(text.split("\n")):
+        if not _SAYS_SOMETHING.search(line):
+            continue
+        form = " ".join(_MARKER.sub("", line, count=1).casefold().split())
+        is_heading = bool(_HEADING.match(line))
+        read = _Line(number, line, form, None if is_heading else heading, is_heading)
+        heading = read if is_heading else heading
+        lines.append(read)
+    return lines
+
+
+def _without_broken_end(before: Sequence[_Line], new: str) -> str:
+    """The new text without its last line, where that is the beginning of an old line, or a mark alone."""
+    new = _BARE_MARKER.sub("", new)
+    last = _read(new)[-1]
+    if any(line.form == last.form for line in before):
+        return new
+    if not any(line.form.startswith(last.form) for line in before):
+        return new
+    return "\n".join(new.split("\n")[: last.number])
+
+
+# -- looking for successors --------------------------------------------------------------------------------
+
+
+class _Rewrite:
+    """The new text, ready to be asked for successors. A place is the number of one of its lines."""
+
+    def __init__(self, lines: Sequence[_Line], old_forms: set[str]) -> None:
+        self.lines = lines
+        self._old_forms = old_forms
+        self._by_form: dict[str, list[int]] = {}
+        self._by_word: dict[str, list[int]] = {}
+        for place, line in enumerate(lines):
+            self._by_form.setdefault(line.form, []).append(place)
+            for word in line.carrying:
+                self._by_word.setdefault(word, []).append(place)
+
+    def has_heading_of(self, line: _Line) -> bool:
+        """Whether the heading of an old line is there still, or there was none."""
+        return line.heading is None or line.heading.form in self._by_form
+
+    def added(self, places: Iterable[int]) -> list[int]:
+        """Those of the places whose lines are no old ones."""
+        return [place for place in places if self.lines[place].form not in self._old_forms]
+
+    def holding(self, line: _Line) -> int | None:
+        """The place of a line that says what the old line said; None if there is none."""
+        has_heading = self.has_heading_of(line)
+        for place in self._by_form.get(line.form, ()):
+            if self.lines[place].is_denied != line.is_denied:
+                continue
+            if has_heading or _holds(self.lines[place].together, line.together):
+                return place
+        for place in self._alike(line, _ALIKE):
+            new = self.lines[place]
+            if new.is_denied != line.is_denied:
+                continue
+            if _holds(new.own, line.own) if has_heading else _holds(new.together, line.together):
+                return place
+        for place in self.added(self._alike(line, _ALIKE_IN_PART)):
+            if self._in_a_run(place, line):
+                return place
+        return None
+
+    def _alike(self, line: _Line, share: float) -> list[int]:
+        """Lines that have such a share of what carries it, those that have most first."""
+        shared = Counter(place for word in line.carrying for place in self._by_word.get(word, ()))
+        found = [place for place, count in shared.items() if count >= share * len(line.carrying)]
+        return sorted(found, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
+
+    def _in_a_run(self, place: int, line: _Line) -> bool:
+        """Whether new lines around `place` say it together, as when one line was split into several."""
+        for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
+            run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
+            run = [each for each in run if self.lines[each].is_denied == line.is_denied]
+            words = frozenset().union(*(self.lines[each].carrying for each in run))
+            if len(run) > 1 and len(words & line.carrying) >= _ALIKE * len(line.carrying):
+                said = specifics("\n".join(self.lines[each].plain for each in run))
+                if _holds(said, line.own):
+                    return True
+        return False
+
+
+def _holds(new: Specifics, old: Specifics) -> bool:
+    """Whether nothing specific in the old is missing from the new; words with a digit are specific too."""
+    if old.missing_from(new):
+        return False
+    numbered = {word for word in old.wording.split() if _DIGIT.search(word)}
+    return numbered <= set(new.wording.split())
+
+
+def _judge(before: Sequence[_Line], after: _Rewrite) -> tuple[dict[_Line, int], list[_Line]]:
+    """Where each old line went, as places in the new text, and which have gone without a successor."""
+    places = {line: place for line in before if (place := after.holding(line)) is not None}
+    for old, new in _gaps(before, len(after.lines), places):
+        there = [line for line in old if after.has_heading_of(line)]
+        free = after.added(new)
+        exchanged = _exchanged(there, free, after.lines)
+        places |= exchanged
+        if len(new) >= len(old):
+            left = [place for place in free if place not in exchanged.values()]
+            places |= _reworded([line for line in there if line not in exchanged], left, after.lines)
+    return places, [line for line in before if line not in places and (not line.is_heading or bool(line.own))]
+
+
+def _gaps(
+    before: Sequence[_Line], count: int, places: Mapping[_Line, int]
+) -> list[tuple[Sequence[_Line], range]]:
+    """Stretches of old lines that went nowhere, each with the places that lie where it stood."""
+    held = [-1, *(number for number, line in enumerate(before) if line in places), len(before)]
+    gaps = []
+    for first, last in pairwise(held):
+        if last - first > 1:
+            start = places[before[first]] + 1 if first >= 0 else 0
+            stop = places[before[last]] if last < len(before) else count
+            gaps.append((before[first + 1 : last], range(start, stop)))
+    return gaps
+
+
+def _exchanged(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) -> dict[_Line, int]:
+    """Old lines and the places where they stand with one value exchanged, where there is no doubt."""
+    by_first_word: dict[str, list[int]] = {}
+    for place in new:
+        by_first_word.setdefault(lines[place].words[0], []).append(place)
+    pairs = [
+        (line, place)
+        for line in old
+        for place in by_first_word.get(line.words[0], ())
+        if line.is_heading == lines[place].is_heading
+        and line.is_denied == lines[place].is_denied
+        and line.own.negations <= lines[place].own.negations
+        and _one_value_exchanged(line.words, lines[place].words)
+    ]
+    of_line, of_place = Counter(line for line, _ in pairs), Counter(place for _, place in pairs)
+    return {line: place for line, place in pairs if of_line[line] == of_place[place] == 1}
+
+
+def _one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the words are the same at the beginning and the end, and others between them."""
+    most = min(len(old), len(new))
+    start = 0
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    same = start + end
+    return start > 0 and same < most and same >= _REVISED * len(old)
+
+
+def _reworded(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) -> dict[_Line, int]:
+    """Old lines and the places where they stand in other words, each place for one line."""
+    found: dict[_Line, int] = {}
+    free = list(new)
+    for line in old:
+        for place in free:
+            shared = len(line.carrying & lines[place].carrying)
+            if (
+                line.is_denied == lines[place].is_denied
+                and shared >= _ALIKE_IN_PLACE * len(line.carrying)
+                and _holds(lines[place].own, line.own)
+            ):
+                found[line] = place
+                free.remove(place)
+                break
+    return found
+
+
+# -- putting back ------------------------------------------------------------------------------------------
+
+
+def _with(
+    text: str,
+    before: Sequence[_Line],
+    after: _Rewrite,
+    places: Mapping[_Line, int],
+    lost: Sequence[_Line],
+) -> str:
+    """The new text with the lost lines where they stood: after what was before them, under their heading."""
+    lines = text.split("\n")
+    put: dict[int, list[str]] = {}
+    missing = set(lost)
+    restored: set[_Line] = set()
+    ends: dict[_Line | None, int] = {None: 0}  # behind the last line of each section that is there
+    last = 0  # behind the last line that is there
+    for line in before:
+        section = line if line.is_heading else line.heading
+        if line in places:
+            last = ends[section] = after.lines[places[line]].number + 1
+        elif line not in missing:
+            continue
+        elif section is not None and section not in places:
+            spot = ends.setdefault(section, _end_of_section(lines, last))
+            block = put.setdefault(spot, [])
+            if section not in restored:
+                restored.add(section)
+                block += ["", section.text]
+            if line is not section:
+                block.append(line.text)
+        else:
+            put.setdefault(ends[section], []).append(line.text)
+    for spot in sorted(put, reverse=True):
+        lines[spot:spot] = _set_apart(put[spot], lines, spot)
+    while len(lines) > 1 and not lines[-2].strip() and not lines[-1].strip():
+        lines.pop()
+    return "\n".join(lines)
+
+
+def _end_of_section(lines: Sequence[str], start: int) -> int:
+    """Where the section that line `start` lies in ends: before the next heading and blank lines before it."""
+    end = next((n for n in range(start, len(lines)) if _HEADING.match(lines[n])), len(lines))
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    return end
+
+
+def _set_apart(block: list[str], lines: Sequence[str], spot: int) -> list[str]:
+    """The block with one blank line between it and what stands around it, where it begins with a heading."""
+    if block[0] == "":
+        if spot == 0 or not lines[spot - 1].strip():
+            block = block[1:]
+        if spot < len(lines) and lines[spot].strip():
+            block = [*block, ""]
+    return block

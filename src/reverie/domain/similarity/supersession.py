@@ -1,0 +1,99 @@
+"""Does a new statement give another value to what an old one told? Decided by form; in doubt it does not.
+
+"The staging port is 5433 now" takes the place of "The staging port is 5432": both say one thing of one
+subject, the values differ, and the new one says that something has changed. Without such a word ("now", "no
+longer", "instead of") two values may both hold, and stand beside each other.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reverie.domain.similarity.specifics import plain_characters, word_set
+
+_CUE = re.compile(
+    r"\b(?:now|nowadays|these days|from now on|as of (?:now|today)|instead(?: of)?|no longer|not any ?more|"
+    r"any ?more|switched (?:\w+ )?to|changed (?:\w+ )?to|moved (?:\w+ )?to|has become|became)\b",
+    re.IGNORECASE,
+)
+_DROPPED = re.compile(
+    r"\b(?:now(?:adays)?|these days|from now on|as of (?:now|today)|currently|today)\b[,;]?|[,;.!]+(?=\s|$)",
+    re.IGNORECASE,
+)
+_REPLACED = re.compile(
+    r"[,;]?\s*\b(?:instead of|rather than|and no longer|no longer|not any ?more|and not)\s+(?P<old>.+)$",
+    re.IGNORECASE,
+)
+_SINGLE = (
+    "lives in", "lives at", "works at", "works for", "works as", "is based in", "is called", "is named",
+    "runs on", "listens on", "is hosted on", "is hosted at", "reports to", "belongs to", "is scheduled for",
+    "is due on", "launches on", "starts at", "starts on", "ends at", "ends on", "costs", "is located in",
+    "is at",
+)  # fmt: skip
+"""What somebody or something does in one place, at one time, or for one price."""
+
+_COPULAS = word_set("is are equals")
+_POINTING = word_set("it this that there here he she they what who which everything nothing all one")
+_CHOICES = word_set("prefers prefer likes like uses use wants want drinks drink")
+_LONGEST_VALUE = 6
+
+
+def says_change(text: str) -> bool:
+    """Whether a statement says that something is otherwise than before; cheap, asked at every save.
+
+    >>> says_change("Ada lives in Oslo now"), says_change("Ada lives in Oslo")
+    (True, False)
+    """
+    return len(text) <= 300 and _CUE.search(text) is not None
+
+
+def replaces(new: str, old: str) -> bool:
+    """Whether the new statement takes the place of the old one.
+
+    Args:
+        new: What is said now, with a word that says it is a change (`says_change`).
+        old: What was said before.
+
+    Example:
+        >>> replaces("The staging port is 5433 now", "The staging port is 5432")
+        True
+        >>> replaces("Ada prefers tea now", "Ada prefers dark mode")
+        False
+    """
+    if not says_change(new) or len(old) > 300:
+        return False
+    named = _REPLACED.search(plain_characters(new))
+    now, before = _words(_REPLACED.sub("", plain_characters(new))), _words(plain_characters(old))
+    if not now or not before or now == before:
+        return False
+    slot, value = _split(now)
+    if not slot or before[: len(slot)] != slot:
+        return False
+    earlier = before[len(slot) :]
+    if not 0 < len(value) <= _LONGEST_VALUE or not 0 < len(earlier) <= _LONGEST_VALUE or value == earlier:
+        return False
+    if named is not None and _words(named.group("old")) == earlier:
+        return True
+    if slot[-1] not in _CHOICES:
+        return True
+    # Of choices there may be many: only one of the same sort takes the place ("dark mode", "Python 3.12").
+    return value[-1] == earlier[-1] or (len(value) > 1 and len(earlier) > 1 and value[0] == earlier[0])
+
+
+def _words(text: str) -> list[str]:
+    return _DROPPED.sub(" ", text).lower().split()
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """What is told of, up to its verb, and the value; no slot where there is none of a known form."""
+    for phrase in _SINGLE:
+        verb = phrase.split()
+        for at in range(len(words) - len(verb)):
+            if words[at : at + len(verb)] == verb:
+                return words[: at + len(verb)], words[at + len(verb) :]
+    for at, word in enumerate(words):
+        if word in _CHOICES:
+            return words[: at + 1], words[at + 1 :]
+        if word in _COPULAS and at and words[at - 1] not in _POINTING:
+            return words[: at + 1], words[at + 1 :]
+    return [], []

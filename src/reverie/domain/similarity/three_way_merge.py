@@ -1,0 +1,374 @@
+"""What becomes of a thing that two sides changed at once? Three-way merging of values and of texts. Pure.
+
+`base` is what both began with, `ours` what the program made of it, `theirs` what the person did. Where the
+two cannot both be had, the person's stands, and the merge says so. Finding the base, and keeping what did not
+stand, is the caller's work.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
+from reverie.domain.record import MOST_LABELS, Record
+
+V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph)
+
+_LATER_WINS = {"updated_at", "last_seen_at"}
+_LABELS = {"tags", "references"}
+_TOGETHER: Mapping[type, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {Record: (("archived_at", "archive_reason"),), SessionState: (("window_start", "summary"),)}
+)
+"""Fields that mean something only with one another: they are taken from one side."""
+
+_MOST_CELLS = 1_000_000
+"""The largest table for comparing repeated lines; beyond it a stretch counts as rewritten."""
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged(Generic[V]):
+    """What a merge came to.
+
+    Attributes:
+        value: The merged value.
+        conflicts: The fields that both sides changed differently, such as `content` or `metadata.owner`; the
+            value has what `theirs` made of them.
+    """
+
+    value: V
+    conflicts: tuple[str, ...]
+
+
+def merged(base: V | None, ours: V, theirs: V) -> Merged[V]:
+    """One value with the changes of both sides.
+
+    A field that one side changed is taken from it; one that both changed alike too. One that both changed
+    differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
+    `references` merge as sets in the order of `theirs`; the content of a page merges by lines
+    (`merged_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
+    `metadata` merges by key. Changes that are sound alone and not together (a `valid_to` before the
+    `valid_from`, more labels than a record may have) are conflicts too.
+
+    Args:
+        base: What both began with; None when that is not known: whatever differs was changed by both then.
+        ours: The program's version.
+        theirs: The person's version. When `ours` is the `base` the result is `theirs`, and the other way
+            round, exactly.
+
+    Raises:
+        InvalidInput: they are versions of different things.
+
+    Example:
+        >>> from datetime import datetime, UTC
+        >>> old = Page(name="MEMORY.md", content="one\\ntwo\\n", updated_at=datetime(2026, 1, 1, tzinfo=UTC))
+        >>> ours = replace(old, content="one\\ntwo\\nthree\\n")
+        >>> theirs = replace(old, content="ONE\\ntwo\\n")
+        >>> merged(old, ours, theirs).value.content
+        'ONE\\ntwo\\nthree\\n'
+    """
+    for other in (ours, theirs):
+        if base is not None and (type(other) is not type(base) or other.id != base.id):
+            raise InvalidInput(f"{other.id!r} and {base.id!r} are different things: merge versions of one")
+    if type(ours) is not type(theirs) or ours.id != theirs.id:
+        raise InvalidInput(f"{ours.id!r} and {theirs.id!r} are different things: merge versions of one")
+    if ours == theirs or theirs == base:
+        return Merged(value=ours, conflicts=())
+    if ours == base:
+        return Merged(value=theirs, conflicts=())
+    values: dict[str, Any] = {}
+    conflicts: list[str] = []
+    for group in _groups(type(theirs)):
+        was, mine, yours = ({name: _get(side, name) for name in group} for side in (base, ours, theirs))
+        taken, clashing = _merged_group(type(theirs), None if base is None else was, mine, yours)
+        values |= taken
+        conflicts += clashing
+    conflicts += _unsound(values, ours, theirs)
+    return Merged(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
+
+
+def _groups(kind: type) -> Iterator[tuple[str, ...]]:
+    """The fields of a value, each alone or with those that it belongs to."""
+    together = _TOGETHER.get(kind, ())
+    for field in fields(kind):
+        group = next((group for group in together if field.name in group), (field.name,))
+        if group[0] == field.name:
+            yield group
+
+
+def _get(side: object, name: str) -> Any:
+    return None if side is None else getattr(side, name)
+
+
+def _merged_group(
+    kind: type, was: Mapping[str, Any] | None, mine: Mapping[str, Any], yours: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The values of fields that belong together, and the names of those in conflict."""
+    if mine in (yours, was):
+        return dict(yours), []
+    if yours == was:
+        return dict(mine), []
+    name = next(iter(yours))
+    old = None if was is None else was[name]
+    if name in _LATER_WINS:
+        return {name: max(mine[name], yours[name])}, []
+    if name == "seen_count":
+        return {name: max(1, mine[name] + yours[name] - old) if was else max(mine[name], yours[name])}, []
+    if name in _LABELS:
+        return {name: _merged_labels(old or (), mine[name], yours[name])}, []
+    if name == "metadata":
+        merged_metadata, clashing = _merged_mapping(old or {}, mine[name], yours[name])
+        return {name: MappingProxyType(merged_metadata)}, [f"metadata.{key}" for key in clashing]
+    if name == "content" and kind is Page:
+        return {name: merged_text(old or "", mine[name], yours[name])}, []
+    return dict(yours), [one for one in yours if mine[one] != yours[one]]
+
+
+def _merged_labels(old: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
+    removed = set(old) - set(mine)
+    kept = [label for label in yours if label not in removed]
+    return tuple(dict.fromkeys([*kept, *(label for label in mine if label not in old)]))
+
+
+def _merged_mapping(
+    old: Mapping[str, str], mine: Mapping[str, str], yours: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    result: dict[str, str] = {}
+    clashing = []
+    for key in dict.fromkeys([*yours, *mine]):
+        was, here, there = old.get(key), mine.get(key), yours.get(key)
+        taken = here if there == was else there
+        if was not in (here, there) and here != there:
+            clashing.append(key)
+        if taken is not None:
+            result[key] = taken
+    return result, clashing
+
+
+def _unsound(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
+    """Put right what no value may be, though both sides were sound; the names of what was put right."""
+    wrong: list[str] = []
+    if isinstance(theirs, Record) and isinstance(ours, Record):
+        start, end = values["valid_from"], values["valid_to"]
+        if start is not None and end is not None and end < start:
+            wrong += ["valid_from", "valid_to"]
+        wrong += [name for name in sorted(_LABELS) if len(values[name]) > MOST_LABELS]
+    if isinstance(theirs, Page) and len(values["content"]) > LONGEST_PAGE:
+        wrong.append("content")
+    values |= {name: getattr(theirs, name) for name in wrong}
+    return wrong
+
+
+# -- texts -------------------------------------------------------------------------------------------------
+
+
+def merged_text(base: str, ours: str, theirs: str) -> str:
+    """One text with the changes that both sides made to `base`, line by line.
+
+    Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless
+    the other side changed it. Where both wrote at the same place both stand, `theirs` first; what both wrote
+    stands once. There are no conflict markers. A stretch with over a million pairs of
+    repeated lines to compare counts as rewritten: lines may be doubled there, never lost.
+
+    Args:
+        base: What both began with; lines end in `\\n`.
+        ours: One side. When it is the `base` the result is `theirs`, exactly.
+        theirs: The other side; the same holds the other way round.
+
+    Example:
+        >>> merged_text("a\\nb\\n", "a\\nours\\n", "a\\ntheirs\\n")
+        'a\\ntheirs\\nours\\n'
+    """
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    was, mine, yours = _lines(base), _lines(ours), _lines(theirs)
+    result: list[str] = []
+    done = 0
+    for cluster in _clusters(_hunks(was, mine), _hunks(was, yours)):
+        result += was[done : cluster.start]
+        result += _both(cluster.theirs, cluster.ours)
+        done = cluster.stop
+    result += was[done:]
+    return "\n".join(result) + _end(base, ours, theirs) if result else ""
+
+
+def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Which items of two sequences are the same, as pairs of positions that both ascend.
+
+    What stands at the beginning and end of both is paired first, then what is there once in both, as many as
+    stand in the same order, then the longest common subsequence of what is repeated. That is nearly linear; a
+    stretch of repeated items costs at most a million comparisons.
+
+    Example:
+        >>> matches(["a", "b", "c"], ["a", "x", "c"])
+        [(0, 0), (2, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    todo = [(0, len(old), 0, len(new))]
+    while todo:
+        low, high, start, stop = todo.pop()
+        while low < high and start < stop and old[low] == new[start]:
+            found.append((low, start))
+            low, start = low + 1, start + 1
+        while low < high and start < stop and old[high - 1] == new[stop - 1]:
+            high, stop = high - 1, stop - 1
+            found.append((high, stop))
+        if low == high or start == stop:
+            continue
+        anchors = _anchors(old[low:high], new[start:stop])
+        if not anchors:
+            pairs = _longest_common(old[low:high], new[start:stop])
+            found += [(low + i, start + j) for i, j in pairs]
+            continue
+        edges = [(low - 1, start - 1), *((low + i, start + j) for i, j in anchors), (high, stop)]
+        found += edges[1:-1]
+        todo += [(i + 1, k, j + 1, m) for (i, j), (k, m) in pairwise(edges)]
+    return sorted(found)
+
+
+class _Hunk(NamedTuple):
+    """A side put `lines` in the place of `base[start:stop]`."""
+
+    start: int
+    stop: int
+    lines: list[str]
+
+
+class _Cluster(NamedTuple):
+    """A place where the base changed, and what each side wrote there."""
+
+    start: int
+    stop: int
+    theirs: list[str]
+    ours: list[str]
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _end(base: str, ours: str, theirs: str) -> str:
+    """What comes after the last line; a side that is empty has no say."""
+    was, mine, yours = ("\n" if text.endswith("\n") else "" for text in (base, ours, theirs))
+    if not ours or not theirs:
+        return yours or mine
+    return mine if yours == was else yours
+
+
+def _hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
+    hunks = []
+    low = start = 0
+    for i, j in [*matches(base, side), (len(base), len(side))]:
+        if low < i or start < j:
+            hunks.append(_Hunk(low, i, list(side[start:j])))
+        low, start = i + 1, j + 1
+    return hunks
+
+
+def _clusters(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
+    """The changes of both sides in order; those that touch the same lines, or the same gap, as one."""
+    clusters: list[_Cluster] = []
+    for start, stop, mine, lines in sorted(
+        [(*hunk[:2], False, hunk.lines) for hunk in theirs] + [(*hunk[:2], True, hunk.lines) for hunk in ours]
+    ):
+        last = clusters[-1] if clusters else None
+        if last is None or not (start < last.stop or (start, stop) == (last.start, last.stop)):
+            last = _Cluster(start, stop, [], [])
+        else:
+            clusters.pop()
+        (last.ours if mine else last.theirs).extend(lines)
+        clusters.append(last._replace(stop=max(last.stop, stop)))
+    return clusters
+
+
+def _both(theirs: list[str], ours: list[str]) -> list[str]:
+    """What both wrote at one place: what both have once, between it what one side has, `theirs` first."""
+    if _within(ours, theirs):
+        return theirs
+    if _within(theirs, ours):
+        return ours
+    yours, mine = _with_blanks(theirs), _with_blanks(ours)
+    result: list[str] = []
+    left = right = 0
+    for i, j in [*matches(yours, mine), (len(yours), len(mine))]:
+        for some in (yours[left:i], mine[right:j], yours[i : i + 1]):
+            result += [line for lines in some for line in lines]
+        left, right = i + 1, j + 1
+    return result
+
+
+def _with_blanks(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each line with the blank ones that keep it apart: those before it, if it begins so, else after it."""
+    before = bool(lines) and not lines[0]
+    found: list[tuple[str, ...]] = []
+    for line in lines:
+        alone = bool(found) and not any(found[-1])
+        if found and (alone if before else not line):
+            found[-1] += (line,)
+        else:
+            found.append((line,))
+    return found
+
+
+def _within(short: list[str], long: list[str]) -> bool:
+    if not short:
+        return True
+    return "\n".join(["", *short, ""]) in "\n".join(["", *long, ""])
+
+
+def _anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Items that are there once in both, as many as stand in the same order."""
+    old_counts, new_counts = Counter(old), Counter(new)
+    places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
+    pairs = [(i, places[item]) for i, item in enumerate(old) if old_counts[item] == 1 and item in places]
+    tails: list[int] = []  # the smallest end of an ascending run of each length
+    ends: list[int] = []  # and which pair that is
+    before: list[int] = []
+    for n, (_, j) in enumerate(pairs):
+        length = bisect_left(tails, j)
+        before.append(ends[length - 1] if length else -1)
+        tails[length : length + 1] = [j]
+        ends[length : length + 1] = [n]
+    run = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        run.append(pairs[at])
+        at = before[at]
+    return run[::-1]
+
+
+def _longest_common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+    if len(old) * len(new) > _MOST_CELLS:
+        return []
+    below = [0] * (len(new) + 1)
+    table = [below]
+    for item in reversed(old):
+        row = [0] * (len(new) + 1)
+        for j in range(len(new) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if item == new[j] else max(below[j], row[j + 1])
+        table.append(row)
+        below = row
+    table.reverse()
+    pairs = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if old[i] == new[j]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif table[i + 1][j] >= table[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs

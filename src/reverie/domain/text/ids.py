@@ -1,0 +1,109 @@
+"""How are things named? Ids of twelve hexadecimal characters, and the fingerprint of a content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+
+from reverie.domain.errors import InvalidInput
+
+NewId = Callable[[], str]
+"""Anything that makes a fresh id. Tests pass their own."""
+
+_ID = re.compile(r"[0-9a-f]{12}")
+_CODE = re.compile(r"(`[^`\n]{1,200}`)")
+_WORD = re.compile(r"\S+")
+_MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
+_CASED = re.compile(
+    r"""
+      [a-z]{2}[a-z0-9]*+[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
+    | (?!Profile)[A-Z][a-z]+file                # Makefile
+    | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
+        |tex|toml|ts|tsx|txt|xml|ya?ml)
+    | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
+    | US|IT|WHO|Polish
+    | Sie|Ihnen|Ihr(?:e[mnrs]?)?                # German: you, not they
+    """,
+    re.VERBOSE,
+)
+_HINTS = re.compile(
+    r"[`/\\_@#]|(?<!\w)-[A-Za-z]|[a-z0-9][A-Z]|file|[.][a-z]|[KMGT]b|M[WV]|US|IT|WHO|Polish|Sie|Ih"
+)
+"""What a text must have for any word's case to matter: most have none of it."""
+
+
+def new_id() -> str:
+    """A fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
+    return secrets.token_hex(6)
+
+
+def valid_id(text: str, *, name: str = "id") -> str:
+    """`text`, if it has the form of an id.
+
+    Raises:
+        InvalidInput: it has not.
+    """
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        raise InvalidInput(f"{name} is {text!r}: an id is 12 hexadecimal characters, such as 3f9a0c41d7be")
+    return text
+
+
+def fingerprint(kind: str, content: str) -> str:
+    """What makes two records the same: the kind and the content without case and spacing.
+
+    The first 24 hexadecimal characters of SHA-256 over the kind, `|`, and the lower-cased content with
+    every run of white space made one space (golemcore's rule). The words whose case says something keep it
+    (`without_case`): a store has one live record of a fingerprint, and `-p` is another flag than `-P`.
+    """
+    text = f"{kind}|{' '.join(without_case(content).split())}"
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:24]
+
+
+def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
+    """`text` in lower case, but for the words whose case is part of what they say.
+
+    Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
+    addresses, `camelCase` and `snake_case`, names of files, bits beside bytes, mega beside milli, and
+    words that are others in small letters: US, IT, WHO, Polish, the German Sie.
+
+    Args:
+        text: Any string; time is linear in its length.
+        fold: Makes a piece lower-case.
+
+    >>> without_case("Start IT with `-P` in the Harbour office")
+    'start IT with `-P` in the harbour office'
+    """
+    lower = fold(text)
+    if lower == text:
+        return text
+    if not _HINTS.search(text):
+        return lower
+    shouted = text.isupper()
+
+    def folded(found: re.Match[str]) -> str:
+        word = found.group()
+        return word if case_matters(word, shouted=shouted) else fold(word)
+
+    pieces = _CODE.split(text)  # what stands between, and every second piece is code
+    step = 1 if shouted else 2
+    pieces[::step] = [_WORD.sub(folded, piece) for piece in pieces[::step]]
+    return "".join(pieces)
+
+
+def case_matters(word: str, *, shouted: bool = False) -> bool:
+    """Whether the case of a word is part of what it says.
+
+    Args:
+        word: What stands between two spaces.
+        shouted: Whether the text around it has no small letter, so that capitals say nothing.
+    """
+    core = word.strip(_MARKS)
+    if len(core) > 1 and core[0] == "-" and core[1].isalpha():
+        return True
+    if shouted:
+        return False
+    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
+        return True
+    return bool(_CASED.fullmatch(core)) and not core.endswith("OS")

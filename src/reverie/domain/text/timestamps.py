@@ -1,0 +1,101 @@
+"""What time is it, and how is a moment written down? Reads no time zone: everything is UTC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from reverie.domain.errors import InvalidInput
+
+Clock = Callable[[], datetime]
+"""Anything that tells the time as an aware datetime. Tests and replays pass their own."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LONGEST = timedelta(days=36_500)
+
+
+def utc_now() -> datetime:
+    """The time now, aware, in UTC, to the microsecond."""
+    return datetime.now(UTC)
+
+
+def utc(moment: datetime, *, name: str = "time") -> datetime:
+    """`moment` in UTC.
+
+    Raises:
+        InvalidInput: it has no time zone, so nobody can tell which moment it means, or is in no year of UTC.
+    """
+    if not isinstance(moment, datetime):
+        raise InvalidInput(f"{name} is {moment!r}: pass a datetime with a time zone")
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{name} is {moment!r}, without a time zone: add tzinfo, such as UTC")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{name} is {moment!r}: in UTC it lies outside the years 1 to 9999") from None
+
+
+def parse_time(text: str, *, name: str = "time") -> datetime:
+    """Read an ISO 8601 date or time; one without an offset is taken as UTC.
+
+    Raises:
+        InvalidInput: `text` is not such a time.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInput(
+            f"{name} is {text!r}: write a date as 2025-01-31 or a time as 2025-01-31T10:30:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else utc(moment, name=name)
+
+
+def format_time(moment: datetime) -> str:
+    """The moment as ISO 8601 in UTC, ending in `Z`; `parse_time` reads it back exactly."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Microseconds since 1970-01-01 UTC, exact."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(count: int) -> datetime:
+    """The moment that many microseconds after 1970-01-01 UTC, exact."""
+    return _EPOCH + timedelta(microseconds=count)
+
+
+def parse_duration(value: str | float | timedelta, *, name: str = "ttl") -> timedelta:
+    """Read a length of time: a timedelta, a number of seconds, or text such as `90s`, `10m`, `1h30m`, `2d`.
+
+    Raises:
+        InvalidInput: it is no duration, not positive, or longer than 100 years.
+    """
+    how = "write it as '90s', '10m', '1h30m' or '2d', as seconds, or as a timedelta"
+    if isinstance(value, timedelta):
+        duration = value
+    elif isinstance(value, str):
+        text = value.strip()
+        if not _DURATION.fullmatch(text):
+            raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
+        seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(text))
+        duration = _seconds(seconds, value, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        duration = _seconds(float(value), value, name)
+    else:
+        raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
+    if not timedelta(0) < duration <= _LONGEST:
+        raise InvalidInput(f"{name} is {value!r}: it must be longer than 0 and at most 100 years")
+    return duration
+
+
+def _seconds(seconds: float, value: object, name: str) -> timedelta:
+    try:
+        return timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        raise InvalidInput(f"{name} is {value!r}: it must be longer than 0 and at most 100 years") from None

@@ -1,0 +1,265 @@
+"""Which tokens does a text consist of? One analyser for documents, questions and every index.
+
+Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, English). The answer is the same
+on every machine and for every engine, because the *packed* string made here is what tantivy indexes
+(whitespace tokenizer), what SQLite keeps beside the row, and what the ranker counts in. Stop words are not
+dropped here: a document keeps all its words, a question loses its own (see :mod:`reverie.search.query`).
+
+Rules, in the order they apply to a *chunk* (a run of word characters, joined by at most one separator each):
+
+* ASCII words of one or two letters are dropped, numbers are kept: ``"of"`` goes, ``"7"`` stays.
+* A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its
+  parts, in their place, and the whole. Wholes stand after the last word, so that words adjacent in the text
+  are adjacent in the tokens.
+* Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
+  characters.
+* Latin letters lose their accents: ``"Café"`` and ``"cafe"`` are one word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+import Stemmer
+
+__all__ = ["MONTHS", "STOP_WORDS", "asks", "cues", "date_tokens", "pack", "stem", "tokens", "unpack", "words"]
+
+#: No token is longer than this (characters); what is longer is cut, so it still matches itself.
+LONGEST_TOKEN = 64
+
+MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+
+_STOP_WORDS = """
+    a about above after again against all also am an and any are aren as at be because been before being
+    below between both but by can cannot could couldn did didn do does doesn doing don down during each
+    else ever few for from further get gets getting give given go goes going got had hadn has hasn have
+    haven having he her here hers herself him himself his how i if in into is isn it its itself just let
+    like ll made make makes many may me mention mentioned mentions might more most much must mustn my
+    mine myself no nor not of off on once one only or other our ours ourselves out over own per please
+    same say says said shall shan she should shouldn so some such tell than that the their theirs them
+    themselves then there these they this those through to too under until up upon us use used using ve
+    very via was wasn we were weren what whatever when where whether which while who whom whose why will
+    with without won would wouldn you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that ask, point or glue. Read off English grammar: question words, auxiliaries, pronouns,
+determiners, prepositions, conjunctions, and the verbs of saying, giving and doing that only carry a
+question."""
+
+# Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points,
+# Indic vowel signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into
+# single letters.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3"
+    "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
+    "\u0f18\u0f19\u0f35\u0f37\u0f39\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u200c\u200d"
+)
+_LETTER = rf"(?:[^\W_]|[{_MARKS}])"
+_SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
+# Possessive quantifiers: a long run is read once and never again, so the time stays linear in the text.
+_CHUNK = re.compile(rf"[^\W_]{_LETTER}*+(?:{_SEPARATOR}{_LETTER}++)*+(?:\+\+|#(?!\w))?")
+_CHUNK_ASCII = re.compile(
+    r"[A-Za-z0-9]++(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*+(?:\+\+|#(?!\w))?"
+)
+_PART = re.compile(rf"{_LETTER}++")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+)"
+)
+_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
+
+# Latin, CJK, Arabic, Greek, Armenian, Ethiopic
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
+_TRAILING = " \t\r\n\"'`)]}*_\u201d\u2019\u00bb!."
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|dozen|hundred|thousand|once|twice|couple|few)\b",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|since|recently|morning|evening|night"
+    r"|(?:day|week|weekend|month|year)s?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|january|february|march|april|june|july|august|september|october|november|december"
+    r"|\d{4}|\d+(?:st|nd|rd|th))\b",
+    re.IGNORECASE,
+)
+
+_stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+
+_Analysed = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class _Chunks(dict[str, _Analysed]):
+    """Chunk -> (parts, wholes); works out what it has not seen, and starts afresh when it is full.
+
+    A chunk always means the same, so threads that race here can only do the same work twice.
+    """
+
+    LIMIT = 50_000
+
+    def __missing__(self, chunk: str) -> _Analysed:
+        found = _analyse(chunk)
+        if len(chunk) <= LONGEST_TOKEN:
+            if len(self) >= self.LIMIT:
+                self.clear()
+            self[chunk] = found
+        return found
+
+
+_chunks = _Chunks()
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of ``text`` in reading order, then the wholes of its compounds.
+
+    Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
+    white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
+
+    >>> tokens("Running to the café at 7")
+    ['run', 'the', 'cafe', '7']
+    >>> tokens("open src/user_name.py")
+    ['open', 'src', 'user', 'name', 'src/user_name.py']
+    """
+    found = [_chunks[chunk] for chunk in _cut(text)]
+    flat = [part for parts, _ in found for part in parts]
+    flat += [whole for _, wholes in found for whole in wholes]
+    return flat
+
+
+def words(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
+    tokens."""
+    return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
+
+
+def pack(tokens: Iterable[str]) -> str:
+    """One string in which every token stands between two spaces of its own.
+
+    Then ``packed.count(" rock ")`` is an exact count and ``" rock  music " in packed`` is adjacency, both
+    at the speed of C. No tokens give the empty string.
+
+    >>> pack(["rock", "music"])
+    ' rock  music '
+    """
+    joined = "  ".join(tokens)
+    return f" {joined} " if joined else ""
+
+
+def unpack(packed: str) -> list[str]:
+    """The tokens of a packed string; the inverse of :func:`pack`."""
+    return packed.split()
+
+
+def date_tokens(at: datetime) -> list[str]:
+    """The names a day goes by, as tokens for a field of their own (never mixed with a text's words).
+
+    Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
+    May 2023" is turned into the same tokens by :func:`reverie.search.query.parse`. The day is the one in
+    ``at``'s own time zone.
+
+    >>> date_tokens(datetime(2023, 5, 8))
+    ['@2023', '@may', '@2023-05', '@2023-05-08', '@05-08']
+    """
+    return [
+        f"@{at.year:04d}",
+        f"@{MONTHS[at.month - 1]}",
+        f"@{at.year:04d}-{at.month:02d}",
+        f"@{at.year:04d}-{at.month:02d}-{at.day:02d}",
+        f"@{at.month:02d}-{at.day:02d}",
+    ]
+
+
+def asks(text: str) -> bool:
+    """Whether a message ends by asking something (in any script that has a question mark).
+
+    >>> asks("Nice! How did it go?"), asks("Is it? I think so.")
+    (True, False)
+    """
+    return text[-40:].rstrip(_TRAILING).endswith(_QUESTION_MARKS)
+
+
+def cues(text: str) -> str:
+    """What a message is good for besides its words, in a few letters to be kept beside it.
+
+    Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then
+    ``a`` if it ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English
+    number word), ``t`` if it says when (an English time word or a year).
+
+    >>> cues("I went there two weeks ago."), cues("How was it?"), cues("Fine.")
+    ('04nt', '00aq', '01')
+    """
+    said = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
+    found = f"{min(said, 99):02d}"
+    if any(mark in text for mark in _QUESTION_MARKS):
+        found += "aq" if asks(text) else "q"
+    if _NUMBER.search(text):
+        found += "n"
+    return found + "t" if _TIME.search(text) else found
+
+
+def stem(word: str) -> str:
+    """The token of one folded ASCII word: what :func:`tokens` would make of it."""
+    return _stem(word[:LONGEST_TOKEN])
+
+
+def _cut(text: str) -> list[str]:
+    if text.isascii():
+        if "," in text:
+            text = _THOUSANDS.sub("", text)
+        return _CHUNK_ASCII.findall(text)
+    text = unicodedata.normalize("NFKC", text)
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
+    return _CHUNK.findall(text)
+
+
+def _analyse(chunk: str) -> _Analysed:
+    """Parts and wholes of one chunk (see the module's rules)."""
+    humps = _HUMP.sub(" ", chunk)
+    folded = _fold(humps)
+    parts = [token for part in _PART.findall(folded) for token in _word(part)]
+    plain = _fold(chunk)
+    if plain == folded and _PART.fullmatch(plain):
+        return tuple(parts), ()
+    if _PART.fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
+        return tuple(parts), tuple(_word(plain))
+    whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
+    return tuple(parts), (whole,) if whole else ()
+
+
+def _fold(text: str) -> str:
+    """Case-folded, Latin letters without accents."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text.casefold()))
+    return unicodedata.normalize("NFC", _LATIN_ACCENT.sub(r"\1", apart))
+
+
+def _word(word: str) -> list[str]:
+    """The tokens of one run of letters and digits, already folded."""
+    if word.isascii():
+        if len(word) < 3 and word.isalpha():
+            return []
+        return [_stem(word[:LONGEST_TOKEN])]
+    if not _UNSPACED.search(word):
+        return [_stem(word[:LONGEST_TOKEN])]
+    found: list[str] = []
+    for piece in _UNSPACED.split(word):
+        if not piece:
+            continue
+        if not _UNSPACED.match(piece):
+            found += _word(piece)
+        elif len(piece) == 1:
+            found.append(piece)
+        else:
+            found += [piece[i : i + 2] for i in range(len(piece) - 1)]
+    return found

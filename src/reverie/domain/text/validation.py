@@ -1,0 +1,67 @@
+"""How many tokens will a text cost, and which texts may be stored at all? Estimates; calls no tokenizer."""
+
+from __future__ import annotations
+
+import re
+
+from reverie.domain.errors import InvalidInput
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+"""White space and characters that nobody sees."""
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def estimate(text: str) -> int:
+    """Tokens that a text costs in a prompt, estimated as a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+def item_cost(text: str) -> int:
+    """Tokens that one item of a pack costs: `max(20, chars / 4 + 8)` (golemcore's rule)."""
+    return max(20, estimate(text) + 8)
+
+
+def plain_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+    """`text`, if it may be stored: a string, not blank, not too long, without control characters.
+
+    Args:
+        text: What the caller passed.
+        name: What to call it in an error.
+        longest: The most characters it may have.
+        empty: Whether blank text is allowed.
+
+    Raises:
+        InvalidInput: it may not be stored; the message says why and what to do.
+    """
+    stored = raw_text(text, name=name, longest=longest, empty=empty)
+    if found := _CONTROL.search(stored):
+        raise InvalidInput(
+            f"{name} has the control character U+{ord(found.group()):04X} at position {found.start()}: "
+            "remove it (tabs and line breaks are fine)"
+        )
+    return stored
+
+
+def raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+    """Like `plain_text`, but control characters other than NUL are kept, as the output of tools has them."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{name} is {type(text).__name__}: pass a string")
+    if not empty and _NOTHING.fullmatch(text):
+        raise InvalidInput(f"{name} is empty: pass some text")
+    if len(text) > longest:
+        raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed")
+    if found := _UNSTORABLE.search(text):
+        what = "NUL" if found.group() == "\x00" else "a lone surrogate"
+        raise InvalidInput(
+            f"{name} has {what} (U+{ord(found.group()):04X}) at position {found.start()}: "
+            "remove it, or decode the text with errors='replace' first"
+        )
+    return text
+
+
+def cleaned(text: str) -> str:
+    """`text` with lone surrogates and control characters made spaces, for text that must not be refused."""
+    return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))

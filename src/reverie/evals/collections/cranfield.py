@@ -1,0 +1,103 @@
+"""What is in a folder of Cranfield 1400? Abstracts on aerodynamics, questions, and judgements.
+
+Files: `cran.all.1400` (documents), `cran.qry` (questions) and `cranqrel` (judgements: question, document,
+code). The judgements number the questions by their order in `cran.qry`, not by the number that stands
+there. Codes 1 to 4 are relevant, every other one (-1, 5) is not. Which end of the codes is the better one
+is told differently by different sources, so no use is made of it: a document is relevant or it is not, as
+in most published figures (plain BM25 with stemming has an nDCG@10 of about .38).
+
+A judgement of four columns is TREC's form (`question 0 document grade`), as corrected copies of the file
+have it; there a larger grade is the better one, and it is taken as it stands.
+
+A document is its title and its abstract, as they stand in the file (the abstract repeats the title).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from reverie.domain.errors import InvalidInput
+from reverie.evals.collections.datasets import Document, Documents, Question, read_text
+
+_SECTION = re.compile(r"^\.([ITABW])[ ]?(.*)$")
+
+
+def read(path: Path) -> Documents:
+    """The documents, questions and judgements of a folder.
+
+    Raises:
+        InvalidInput: a file is missing or not of its form; the message names the line.
+    """
+    documents = [
+        Document(id=number, text=text)
+        for number, parts in _entries(path / "cran.all.1400")
+        if (text := _text(parts.get("T", ""), parts.get("W", "")))
+    ]
+    asked = [parts.get("W", "") for _, parts in _entries(path / "cran.qry")]
+    dropped: Counter[str] = Counter()
+    grades = _grades(path / "cranqrel", len(asked), {document.id for document in documents}, dropped)
+    questions = tuple(
+        Question(id=str(number), text=text, evidence=grades.get(number, {}))
+        for number, text in enumerate(asked, start=1)
+    )
+    return Documents(
+        name=path.resolve().name, documents=tuple(documents), questions=questions, dropped=dict(dropped)
+    )
+
+
+def _entries(file: Path) -> list[tuple[str, dict[str, str]]]:
+    """Every `.I` of a file: its number and the text of its sections by letter."""
+    entries: list[tuple[str, dict[str, list[str]]]] = []
+    section = ""
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
+        found = _SECTION.match(line)
+        if found and found[1] == "I":
+            entries.append((found[2].strip(), {}))
+            section = ""
+        elif found and entries and not found[2].strip():
+            section = found[1]
+            entries[-1][1].setdefault(section, [])
+        elif section:
+            entries[-1][1][section].append(line)
+        elif line.strip():
+            raise InvalidInput(f"{file}, line {number}: text outside a section: expected '.I' and a number")
+    if not entries:
+        raise InvalidInput(f"{file}: no entry that begins with '.I'")
+    return [
+        (number, {name: " ".join(lines).strip() for name, lines in parts.items()})
+        for number, parts in entries
+    ]
+
+
+def _text(title: str, abstract: str) -> str:
+    return " ".join(f"{title} {abstract}".split())
+
+
+def _grades(
+    file: Path, questions: int, documents: set[str], dropped: Counter[str]
+) -> dict[int, dict[str, float]]:
+    grades: dict[int, dict[str, float]] = {}
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            values = [int(field) for field in fields]
+        except ValueError:
+            values = []
+        if len(values) not in (3, 4):
+            raise InvalidInput(f"{file}, line {number}: expected 'question document code', in whole numbers")
+        question, document, code = values[0], str(values[-2]), values[-1]
+        if not 1 <= question <= questions:
+            raise InvalidInput(f"{file}, line {number}: there is no question {question}")
+        grade = code if len(values) == 4 else int(1 <= code <= 4)
+        if grade <= 0:
+            dropped["judgements of no relevance"] += 1
+        elif document not in documents:
+            dropped["judgements of documents that are missing or empty"] += 1
+        else:
+            judged = grades.setdefault(question, {})
+            judged[document] = max(judged.get(document, 0.0), float(grade))
+    return grades

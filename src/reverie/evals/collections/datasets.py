@@ -1,0 +1,178 @@
+"""What is a test collection? Conversations or documents, questions about them, and where the answers are.
+
+Values, and the choice of a reader; the readers are `locomo`, `beam`, `cranfield` and `trec`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from reverie.admin.transfer.conversations import SOURCE_ID, Conversation
+from reverie.domain.errors import InvalidInput
+
+Format = Literal["auto", "locomo", "beam", "cranfield", "trec"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question.
+
+    Attributes:
+        id: Its name in the collection.
+        text: What is asked.
+        evidence: The ids of the turns or documents that answer it, each with its grade (1 where the
+            collection has none, more is better).
+        category: Its class, as the collection names it; may be empty.
+        answerable: Whether anything in the collection answers it. An answerable question without evidence
+            cannot be measured, and is counted but not asked.
+    """
+
+    id: str
+    text: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    category: str = ""
+    answerable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """What the same people said in some sessions, and the questions about it. It gets a memory of its own.
+
+    Attributes:
+        name: Its name in the collection.
+        sessions: Its sessions in order; every turn has its id under `SOURCE_ID` in its metadata.
+        questions: The questions about it.
+    """
+
+    name: str
+    sessions: tuple[Conversation, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text by itself.
+
+    Attributes:
+        id: Its name in the collection.
+        text: Its title and body.
+    """
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogues:
+    """A collection of conversations.
+
+    Attributes:
+        name: What to call it in a report.
+        dialogues: The conversations.
+        dropped: What could not be used, in words, and how often.
+    """
+
+    name: str
+    dialogues: tuple[Dialogue, ...]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """A collection of documents, which are kept in one memory.
+
+    Attributes:
+        name: What to call it in a report.
+        documents: The documents.
+        questions: The questions.
+        dropped: What could not be used, in words, and how often.
+    """
+
+    name: str
+    documents: tuple[Document, ...]
+    questions: tuple[Question, ...]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+Dataset = Dialogues | Documents
+
+
+def read_dataset(path: str | Path, *, format: Format = "auto") -> Dataset:
+    """Read a test collection.
+
+    Args:
+        path: A file (`locomo`) or a folder (the others; see the reader of each for the names of the files
+            in it).
+        format: Which reader to use; `auto` to tell by the names of the files.
+
+    Raises:
+        InvalidInput: there is nothing there, or something in it is not of its form; the message names the
+        place.
+    """
+    # The readers import this module for its values.
+    from reverie.evals.collections import beam, cranfield, locomo, trec
+
+    place = Path(path).expanduser()
+    if format not in FORMATS:
+        raise InvalidInput(f"format is {format!r}: use one of {', '.join(FORMATS)}")
+    if not place.exists():
+        raise InvalidInput(f"{place}: no such file or folder")
+    readers: dict[str, Callable[[Path], Dataset]] = {
+        "locomo": locomo.read,
+        "beam": beam.read,
+        "cranfield": cranfield.read,
+        "trec": trec.read,
+    }
+    return readers[format if format != "auto" else _format_of(place)](place)
+
+
+def _format_of(place: Path) -> str:
+    if place.is_file():
+        return "locomo"
+    if (place / "cran.all.1400").exists():
+        return "cranfield"
+    if (place / "chat.json").exists() or any(place.glob("*/chat.json")):
+        return "beam"
+    return "trec"
+
+
+def turn_sessions(dialogue: Dialogue) -> dict[str, str]:
+    """The id of every turn of a conversation, and the session it belongs to."""
+    return {
+        turn["metadata"][SOURCE_ID]: session.session
+        for session in dialogue.sessions
+        for turn in session.turns
+    }
+
+
+def read_text(path: Path, *, otherwise: str | None = None) -> str:
+    """A file's text, a byte-order mark left out.
+
+    Args:
+        path: The file.
+        otherwise: The encoding of one that is not UTF-8; None to refuse it.
+
+    Raises:
+        InvalidInput: it cannot be read, or is not in these encodings.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        if otherwise is not None:
+            return path.read_text(encoding=otherwise)
+        raise InvalidInput(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's value; raises `InvalidInput` when it cannot be read or is none."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{path}: not JSON ({error})") from None

@@ -1,0 +1,392 @@
+"""What did an evaluation find? The figures, as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from reverie.domain.errors import InvalidInput
+from reverie.evals.collections.datasets import Dataset, Format, Question, read_dataset
+from reverie.evals.recall import metrics
+from reverie.search.hits import Unit
+
+CATEGORY_MEAN = "category-mean"
+_SHORT = {"questions": "n"}
+_PACKAGES = ("reverie", "tantivy", "PyStemmer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What an evaluation was asked to do.
+
+    Attributes:
+        unit: `turn` or `session`.
+        ks: How far down the rankings it looks, ascending.
+        conversations: Which conversations it uses; None for all.
+        min_score: What a hit must score.
+    """
+
+    unit: Unit
+    ks: tuple[int, ...]
+    conversations: tuple[int, ...] | None = None
+    min_score: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        """How many hits to ask for: nDCG looks at ten."""
+        return max(10, *self.ks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a memory found for one question.
+
+    Attributes:
+        question: What was asked.
+        answerable: Whether this memory could know.
+        elsewhere: Whether the question is about another conversation.
+        evidence: What should be found: turns, sessions or documents, with grades.
+        ranking: What was found, best first.
+        top: The score of the best hit; 0 for none.
+        milliseconds: How long the search took.
+    """
+
+    question: Question
+    answerable: bool
+    elsewhere: bool
+    evidence: Mapping[str, float]
+    ranking: tuple[str, ...]
+    top: float
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The figures of one evaluation.
+
+    Attributes:
+        dataset: The collection's name.
+        setup: What was asked for.
+        sizes: How many conversations, turns, documents, … there were, by name.
+        dropped: What of the collection could not be used, in words, and how often.
+        metrics: Every figure by name; `recall@10/category/2 temporal` for that category alone. None where
+            there is nothing to measure.
+        intervals: 95 % confidence, for the figures that are means over questions.
+        questions: Each question's own figures, without its text.
+        versions: Of Reverie and what it stands on.
+    """
+
+    dataset: str
+    setup: Setup
+    sizes: Mapping[str, int]
+    dropped: Mapping[str, int]
+    metrics: Mapping[str, float | None]
+    intervals: Mapping[str, tuple[float, float]]
+    questions: tuple[Mapping[str, Any], ...]
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {
+            "dataset": {"name": self.dataset, **self.sizes, "dropped": dict(self.dropped)},
+            "settings": asdict(self.setup),
+            "versions": dict(self.versions),
+            "metrics": {name: _rounded(value) for name, value in self.metrics.items()},
+            "intervals": {name: [_rounded(end) for end in ends] for name, ends in self.intervals.items()},
+            "questions": list(self.questions),
+        }
+
+
+def summarised(
+    dataset: Dataset, answers: Sequence[Answer], setup: Setup, *, sizes: Mapping[str, int], filling: float
+) -> Report:
+    """The figures that the answers make.
+
+    Args:
+        dataset: What was asked about.
+        answers: Every question asked, with what was found.
+        setup: What was asked for.
+        sizes: How much there was.
+        filling: How many seconds it took to fill the memories.
+    """
+    measured = [
+        (answer, metrics.measures(answer.ranking, answer.evidence, setup.ks))
+        for answer in answers
+        if answer.answerable
+    ]
+    figures: dict[str, float | None] = {}
+    ends: dict[str, tuple[float, float]] = {}
+    overall = [measures for _, measures in measured]
+    figures |= metrics.means(overall)
+    ends |= metrics.intervals(overall)
+    by_category = _by_category(measured)
+    for category, measures in by_category.items():
+        suffix = f"/category/{category}"
+        figures |= {f"{name}{suffix}": value for name, value in metrics.means(measures).items()}
+        ends |= {f"{name}{suffix}": value for name, value in metrics.intervals(measures).items()}
+        figures[f"questions{suffix}"] = len(measures)
+    if by_category:
+        averages = metrics.means([metrics.means(measures) for measures in by_category.values()])
+        figures |= {f"{name}/{CATEGORY_MEAN}": value for name, value in averages.items()}
+    figures |= _without_grades(measured)
+    figures |= _nothing_relevant(answers)
+    times = [answer.milliseconds for answer in answers]
+    figures |= {
+        "search_p50_ms": metrics.percentile(times, 0.5),
+        "search_p95_ms": metrics.percentile(times, 0.95),
+        "fill_seconds": filling,
+        "questions": len(overall),
+        "unanswerable": len(answers) - len(overall),
+    }
+    return Report(
+        dataset=dataset.name,
+        setup=setup,
+        sizes=sizes,
+        dropped=dataset.dropped,
+        metrics=figures,
+        intervals=ends,
+        questions=tuple(_row(answer, setup) for answer in answers),
+        versions={
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            **{name.lower(): version(name) for name in _PACKAGES},
+        },
+    )
+
+
+def _by_category(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+    found: dict[str, list[dict[str, float]]] = {}
+    for answer, measures in measured:
+        if answer.question.category:
+            found.setdefault(answer.question.category, []).append(measures)
+    return dict(sorted(found.items()))
+
+
+def _without_grades(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict[str, float]:
+    """Where there are grades, nDCG as it would be without them, which is what some publish."""
+    if all(grade == 1 for answer, _ in measured for grade in answer.evidence.values()):
+        return {}
+    plain = [
+        {"ndcg@10/binary": metrics.ndcg(answer.ranking, dict.fromkeys(answer.evidence, 1.0), 10)}
+        for answer, _ in measured
+    ]
+    return metrics.means(plain)
+
+
+def _nothing_relevant(answers: Sequence[Answer]) -> dict[str, float | None]:
+    """Abstention over all questions, and its recall for the two sorts of questions that have no answer."""
+    figures: dict[str, float | None] = {}
+    figures |= metrics.abstention(
+        [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
+    )
+    for name, elsewhere in (("own", False), ("elsewhere", True)):
+        of_it = [not a.ranking for a in answers if not a.answerable and a.elsewhere == elsewhere]
+        figures[f"abstain_recall/{name}"] = sum(of_it) / len(of_it) if of_it else None
+    figures["top_score_auc"] = metrics.separation(
+        [answer.top for answer in answers if answer.answerable],
+        [answer.top for answer in answers if not answer.answerable],
+    )
+    return figures
+
+
+def _row(answer: Answer, setup: Setup) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": answer.question.id,
+        "category": answer.question.category,
+        "answerable": answer.answerable,
+        "top": _rounded(answer.top),
+        "found": list(answer.ranking),
+        "evidence": dict(answer.evidence),
+        "ms": _rounded(answer.milliseconds),
+    }
+    if answer.answerable:
+        measures = metrics.measures(answer.ranking, answer.evidence, setup.ks)
+        row["measures"] = {name: _rounded(value) for name, value in measures.items()}
+    return row
+
+
+def _rounded(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else round(value, 6)
+
+
+# -- for people --------------------------------------------------------------------------------------
+
+
+def render(report: Report, console: Console) -> None:
+    """Print the report: a table on a terminal, plain lines with tabs where the output is piped."""
+    columns = _columns(report.setup)
+    rows = list(_rows(report, columns))
+    remarks = list(_remarks(report))
+    if not console.is_terminal:
+        # Past the console, which would make spaces of the tabs.
+        cells = ["\t".join(row) for row in [("", *columns), *rows]]
+        console.file.write("\n".join([_title(report), *cells, *remarks]) + "\n")
+        return
+    table = Table(title=_title(report), title_justify="left", box=None, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True)
+    for name in columns:
+        table.add_column(_SHORT.get(name, name.replace("@", "\n@")), justify="right", no_wrap=True)
+    for label, *figures in rows:
+        table.add_row(label, *figures)
+    console.print(table)
+    for line in remarks:
+        console.print(line, markup=False, highlight=False)
+
+
+def _columns(setup: Setup) -> list[str]:
+    last = max((k for k in setup.ks if k <= 10), default=setup.ks[0])
+    return [
+        "questions",
+        *(f"recall@{k}" for k in setup.ks),
+        f"any@{setup.ks[0]}",
+        f"all@{last}",
+        "ndcg@10",
+        "mrr",
+    ]
+
+
+def _rows(report: Report, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    yield ("all", *(_cell(report.metrics.get(name)) for name in columns))
+    suffixes = [name.removeprefix("questions") for name in report.metrics if name.startswith("questions/")]
+    for suffix in suffixes:
+        yield (
+            suffix.removeprefix("/category/"),
+            *(_cell(report.metrics.get(f"{name}{suffix}")) for name in columns),
+        )
+    if suffixes:
+        mean = [_cell(report.metrics.get(f"{name}/{CATEGORY_MEAN}")) for name in columns]
+        yield ("mean of categories", *("" if cell == "-" else cell for cell in mean))
+
+
+def _title(report: Report) -> str:
+    sizes = ", ".join(f"{count:,} {name}" for name, count in report.sizes.items() if count)
+    return f"{report.dataset}: {sizes}; unit {report.setup.unit}"
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    figures = report.metrics
+    means = [name for name in _columns(report.setup) if name in report.intervals]
+    yield "95 %: " + ", ".join(f"{name} {_interval(report.intervals[name])}" for name in means)
+    yield (
+        f"nothing relevant: {figures['unanswerable']:.0f} questions nobody can answer; "
+        f"precision {_cell(figures['abstain_precision'])}, recall {_cell(figures['abstain_recall'])}; "
+        f"answerable but empty {_cell(figures['answerable_empty'])}; "
+        f"best score above theirs {_cell(figures['top_score_auc'])}"
+    )
+    yield (
+        f"search p50 {figures['search_p50_ms']:.2f} ms, p95 {figures['search_p95_ms']:.2f} ms; "
+        f"filled in {figures['fill_seconds']:.1f} s"
+    )
+    for what, count in report.dropped.items():
+        yield f"not used: {count:,} {what}"
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3f}–{ends[1]:.3f}"
+
+
+# -- the command -------------------------------------------------------------------------------------
+
+
+def main_eval(
+    path: str | Path,
+    *,
+    format: Format = "auto",
+    conversations: str | None = None,
+    unit: Unit = "turn",
+    ks: str = "5,10,20",
+    min_score: float = 0.0,
+    out: str | Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Evaluate a collection, print the report and, if asked to, write it as JSON.
+
+    Args:
+        path: The collection's file or folder.
+        format: Which reader to use.
+        conversations: Which conversations, such as `0-4` or `0,2,5-7`; None for all.
+        unit: `turn` or `session`.
+        ks: How far down to look, such as `5,10,20`.
+        min_score: What a hit must score, 0 to 1.
+        out: Where to write the report as JSON; None for nowhere.
+        console: Where to print.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        InvalidInput: something given is wrong; nothing was run.
+    """
+    from reverie.evals.recall.run import evaluate
+
+    console = console or Console()
+    file = None if out is None else Path(out).expanduser()
+    if file is not None and not file.absolute().parent.is_dir():
+        raise InvalidInput(f"{file}: there is no such folder to write it to")
+    chosen = None if conversations is None else numbers(conversations, name="conversations")
+    wanted = numbers(ks, name="k")
+    dataset = read_dataset(path, format=format)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        report = evaluate(
+            dataset,
+            unit=unit,
+            ks=wanted,
+            conversations=chosen,
+            min_score=min_score,
+            progress=_on(bar),
+        )
+    render(report, console)
+    if file is not None:
+        text = json.dumps(report.to_dict(), ensure_ascii=False, indent=1)
+        try:
+            file.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"{file}: cannot be written ({error.strerror})") from None
+    return 0
+
+
+def _on(bar: Progress) -> Callable[[str, int, int], None]:
+    tasks: dict[str, TaskID] = {}
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    return progress
+
+
+def numbers(text: str, *, name: str) -> list[int]:
+    """The numbers that `0-4` or `0,2,5-7` names, in order.
+
+    Raises:
+        InvalidInput: it names none, or is not written so.
+
+    >>> numbers("0,2,5-7", name="conversations")
+    [0, 2, 5, 6, 7]
+    """
+    try:
+        ranges = [[int(end) for end in part.split("-", 1)] for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"{name} is {text!r}: write numbers such as 0,2,5-7") from None
+    found = list(chain.from_iterable(range(ends[0], ends[-1] + 1) for ends in ranges))
+    if not found:
+        raise InvalidInput(f"{name} is {text!r}: the range ends before it begins")
+    return found

@@ -1,0 +1,253 @@
+"""How well does recall answer the questions of a collection? Fills memories as users do, and asks them.
+
+Everything goes the way a user's data goes: a folder on disk, its store and index, `Session.add_many` and
+`Memory.search_turns` for conversations, `Memory.save_many` and `Memory.search` for documents.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from operator import itemgetter
+from typing import assert_never, get_args
+
+from reverie.admin.transfer.conversations import SOURCE_ID
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import LONGEST_CONTENT
+from reverie.domain.text.validation import cleaned
+from reverie.evals.collections.datasets import (
+    Dataset,
+    Dialogue,
+    Dialogues,
+    Document,
+    Documents,
+    Question,
+    turn_sessions,
+)
+from reverie.evals.recall import metrics
+from reverie.evals.recall.report import Answer, Report, Setup, summarised
+from reverie.memory import Memory
+from reverie.repositories.records import Note
+from reverie.search.hits import Hit, Unit
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+KS = (5, 10, 20)
+OTHERS = 50
+"""How many questions about the next conversation are asked of each, which knows nothing about them."""
+
+_SAVED_AT = datetime(2024, 1, 1, tzinfo=UTC)
+_BATCH = 1_000
+
+
+def evaluate(
+    dataset: Dataset,
+    *,
+    unit: Unit = "turn",
+    ks: Sequence[int] = KS,
+    conversations: Sequence[int] | None = None,
+    min_score: float = 0.0,
+    progress: Progress | None = None,
+) -> Report:
+    """Ask every question of a collection and measure what is found.
+
+    Each conversation gets a memory of its own, and is also asked up to 50 questions about the next one,
+    which it cannot answer; documents share a memory. The memories' clock stands at the day after the last
+    turn, so the figures do not depend on when they are taken.
+
+    Args:
+        dataset: What `reverie.evals.collections.datasets.read_dataset` gives.
+        unit: Whether turns or whole sessions are to be found; documents know no sessions.
+        ks: How far down the rankings to look.
+        conversations: Which conversations to use, from 0; None for all.
+        min_score: Passed on to the search: hits below it are left out.
+        progress: Called now and then.
+
+    Raises:
+        InvalidInput: `ks`, `unit` or `conversations` does not fit the collection.
+    """
+    if unit not in get_args(Unit):
+        raise InvalidInput(f"unit is {unit!r}: use one of {', '.join(get_args(Unit))}")
+    if not ks or any(k < 1 for k in ks):
+        raise InvalidInput(f"ks is {list(ks)!r}: pass one or more numbers from 1")
+    setup = Setup(
+        unit=unit,
+        ks=tuple(sorted(set(ks))),
+        conversations=None if conversations is None else tuple(dict.fromkeys(conversations)),
+        min_score=min_score,
+    )
+    report = progress or _silent
+    match dataset:
+        case Dialogues():
+            return _evaluate_dialogues(dataset, setup, report)
+        case Documents():
+            if unit != "turn" or conversations is not None:
+                raise InvalidInput(
+                    f"{dataset.name} has documents: it knows neither sessions nor conversations"
+                )
+            return _evaluate_documents(dataset, setup, report)
+        case _:
+            assert_never(dataset)
+
+
+def _silent(what: str, done: int, total: int) -> None: ...
+
+
+# -- conversations -----------------------------------------------------------------------------------
+
+
+def _evaluate_dialogues(dataset: Dialogues, setup: Setup, progress: Progress) -> Report:
+    count = len(dataset.dialogues)
+    chosen = range(count) if setup.conversations is None else setup.conversations
+    if wrong := [number for number in chosen if not 0 <= number < count]:
+        raise InvalidInput(f"there is no conversation {wrong[0]}: {dataset.name} has 0 to {count - 1}")
+    answers: list[Answer] = []
+    filling = 0.0
+    total = sum(_asked(dataset.dialogues[n].questions) for n in chosen)
+    for n in chosen:
+        dialogue = dataset.dialogues[n]
+        with _memory(_after(dialogue)) as memory:
+            began = time.perf_counter()
+            for session in dialogue.sessions:
+                memory.session(session.session).add_many(session.turns)
+            filling += time.perf_counter() - began
+            others = _sample(dataset.dialogues[(n + 1) % count], n) if count > 1 else []
+            ask = _asking_turns(memory, dialogue, setup)
+            for answer in ask(dialogue.questions, False):
+                answers.append(answer)
+                progress("questions", len(answers), total)
+            answers += ask(others, True)
+    turns = sum(len(session.turns) for n in chosen for session in dataset.dialogues[n].sessions)
+    return summarised(
+        dataset,
+        answers,
+        setup,
+        sizes={"conversations": len(chosen), "turns": turns, "unmeasured": _unmeasured(dataset, chosen)},
+        filling=filling,
+    )
+
+
+Asking = Callable[[Sequence[Question], bool], Iterator[Answer]]
+
+
+def _asking_turns(memory: Memory, dialogue: Dialogue, setup: Setup) -> Asking:
+    sessions = turn_sessions(dialogue)
+
+    def found(hit: Hit) -> str:
+        if setup.unit == "session":
+            return hit.id
+        return hit.metadata.get(SOURCE_ID, "")
+
+    def ask(questions: Sequence[Question], elsewhere: bool) -> Iterator[Answer]:
+        for question in questions:
+            if question.answerable and not question.evidence:
+                continue
+            began = time.perf_counter()
+            hits = memory.search_turns(
+                question.text, limit=setup.depth, unit=setup.unit, min_score=setup.min_score
+            )
+            took = time.perf_counter() - began
+            evidence = question.evidence
+            if setup.unit == "session" and not elsewhere:
+                evidence = {
+                    sessions[turn]: grade for turn, grade in sorted(evidence.items(), key=itemgetter(1))
+                }
+            yield Answer(
+                question=question,
+                answerable=question.answerable and not elsewhere,
+                elsewhere=elsewhere,
+                evidence={} if elsewhere else evidence,
+                ranking=tuple(found(hit) for hit in hits),
+                top=hits[0].score if hits else 0.0,
+                milliseconds=took * 1000,
+            )
+
+    return ask
+
+
+def _after(dialogue: Dialogue) -> datetime:
+    said = [turn["at"] for session in dialogue.sessions for turn in session.turns if "at" in turn]
+    return max(said, default=_SAVED_AT) + timedelta(days=1)
+
+
+def _sample(dialogue: Dialogue, seed: int) -> list[Question]:
+    usable = [question for question in dialogue.questions if question.evidence]
+    return random.Random(metrics.SEED + seed).sample(usable, min(OTHERS, len(usable)))
+
+
+def _asked(questions: Sequence[Question]) -> int:
+    return sum(bool(question.evidence) or not question.answerable for question in questions)
+
+
+def _unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
+    questions = [question for n in chosen for question in dataset.dialogues[n].questions]
+    return len(questions) - _asked(questions)
+
+
+# -- documents ---------------------------------------------------------------------------------------
+
+
+def _evaluate_documents(dataset: Documents, setup: Setup, progress: Progress) -> Report:
+    answers: list[Answer] = []
+    total = _asked(dataset.questions)
+    with _memory(_SAVED_AT) as memory:
+        began = time.perf_counter()
+        sources = _saved(memory, dataset.documents, progress)
+        filling = time.perf_counter() - began
+        for question in dataset.questions:
+            if question.answerable and not question.evidence:
+                continue
+            asked = time.perf_counter()
+            hits = memory.search(question.text, limit=setup.depth, min_score=setup.min_score)
+            took = time.perf_counter() - asked
+            answers.append(
+                Answer(
+                    question=question,
+                    answerable=question.answerable,
+                    elsewhere=False,
+                    evidence=question.evidence,
+                    ranking=tuple(name for hit in hits for name in sources.get(hit.id, [])),
+                    top=hits[0].score if hits else 0.0,
+                    milliseconds=took * 1000,
+                )
+            )
+            progress("questions", len(answers), total)
+    sizes = {
+        "documents": len(dataset.documents),
+        "folded": len(dataset.documents) - len(sources),
+        "unmeasured": len(dataset.questions) - total,
+    }
+    return summarised(dataset, answers, setup, sizes=sizes, filling=filling)
+
+
+def _saved(memory: Memory, documents: Sequence[Document], progress: Progress) -> dict[str, list[str]]:
+    """Save the documents; which documents each record holds (two that say the same become one record)."""
+    sources: dict[str, list[str]] = {}
+    remaining = iter(documents)
+    done = 0
+    while batch := list(islice(remaining, _BATCH)):
+        notes = [
+            Note(content=cleaned(document.text)[:LONGEST_CONTENT], source=document.id[:200])
+            for document in batch
+        ]
+        for document, saved in zip(batch, memory.save_many(notes), strict=True):
+            sources.setdefault(saved.record.id, []).append(document.id)
+        done += len(batch)
+        progress("documents", done, len(documents))
+    return sources
+
+
+@contextmanager
+def _memory(now: datetime) -> Iterator[Memory]:
+    """A memory in a folder of its own that goes afterwards."""
+    with (
+        tempfile.TemporaryDirectory(prefix="reverie-eval-") as folder,
+        Memory.open(folder, clock=lambda: now) as memory,
+    ):
+        yield memory

@@ -1,0 +1,313 @@
+"""How does what a person did in the folder come into the store? Noticed, checked, merged, journalled.
+
+Every edit is a change by `owner, by hand` whose reason names the file. What a person changed stands; what the
+program changed elsewhere meanwhile stands too; where both changed the same thing the person's version is
+live and the program's is put beside, in a conflict file. A file that cannot be read, or does what may not be
+done, is reported and left as it is, and what it said before stays in force. Deleting a file archives its
+record. What may be done to which file, and what becomes of it, is thought out in `deciding`; what a
+person began with is found in `bases`.
+
+All of it happens inside the lock of the files' state, so that two processes do not take in the same edit
+twice; one that is killed between the store and the state takes the edit in once more, to no effect.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.domain.change import JournalRow, Subject
+from reverie.domain.text import ids
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.files.disk.atomic import Disk
+from reverie.files.disk.state import FileState, Ledger, Written
+from reverie.files.hand_edits.claims import Claims
+from reverie.files.hand_edits.intake import PROBLEM, Intake, Stranger, Taken
+from reverie.files.hand_edits.merge import FEW, most_of_it
+from reverie.files.hand_edits.pages import take_log, take_missing_page, take_page, take_session
+from reverie.files.layout import MEMORY, Form, place_of
+from reverie.files.names import session_named
+from reverie.files.parsing import Broken
+from reverie.files.scan import Sweep, sweep
+from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+CONFLICT_NOTE = "conflict:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictFile:
+    """What a person and the program changed at the same time in different ways.
+
+    The person's version is live. Delete the file when you have looked at it: that settles the conflict.
+
+    Attributes:
+        path: The file that holds the program's version, relative to the memory's folder.
+        of: The file that the person edited.
+        id: The id of the record, turn or page; empty where only the file is left to tell of it.
+        fields: What both had changed.
+    """
+
+    path: str
+    of: str
+    id: str
+    fields: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class TakenIn:
+    """What a look at the folder came to.
+
+    Attributes:
+        taken: What entered the store, in order.
+        problems: Files that could not be taken in, of those that were looked at.
+        lost: Whether so much was missing that the folder counts as lost, and is written again.
+        due: Whether files are to be written, because of what was taken in or lost, or in our own form.
+    """
+
+    taken: list[Taken] = field(default_factory=list)
+    problems: list[Broken] = field(default_factory=list)
+    lost: bool = False
+    due: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything came of it."""
+        return bool(self.taken or self.lost or self.due)
+
+
+_TAKE: Mapping[Form, Callable[[Intake, Stranger], None]] = MappingProxyType(
+    {"page": take_page, "log": take_log, "session": take_session}
+)
+_SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
+    {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
+)
+
+
+def _nobody(rows: Sequence[JournalRow]) -> None:
+    """Tell nobody."""
+
+
+class HandEdits:
+    """Takes in what a person did in one folder. Safe for several threads, and beside other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: FileState,
+        root: Path,
+        *,
+        clock: Clock = clocks.utc_now,
+        new_id: NewId = ids.new_id,
+        notice: Callable[[Sequence[JournalRow]], None] = _nobody,
+    ) -> None:
+        """Take the edits below `root` into `store`.
+
+        Args:
+            store: Where they go.
+            state: What is known of the files.
+            root: The memory's folder.
+            clock: What tells the time.
+            new_id: What makes ids for new records, turns and paragraphs.
+            notice: Told of every change made here, inside the state's lock.
+        """
+        self._store = store
+        self._state = state
+        self._root = root
+        self._clock = clock
+        self._new_id = new_id
+        self._notice = notice
+        self._disk = Disk(root)
+
+    def take_in(self, paths: Iterable[str] | None = None) -> TakenIn:
+        """Look at the files, and take in what is not as we know it.
+
+        Args:
+            paths: Which files or folders to look at, relative to the memory's folder; None for all.
+
+        Returns:
+            What was taken in, and what could not be.
+
+        Raises:
+            StateUnavailable: the state of the files is locked or broken; nothing is lost, try again later.
+            StoreError: the store cannot be read or written; likewise.
+            OSError: a file cannot be written or removed, as on a full disk; likewise.
+        """
+        chosen = None if paths is None else sorted({path.strip("/") for path in paths})
+        found = sweep(self._root, self._known(self._state, chosen), chosen)
+        notes = self._state.notes()
+        if self._is_old_news(found, notes, chosen):
+            return TakenIn(problems=_problems(notes, chosen))
+        with self._state.locked() as ledger:
+            found = sweep(self._root, self._known(ledger, chosen), chosen)
+            if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
+                chosen = None  # it may have been moved to where nobody was asked to look
+                found = sweep(self._root, ledger.known())
+            intake = Intake(
+                self._store,
+                ledger,
+                self._disk,
+                clock=self._clock,
+                new_id=self._new_id,
+                notice=self._notice,
+            )
+            self._take(intake, found)
+            self._note_problems(ledger, intake, chosen)
+            self._note_conflicts(ledger, intake, found, chosen)
+        return TakenIn(
+            taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost, due=intake.due
+        )
+
+    def problems(self) -> list[Broken]:
+        """The files that could not be taken in when they were last looked at, and are still there."""
+        return [each for each in _problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)]
+
+    def conflicts(self) -> list[ConflictFile]:
+        """The conflicts that nobody has settled yet by deleting their files."""
+        found = []
+        for name, text in self._state.notes(CONFLICT_NOTE).items():
+            path, told = name.removeprefix(CONFLICT_NOTE), json.loads(text)
+            if self._is_there(path):
+                conflict = ConflictFile(path=path, of=told["of"], id=told["id"], fields=tuple(told["fields"]))
+                found.append(conflict)
+        return found
+
+    # -- one run -----------------------------------------------------------------------------------------
+
+    def _take(self, intake: Intake, found: Sweep) -> None:
+        """Take in what the sweep has found."""
+        for broken in found.odd:
+            intake.problems[broken.path] = broken
+        for top in found.gone:
+            intake.lose(list(intake.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
+        strangers = [
+            *intake.recovered(found.recovered),
+            *intake.strangers([*found.changed, *found.added]),
+        ]
+        claims = Claims(intake, strangers, found.missing)
+        claims.take()
+        for stranger in strangers:
+            if (take := _TAKE.get(stranger.place.form)) is not None:
+                intake.attempt(stranger, lambda each, take=take: take(intake, each))  # type: ignore[misc]
+        self._take_missing(intake, claims, found.missing)
+
+    def _take_missing(self, intake: Intake, claims: Claims, paths: Sequence[str]) -> None:
+        """Take in deletions, unless there are so many that it looks like an accident."""
+        ledger = intake.ledger
+        ledger.drop(claims.moved)
+        owed = set(ledger.due())  # a write or a removal of it failed: nobody can tell that it was deleted
+        ledger.drop([path for path in paths if path in owed])
+        gone = [path for path in paths if path not in claims.moved and path not in owed]
+        memories = [path for path in gone if path.startswith(f"{MEMORY}/")]
+        if len(memories) > FEW and most_of_it(len(memories), len(ledger.known(f"{MEMORY}/"))):
+            intake.lose(memories, f"{len(memories)} files are missing in {MEMORY!r}")
+            gone = [path for path in gone if not path.startswith(f"{MEMORY}/")]
+        noted = ledger.notes(PROBLEM)
+        for path in gone:
+            place = place_of(path)
+            if place is None:
+                ledger.drop([path])
+            elif f"{PROBLEM}{path}" in noted:  # what it said last is in force, and was not deleted
+                intake.write_again(path, _SUBJECTS[place.form], place.name)
+            elif place.form == "session":
+                intake.write_again(path, "session", session_named(place.name) or place.name)
+                _log.warning("%s was deleted and is written again: see `reverie forget`", path)
+            elif place.form in ("record", "episodic"):
+                intake.attempt_missing(path, claims.take_missing)
+            else:
+                intake.attempt_missing(path, lambda each: take_missing_page(intake, each))
+
+    # -- what is known -----------------------------------------------------------------------------------
+
+    def _known(self, state: FileState | Ledger, chosen: Sequence[str] | None) -> dict[str, Written]:
+        if chosen is None:
+            return state.known()
+        known: dict[str, Written] = {}
+        for path in chosen:
+            if (written := state.find(path)) is not None:
+                known[path] = written
+            else:
+                known |= state.known(f"{path}/")
+        return known
+
+    def _is_old_news(self, found: Sweep, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
+        """Whether all that was found is what was found before, so that there is no need for the lock."""
+        noted = {name for name in notes if name.startswith(PROBLEM) and _chosen(name[len(PROBLEM) :], chosen)}
+        listed = {name for name in notes if name.startswith(CONFLICT_NOTE)}
+        if noted != {
+            f"{PROBLEM}{path}" for path in (*found.changed, *found.added, *(o.path for o in found.odd))
+        }:
+            return False
+        conflicts = {f"{CONFLICT_NOTE}{path}" for path in found.conflicts}
+        if not conflicts <= listed or (chosen is None and listed - conflicts):
+            return False
+        if found.missing or found.recovered or found.gone:
+            return False
+        if not noted:
+            return True
+        now = self._store.sequence()
+        return all(self._is_as_noted(name[len(PROBLEM) :], json.loads(notes[name]), now) for name in noted)
+
+    def _is_as_noted(self, path: str, told: dict[str, object], now: int) -> bool:
+        return [*self._stat(path), now] == [told["size"], told["mtime_ns"], told["sequence"]]
+
+    def _stat(self, path: str) -> tuple[int, int]:
+        try:
+            seen = os.lstat(self._root / path)
+        except OSError:
+            return -1, -1
+        return seen.st_size, seen.st_mtime_ns
+
+    def _is_there(self, path: str) -> bool:
+        return os.path.lexists(self._root / path)
+
+    # -- notes for later ---------------------------------------------------------------------------------
+
+    def _note_problems(self, ledger: Ledger, intake: Intake, chosen: Sequence[str] | None) -> None:
+        """Remember what is wrong, and say it once for every version of a file."""
+        before = ledger.notes(PROBLEM)
+        now = self._store.sequence()
+        for name in before:
+            path = name.removeprefix(PROBLEM)
+            if path not in intake.problems and _chosen(path, chosen):
+                ledger.note(name, None)
+        for path, broken in intake.problems.items():
+            size, mtime_ns = self._stat(path)
+            told = {"why": broken.why, "size": size, "mtime_ns": mtime_ns}
+            old = json.loads(before.get(f"{PROBLEM}{path}", "{}"))
+            if {name: old.get(name) for name in told} != told:
+                _log.warning("not taken in: %s", broken)
+            ledger.note(f"{PROBLEM}{path}", json.dumps(told | {"sequence": now}))
+
+    def _note_conflicts(
+        self, ledger: Ledger, intake: Intake, found: Sweep, chosen: Sequence[str] | None
+    ) -> None:
+        """Remember what each conflict is about, and forget those whose files were deleted."""
+        for path, about in intake.conflicts.items():
+            ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps(about))
+        listed = {name.removeprefix(CONFLICT_NOTE) for name in ledger.notes(CONFLICT_NOTE)}
+        for path in listed:
+            if not self._is_there(path):
+                ledger.note(f"{CONFLICT_NOTE}{path}", None)
+        for path in set(found.conflicts) - listed:
+            ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps({"of": "", "id": "", "fields": []}))
+
+
+def _problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[Broken]:
+    found = []
+    for name, text in notes.items():
+        path = name.removeprefix(PROBLEM)
+        if path != name and _chosen(path, chosen):
+            found.append(Broken(path=path, why=json.loads(text)["why"]))
+    return found
+
+
+def _chosen(path: str, chosen: Sequence[str] | None) -> bool:
+    return chosen is None or any(path == each or path.startswith(f"{each}/") for each in chosen)

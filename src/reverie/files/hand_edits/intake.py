@@ -1,0 +1,414 @@
+"""What becomes of all the files that are not as we know them? One run, inside the lock of the files' state.
+
+Each file is read, compared with what the store and the journal know, decided upon (`deciding`) and committed
+by itself; a record's files are looked at together, because it may have been moved or copied from one to
+another. What is noted for later is the work of `handedits`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from reverie.domain.change import Edit, JournalRow, Subject, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
+from reverie.domain.page import Page
+from reverie.domain.record import Record
+from reverie.domain.text import ids
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock, from_microseconds
+from reverie.files import parsing
+from reverie.files.disk.atomic import Disk, Refused, Seen
+from reverie.files.disk.state import Ledger, Written, checksum
+from reverie.files.expected import Content, present, was_so
+from reverie.files.hand_edits import base_versions as bases
+from reverie.files.hand_edits.base_versions import ACTOR
+from reverie.files.hand_edits.merge import Clash, Decision
+from reverie.files.hand_edits.redaction import redacted_file
+from reverie.files.layout import Place, path_of, place_of, recovered_from, render_page, render_record
+from reverie.files.names import file_name
+from reverie.files.parsing import Broken
+from reverie.files.scan import CONFLICT
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redactor_of
+from reverie.stores.tombstones import is_forgotten
+
+_log = logging.getLogger("reverie")
+
+REBUILDER = "rebuild"
+"""Who the journal names for what was taken from the files of a lost database."""
+
+DELETED = "file deleted by hand"
+"""The reason of an archived record whose file a person deleted."""
+
+PROBLEM = "problem:"
+"""How the names of notes begin that say what is wrong with a file."""
+
+FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
+
+_ATTEMPTS = 20
+_CHUNK = 500
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One thing that a person changed in a file, as it entered the store.
+
+    Attributes:
+        path: The file.
+        subject: Which kind of thing it is.
+        id: Its id.
+        what: `added`, `changed`, `moved` (to another category), `archived`, `restored` or `removed`; `kept`,
+            where a file was deleted that is written again.
+    """
+
+    path: str
+    subject: Subject
+    id: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.subject} {self.id}: {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranger:
+    """A file that is not as we know it, as it was read.
+
+    Attributes:
+        path: Where it counts as standing; for a recovered file the path that it is an edit of.
+        place: What that path says.
+        data: Its bytes.
+        seen: How it was when they were read.
+        written: As the file was before the person edited it; None for one that we did not know.
+        at: Where it really stands.
+        sum: The checksum of the file as it is on disk: `data` has no secrets, and the file may.
+    """
+
+    path: str
+    place: Place
+    data: bytes
+    seen: Seen
+    written: Written | None
+    at: str
+    sum: int
+
+
+class Kept(Exception):
+    """The file cannot be taken in; the words say why. Internal: it becomes a problem."""
+
+
+class Intake:
+    """One run over what a sweep has found.
+
+    Attributes:
+        taken: What entered the store.
+        problems: What could not, by path.
+        conflicts: The conflict files written, with what each is about.
+        lost: Whether so much was missing that the folder counts as lost.
+        due: Whether files are to be written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        disk: Disk,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        notice: Callable[[Sequence[JournalRow]], None],
+    ) -> None:
+        """Prepare to take files into `store`; see `handedits.HandEdits`. The lock of `ledger` is held."""
+        self.taken: list[Taken] = []
+        self.problems: dict[str, Broken] = {}
+        self.conflicts: dict[str, dict[str, Any]] = {}
+        self.lost = False
+        self.due = False
+        self.store = store
+        self.ledger = ledger
+        self.disk = disk
+        self.new_id = new_id
+        self.now = clock()
+        self._notice = notice
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def strangers(self, paths: Sequence[str]) -> Iterator[Stranger]:
+        """The files of these paths that say neither what the store says nor what they said when written."""
+        for start in range(0, len(paths), _CHUNK):
+            chunk = [each for path in paths[start : start + _CHUNK] if (each := self._read(path, path, None))]
+            expected = self._expected_records(chunk)
+            for stranger in chunk:
+                written = Written(stranger.path, stranger.seen.size, stranger.seen.mtime_ns, stranger.sum)
+                old = stranger.written
+                if old is not None and (old.size, old.checksum) == (written.size, written.checksum):
+                    self.ledger.put([old._replace(mtime_ns=written.mtime_ns)])
+                elif (
+                    stranger.sum == checksum(stranger.data)  # else it says more than we may leave standing
+                    and (content := self._expected(stranger, expected))
+                    and content.data == stranger.data
+                ):
+                    self.ledger.put([written._replace(pieces=content.pieces)])
+                else:
+                    yield stranger
+
+    def _read(self, path: str, at: str, written: Written | None) -> Stranger | None:
+        place = place_of(path)
+        assert place is not None
+        try:
+            seen = self.disk.look(at)
+            if seen is None:
+                return None
+            if large := parsing.too_large(path, seen.size):
+                self.problem(at, large.why)
+                return None
+            found = self.disk.read(at)
+        except Refused as error:
+            self.problem(at, str(error))
+            return None
+        except OSError as error:
+            self.problem(at, f"it cannot be read ({error.strerror})")
+            return None
+        if found is None:
+            return None
+        written = written or self.ledger.find(path)
+        data, seen = found
+        return Stranger(
+            path=path,
+            place=place,
+            data=redacted_file(data, place.form, redactor_of(self.store)),
+            seen=seen,
+            written=written,
+            at=at,
+            sum=checksum(data),
+        )
+
+    def _expected_records(self, strangers: Iterable[Stranger]) -> dict[str, Content]:
+        """What the files of records among these should say, all asked for at once."""
+        names = [each.place.name for each in strangers if each.place.form == "record"]
+        found: list[Record] = []
+        try:
+            found = self.store.records([name for name in names if is_id(name)])
+        except StoreCorrupt:
+            _log.debug("records are read one by one, because one cannot be read")
+        return {path_of(record): Content(render_record(record)) for record in found}
+
+    def _expected(self, stranger: Stranger, records: dict[str, Content]) -> Content | None:
+        if stranger.place.form == "record":
+            return records.get(stranger.path)
+        try:
+            return present(self.store, stranger.path)
+        except StoreCorrupt:
+            return None
+
+    def recovered(self, paths: Iterable[str]) -> Iterator[Stranger]:
+        """Edits that slipped in while their file was replaced, each with the version that it began with."""
+        for at in paths:
+            path = recovered_from(at)
+            assert path is not None
+            note = self.ledger.notes(f"recovered:{at}").get(f"recovered:{at}")
+            began = self._version_of(path, int(note)) if note else None
+            stranger = self._read(path, at, began or Written(path, -1, -1, 0))
+            if stranger is not None:
+                yield stranger
+
+    def _version_of(self, path: str, number: int) -> Written | None:
+        """The version of a file that has this checksum, if it is one of a record or page."""
+        place = place_of(path)
+        if place is None or place.form not in ("record", "page"):
+            return None
+        datas: list[bytes]
+        if place.form == "record":
+            datas = [render_record(each) for each in bases.versions(self.store, place.name, Record)]
+        else:
+            datas = [render_page(each) for each in bases.versions(self.store, place.name, Page)]
+        for data in datas:
+            if checksum(data) == number:
+                return Written(path, len(data), -1, number)
+        return None
+
+    # -- for all forms -----------------------------------------------------------------------------------
+
+    def attempt(self, stranger: Stranger, take: Callable[[Stranger], None]) -> None:
+        """Take in a file, again when the store is changed meanwhile; what is wrong becomes a problem."""
+        self._attempted(stranger.at, lambda: take(stranger))
+
+    def attempt_missing(self, path: str, take: Callable[[str], None]) -> None:
+        """The same for a file that is gone."""
+        self._attempted(path, lambda: take(path))
+
+    def _attempted(self, path: str, act: Callable[[], None]) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                return act()
+            except Conflict:
+                continue
+            except (Kept, InvalidInput) as error:
+                return self.problem(path, str(error))
+            except StoreCorrupt:
+                return self.problem(path, "what the store has of it cannot be read: see `reverie check`")
+        return self.problem(path, "what it says is being changed all the time: it is tried again")
+
+    def problem(self, path: str, why: str) -> None:
+        """Report a file that is left as it is."""
+        self.problems[path] = Broken(path=path, why=redactor_of(self.store).text(why))
+
+    def is_stale(self, stranger: Stranger, name: str | None) -> bool:
+        """Whether a file says what it once was to say, and nobody has put it back on purpose.
+
+        Args:
+            stranger: The file.
+            name: The id of what stands in it; if that is gone from the store, and the files have shown so, a
+                file of it was put back.
+        """
+        if not was_so(self.store, stranger.path, stranger.data):
+            return False
+        return (
+            name is None
+            or present(self.store, stranger.path) is not None
+            or not self.came_back(stranger, name)
+        )
+
+    def came_back(self, stranger: Stranger, name: str) -> bool:
+        """Whether the files had shown the last change of a thing already when this file appeared."""
+        rows = self.store.journal(id=name, newest_first=True, limit=1)
+        shown = self.ledger.progress.sequence
+        return stranger.written is None and bool(rows) and rows[0].sequence <= shown
+
+    def owe(self, paths: Iterable[str]) -> None:
+        """Have files made what the store says."""
+        self.ledger.owe(paths)
+        self.due = True
+
+    def write_again(self, path: str, subject: Subject, id: str) -> None:
+        """Have a file written again that a person deleted in vain."""
+        self.ledger.drop([path])
+        self.owe([path])
+        self.taken.append(Taken(path=path, subject=subject, id=id, what="kept"))
+
+    def lose(self, paths: Sequence[str], why: str) -> None:
+        """Take note that files were lost rather than deleted: they are written again."""
+        self.ledger.drop(paths)
+        self.owe(paths)
+        self.lost = True
+        _log.warning("%s: they are taken for lost and written again; nothing was archived", why)
+
+    def saved_at(self, stranger: Stranger) -> datetime:
+        """When a person saved a file; never in the future."""
+        return min(self.now, from_microseconds(stranger.seen.mtime_ns // 1000))
+
+    def is_recent(self, stranger: Stranger, name: str) -> bool:
+        """Whether a thing was new so shortly before a file was saved that an editor may not have shown it."""
+        rows = self.store.journal(id=name, limit=1)
+        return bool(rows) and rows[0].at >= self.saved_at(stranger) - bases.OPEN_FOR
+
+    def settle(self, stranger: Stranger) -> None:
+        """Note that what a file says is accounted for, so that it may be written in our own form."""
+        if stranger.at != stranger.path:
+            self.disk.remove(stranger.at, stranger.seen)
+            self.ledger.note(f"recovered:{stranger.at}", None)
+            self.owe([stranger.path])
+            return
+        seen = stranger.seen
+        self.ledger.put([Written(stranger.path, seen.size, seen.mtime_ns, stranger.sum)])
+        self.owe([stranger.path])
+
+    def commit(self, stranger: Stranger, decision: Decision) -> None:
+        """Make the edits of a file, with the program's versions of what clashes put beside first."""
+        fresh = [edit.after for edit in decision.edits if edit.after is not None]
+        if is_forgotten(self.store, [each for each in fresh if not isinstance(each, Page | SessionState)]):
+            raise Kept(FORGOTTEN)
+        for clash in decision.clashes:
+            self._keep_beside(stranger, clash)
+        self.commit_edits(stranger.path, decision.edits, f"edited by hand: {stranger.at}")
+
+    def commit_edits(self, path: str, edits: Sequence[Edit], reason: str) -> None:
+        """Make edits in one transaction, and tell of them."""
+        if not edits:
+            return
+        rows = self.store.commit(edits, actor=ACTOR, reason=reason, at=self.now)
+        self._notice(rows)
+        self.taken += [Taken(path=path, subject=edit.subject, id=edit.id, what=_what(edit)) for edit in edits]
+
+    def _keep_beside(self, stranger: Stranger, clash: Clash) -> None:
+        """Write the program's version into a conflict file, unless it stands in one already."""
+        data = _readable(clash.ours)
+        stem = _conflict_stem(stranger.path, clash.ours)
+        number = 1
+        while True:
+            path = f"{stem}{CONFLICT}" if number == 1 else f"{stem}.{number}{CONFLICT}"
+            found = self.disk.read(path)
+            if (found is not None and found[0] == data) or self.disk.create(path, data) is not None:
+                break
+            number += 1
+        self.conflicts[path] = {"of": stranger.path, "id": clash.ours.id, "fields": list(clash.fields)}
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of an id."""
+    try:
+        ids.valid_id(text)
+    except InvalidInput:
+        return False
+    return True
+
+
+def sound(found: T | Broken) -> T:
+    """What was read, or `Kept` with the reason why not."""
+    if isinstance(found, Broken):
+        raise Kept(found.why)
+    return found
+
+
+def taken_of(rows: Iterable[JournalRow]) -> list[Taken]:
+    """What a person did of whom these rows of the journal tell."""
+    return [
+        _taken(row.reason.rpartition(": ")[2], row.edit)
+        for row in rows
+        if row.actor == ACTOR and row.edit is not None
+    ]
+
+
+def _taken(path: str, edit: Edit) -> Taken:
+    return Taken(path=path, subject=edit.subject, id=edit.id, what=_what(edit))
+
+
+def _what(edit: Edit) -> str:
+    before, after = edit.before, edit.after
+    if before is None:
+        return "added"
+    if after is None:
+        return "removed"
+    if isinstance(before, Record) and isinstance(after, Record):
+        if before.archived != after.archived:
+            return "archived" if after.archived else "restored"
+        if replace(before, category=after.category, updated_at=after.updated_at) == after:
+            return "moved"
+    return "changed"
+
+
+def _conflict_stem(path: str, value: Value) -> str:
+    folder = path.rpartition("/")[0]
+    match value:
+        case Turn():
+            return f"{folder}/{file_name(value.session)}.{value.id}"
+        case SessionState():
+            return f"{folder}/{file_name(value.id)}"
+        case Page():
+            return path
+        case _:
+            return f"{folder}/{value.id}"
+
+
+def _readable(value: Value) -> bytes:
+    if isinstance(value, Record):
+        return render_record(value)
+    return f"{json.dumps(value.to_dict(), ensure_ascii=False, indent=2)}\n".encode()

@@ -1,0 +1,587 @@
+"""What becomes of an edit that a person made in a file? Base, store and file in, edits out. Pure.
+
+One rule for everything: what the person changed stands, what the program changed elsewhere meanwhile stands
+too, and where both changed the same thing the program's version is named, to be kept beside. What a
+person may not do to a file is refused here with `InvalidInput`, in words that say what to do instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from reverie.domain import category as categories
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph, checked_paragraph
+from reverie.domain.record import Record, checked
+from reverie.domain.similarity.three_way_merge import matches, merged
+from reverie.domain.text import ids
+from reverie.domain.text.ids import NewId
+from reverie.files.hand_edits.base_versions import Change
+from reverie.files.layout import path_of, place_of
+from reverie.files.parsing import Fields, SessionLines, moment_of, record_of, state_of, turn_of
+
+FEW = 20
+"""So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
+
+_ALIKE = 0.6
+_MOST_COMPARED = 10_000
+_WORD = re.compile(r"\w+")
+
+_V = TypeVar("_V", Record, Turn, SessionState)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """The program changed a thing in another way than the person did.
+
+    Attributes:
+        ours: The program's version, which does not stand.
+        fields: What both changed.
+    """
+
+    ours: Value
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a file.
+
+    Attributes:
+        edits: What to change in the store.
+        clashes: What the program had changed in another way.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    clashes: tuple[Clash, ...] = ()
+
+
+def most_of_it(gone: int, before: int) -> bool:
+    """Whether so much has vanished that it looks like an accident."""
+    return gone > FEW and 2 * gone > before
+
+
+# -- records -------------------------------------------------------------------------------------------------
+
+
+def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
+    """The record that a file or line describes, with what its place says of category and archive.
+
+    Where the folder and a field say different things, the one counts that differs from `base`; the field, if
+    both do.
+
+    Args:
+        fields: What is said.
+        id: The record's id.
+        base: The version that the person began with; None for a new record.
+        path: Where the file stands.
+        now: The time.
+
+    Raises:
+        InvalidInput: a field, or the name of the folder, is not of its form.
+    """
+    place = place_of(path)
+    assert place is not None
+    theirs = record_of(fields, id=id, base=base, place=place, now=now)
+    moved = base is None or (path_of(base) != path and not _in_a_day(base))
+    was = base is not None and base.archived
+    if place.form == "record" and moved:
+        if base is not None and theirs.category == base.category:
+            folder = None if place.category is None else categories.valid_category(place.category)
+            theirs = replace(theirs, category=folder)
+        if theirs.archived == was and place.archived != was:
+            theirs = replace(theirs, archived_at=now if place.archived else None)
+    if theirs.archived and not was and (base is not None or "archive_reason" not in fields):
+        theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "archived by hand")
+    if was and not theirs.archived:
+        theirs = replace(theirs, archive_reason="")
+    return checked(theirs)
+
+
+def begun_with(written: _V, fields: Fields, unseen: Sequence[Change[_V]]) -> _V:
+    """What a person began with who saved these fields: what was written, without what they had not seen.
+
+    A field, label or entry of the metadata that says what it said before the program changed it was not
+    changed back by the person, but never seen otherwise, unless the file has the `updated_at` of what was
+    written.
+
+    Args:
+        written: The value as it was last written to the file.
+        fields: What the file says.
+        unseen: What the program did to it shortly before.
+    """
+    told = fields.get("updated_at")
+    if told is not None and told == getattr(written, "updated_at", None):
+        return written
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        was = getattr(written, name)
+        pairs = [
+            (getattr(change.before, name), getattr(change.after, name))
+            for change in unseen
+            if change.before is not None and change.after is not None
+        ]
+        if name in ("tags", "references"):
+            values[name] = _begun_labels(was, value, pairs)
+        elif name == "metadata":
+            values[name] = MappingProxyType(_begun_mapping(was, value, pairs))
+        elif value != was and any(before == value != after for before, after in pairs):
+            values[name] = value
+    return replace(written, **values)
+
+
+def _begun_labels(
+    was: Sequence[str], told: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> tuple[str, ...]:
+    added = {label for before, after in pairs for label in after if label not in before}
+    removed = {label for before, after in pairs for label in before if label not in after}
+    kept = [label for label in was if label in told or label not in added]
+    return tuple(dict.fromkeys([*kept, *(label for label in told if label in removed)]))
+
+
+def _begun_mapping(
+    was: Mapping[str, str],
+    told: Mapping[str, str],
+    pairs: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
+) -> dict[str, str]:
+    began = {}
+    for key in dict.fromkeys([*was, *told]):
+        said = told.get(key)
+        stale = any(before.get(key) == said != after.get(key) for before, after in pairs)
+        value = said if stale else was.get(key)
+        if value is not None:
+            began[key] = value
+    return began
+
+
+def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, now: datetime) -> Decision:
+    """What becomes of a record that a person edited.
+
+    Args:
+        base: The version that the person began with; None for a new record.
+        ours: What the store has; None when it has none of that id.
+        theirs: What the person made of it.
+        now: The time.
+    """
+    if ours is None:
+        return Decision(edits=(Edit(before=None, after=theirs),))
+    found = merged(base, ours, theirs)
+    value, conflicts = found.value, found.conflicts
+    if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
+        # Put away by the program while a person worked on it: then it is of use.
+        value = replace(value, archived_at=None, archive_reason="")
+        conflicts = (*conflicts, "archived_at")
+    loud = _loud(value) != _loud(ours)
+    if loud and (base is None or theirs.updated_at == base.updated_at):
+        value = replace(value, updated_at=now)
+    if value == ours:
+        return Decision()
+    clashes = (Clash(ours=ours, fields=conflicts),) if conflicts else ()
+    return Decision(edits=(Edit(before=ours, after=checked(value)),), clashes=clashes)
+
+
+def _loud(record: Record) -> Record:
+    """The record with only those fields whose change makes it newer."""
+    return replace(
+        record,
+        updated_at=record.created_at,
+        last_seen_at=record.created_at,
+        seen_count=1,
+        pinned=False,
+        archived_at=None,
+        archive_reason="",
+    )
+
+
+def _in_a_day(record: Record) -> bool:
+    return record.layer == "episodic" and not record.archived
+
+
+# -- pages and logs ------------------------------------------------------------------------------------------
+
+
+def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) -> Page:
+    """The page that a person began with who saved this text: as written, without what they had not seen.
+
+    A line that the program wrote shortly before and that is missing was not taken out, unless another
+    stands in its place that resembles it, or the text has something that the program wrote at that time or
+    later: then the person has seen it. A line that the program took out and that is there was not added.
+
+    Args:
+        written: The page as it was last written to its file.
+        text: What the file says.
+        unseen: What the program did to the page shortly before.
+    """
+    added: Counter[str] = Counter()
+    removed: Counter[str] = Counter()
+    for change in _not_seen(unseen, text):
+        if change.before is None:
+            continue  # who edits a page has seen how it began
+        before, after = (Counter(_lines(page)) for page in (change.before, change.after))
+        added += after - before
+        removed += Counter({line: count for line, count in (before - after).items() if line.strip()})
+    old, new = _lines(written), text.split("\n")
+    began: list[str] = []
+    low = start = 0
+    for i, j in [*matches(old, new), (len(old), len(new))]:
+        fresh = [line for line in new[start:j] if line not in removed]
+        began += [
+            line for line in old[low:i] if line not in added or any(_resemble(line, other) for other in fresh)
+        ]
+        began += [line for line in new[start:j] if line in removed]
+        began += old[i : i + 1]
+        low, start = i + 1, j + 1
+    return replace(written, content="\n".join(began))
+
+
+def _not_seen(unseen: Sequence[Change[Page]], text: str) -> Sequence[Change[Page]]:
+    """Those changes, the newest first, that are newer than anything of the program's that the text has."""
+    told = set(text.split("\n"))
+    for number, change in enumerate(unseen):
+        fresh = set(_lines(change.after)) - set(_lines(change.before))
+        if change.before is not None and any(line.strip() and line in told for line in fresh):
+            return unseen[:number]
+    return unseen
+
+
+def _lines(page: Page | None) -> list[str]:
+    return [] if page is None else page.content.split("\n")
+
+
+def _resemble(one: str, other: str) -> bool:
+    """Whether one text looks like a corrected version of the other: most of their words are the same."""
+    words, others = (_WORD.findall(text) for text in (one, other))
+    return 2 * len(matches(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
+
+
+def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
+    """What becomes of a page that a person edited: the changes of both sides are in it.
+
+    Where that is not what the person saved, it becomes what they saved first: so the journal has every text
+    that a file ever said, and knows with what they began when they edit that file again.
+
+    Args:
+        base: The version that the person began with; None for a new page.
+        ours: What the store has; None when it has none.
+        theirs: What the person made of it, changed now.
+    """
+    if ours is None:
+        return Decision(edits=(Edit(before=None, after=theirs),))
+    found = merged(base, ours, theirs)
+    if found.value.content == ours.content:
+        return Decision()
+    clashes = (Clash(ours=ours, fields=found.conflicts),) if found.conflicts else ()
+    after = replace(found.value, updated_at=theirs.updated_at)
+    steps = (ours, after) if after.content == theirs.content else (ours, theirs, after)
+    edits = tuple(Edit(before=before, after=then) for before, then in pairwise(steps))
+    return Decision(edits=edits, clashes=clashes)
+
+
+def decide_log(
+    name: str,
+    base: Sequence[Paragraph] | None,
+    ours: Sequence[Paragraph],
+    texts: Sequence[str],
+    *,
+    now: datetime,
+    new_id: NewId,
+    is_recent: Callable[[str], bool],
+) -> Decision:
+    """What becomes of a log that a person edited: paragraphs changed, added, taken out.
+
+    A paragraph that stays as it is keeps its id; so does one that was changed where it stands. One that both
+    sides changed stands in both versions, the person's first; one that one side took out and the other
+    changed stays.
+
+    Args:
+        name: The log's name.
+        base: The paragraphs that the person began with; None when that is not known: none is taken out then.
+        ours: The paragraphs that the store has.
+        texts: The paragraphs of the file.
+        now: The time.
+        new_id: What makes ids.
+        is_recent: Whether the paragraph of an id is so new that the person may not have seen it. Such a one
+            is not taken out, and nothing that does not resemble it was made of it.
+
+    Raises:
+        InvalidInput: a paragraph is not of its form, or most of the log has vanished.
+    """
+    began = ours if base is None else base
+    told = set(texts)
+    # Whoever has a paragraph before them has seen those that stood before it.
+    seen = max((n for n, paragraph in enumerate(began) if _plain(paragraph.content) in told), default=-1)
+
+    def is_sure(place: int) -> bool:
+        return base is not None and (place < seen or not is_recent(began[place].id))
+
+    pairs, missing = _aligned([_plain(paragraph.content) for paragraph in began], texts, is_sure=is_sure)
+    removed = [place for place in missing if is_sure(place)]
+    if most_of_it(len(removed), len(began)):
+        raise InvalidInput(
+            f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
+            "clear the whole log"
+        )
+    there = {paragraph.id: paragraph for paragraph in ours}
+    known = {paragraph.id for paragraph in began}
+    alike = Counter(_plain(paragraph.content) for paragraph in ours if paragraph.id not in known)
+    order = _Order(ours)
+    anchor: str | None = None
+    for number, text in enumerate(texts):
+        old = began[pairs[number]] if number in pairs else None
+        mine = there.get(old.id) if old is not None else None
+        fresh: str | None = text
+        if old is not None and mine is not None:
+            anchor, fresh = mine.id, None
+            if text not in (_plain(old.content), _plain(mine.content)):
+                order.change(replace(mine, content=text, at=moment_of(name, text, otherwise=mine.at)))
+                # What both changed stands in both versions, the person's first.
+                fresh = mine.content if mine.content != old.content else None
+        elif old is not None and text == _plain(old.content):
+            fresh = None  # the program took it out
+        elif alike[text]:
+            alike[text] -= 1
+            fresh = None  # both added it
+        if fresh is not None:
+            at = moment_of(name, fresh, otherwise=now)
+            added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
+            order.insert(checked_paragraph(added), after=anchor)
+            anchor = added.id
+    for place in removed:
+        mine = there.get(began[place].id)
+        if mine is not None and mine.content == began[place].content:
+            order.take_out(mine)
+    return Decision(edits=tuple(order.edits()))
+
+
+def _plain(text: str) -> str:
+    """A paragraph as it is read back from a file."""
+    return text.replace("\r\n", "\n")
+
+
+def _aligned(
+    old: Sequence[str], new: Sequence[str], *, is_sure: Callable[[int], bool]
+) -> tuple[dict[int, int], list[int]]:
+    """Which old paragraph each new one is or was made of, and which old ones are gone.
+
+    Where as many came as went between two that stayed, and the person has surely seen those, each was
+    changed. Else those that resemble each other were.
+    """
+    same = matches(old, new)
+    pairs = {j: i for i, j in same}
+    gone: list[int] = []
+    low = start = 0
+    for i, j in [*same, (len(old), len(new))]:
+        before, after = range(low, i), range(start, j)
+        certain = len(before) == len(after) and all(map(is_sure, before))
+        taken = zip(before, after, strict=True) if certain else _resembling(old, new, before, after)
+        came_of = dict(taken)
+        pairs |= {k: m for m, k in came_of.items()}
+        gone += [m for m in before if m not in came_of]
+        low, start = i + 1, j + 1
+    return pairs, gone
+
+
+def _resembling(old: Sequence[str], new: Sequence[str], before: range, after: range) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    start = after.start
+    for i in before if len(before) * len(after) <= _MOST_COMPARED else ():
+        j = next((j for j in range(start, after.stop) if _resemble(old[i], new[j])), None)
+        if j is not None:
+            pairs.append((i, j))
+            start = j + 1
+    return pairs
+
+
+class _Order:
+    """The paragraphs of a log in their order, and the edits that keep them in it."""
+
+    def __init__(self, there: Sequence[Paragraph]) -> None:
+        self._there = list(there)
+        self._new: set[str] = set()
+        self._edits: list[Edit] = []
+
+    def change(self, after: Paragraph) -> None:
+        place = self._place(after.id)
+        self._edits.append(Edit(before=self._there[place], after=checked_paragraph(after)))
+        self._there[place] = after
+
+    def insert(self, added: Paragraph, *, after: str | None) -> None:
+        self._there.insert(0 if after is None else self._place(after) + 1, added)
+        self._new.add(added.id)
+
+    def take_out(self, gone: Paragraph) -> None:
+        self._edits.append(Edit(before=gone, after=None))
+        del self._there[self._place(gone.id)]
+
+    def edits(self) -> list[Edit]:
+        """What was changed and taken out, then what is new, at positions that keep the order."""
+        edits = list(self._edits)
+        for paragraph, position in zip(self._there, self._positions(), strict=True):
+            after = replace(paragraph, position=position)
+            if paragraph.id in self._new:
+                edits.append(Edit(before=None, after=after))
+            elif after != paragraph:
+                edits.append(Edit(before=paragraph, after=after))
+        return edits
+
+    def _positions(self) -> list[float]:
+        """Those that are there stay where they are, unless no number is free between two of them."""
+        positions = [paragraph.position for paragraph in self._there]
+        is_new = [paragraph.id in self._new for paragraph in self._there]
+        start = 0
+        for new, run in groupby(is_new):
+            stop = start + len(list(run))
+            if new:
+                low = positions[start - 1] if start else None
+                high = positions[stop] if stop < len(positions) else None
+                positions[start:stop] = _between(low, high, stop - start)
+            start = stop
+        beside = zip(pairwise(positions), pairwise(is_new), strict=True)
+        if all(low < high for (low, high), new in beside if any(new)):
+            return positions
+        return [float(number) for number in range(1, len(positions) + 1)]
+
+    def _place(self, id: str) -> int:
+        return next(place for place, paragraph in enumerate(self._there) if paragraph.id == id)
+
+
+def _between(low: float | None, high: float | None, count: int) -> list[float]:
+    if high is None:
+        return [(low or 0.0) + number for number in range(1, count + 1)]
+    if low is None:
+        return [high - count + number for number in range(count)]
+    return [low + (high - low) * number / (count + 1) for number in range(1, count + 1)]
+
+
+# -- sessions ------------------------------------------------------------------------------------------------
+
+
+def decide_session(
+    path: str,
+    base: tuple[SessionState, Sequence[Turn]] | None,
+    ours: tuple[SessionState, Sequence[Turn]] | None,
+    lines: SessionLines,
+    *,
+    now: datetime,
+    new_id: NewId,
+    earlier: Callable[[str], Sequence[Turn]],
+    is_recent: Callable[[str], bool],
+) -> Decision:
+    """What becomes of a session's file that a person edited.
+
+    What a turn says may be changed, and turns may be added at the end. Turns keep their ids, places and
+    scope. Turns that are missing or stand in another order, or new ones between others, are refused.
+
+    Args:
+        path: Where the file stands.
+        base: The session and turns that the person began with; None when that is not known.
+        ours: What the store has; None when it has no such session.
+        lines: What the file says.
+        now: The time.
+        new_id: What makes ids.
+        earlier: Gives the versions of a turn of some id, in any session, that the journal holds.
+        is_recent: Whether the turn of an id is so new that the person may not have seen it.
+
+    Raises:
+        InvalidInput: something is done that a person may not do, or is not of its form.
+    """
+    state, turns = (None, []) if ours is None else ours
+    began_state = base[0] if base is not None else state
+    theirs = state_of(lines.state, path=path, base=began_state, now=now)
+    if state is not None and theirs.scope != state.scope:
+        raise InvalidInput("line 1: the scope of a session cannot be changed: put it back")
+    seen = 0 if base is None else len(base[1])
+    while base is not None and seen and is_recent(base[1][seen - 1].id):
+        seen -= 1
+    known = _known_turns(lines, turns, seen)
+    edits: list[Edit] = []
+    clashes: list[Clash] = []
+    if state is None:
+        edits.append(Edit(before=None, after=theirs))
+    else:
+        _merge_into(edits, clashes, began_state, state, theirs)
+    began = {turn.id: turn for turn in base[1]} if base is not None else {}
+    for mine, fields in zip(turns, lines.turns[:known], strict=False):
+        was = began.get(mine.id, mine)
+        said = turn_of(fields, id=mine.id, state=theirs, position=mine.position, base=was, now=now)
+        if said == mine or (base is None and said in earlier(mine.id)):
+            continue
+        _merge_into(edits, clashes, was, mine, said)
+    since = turns[known if base is None else len(base[1]) :]
+    edits += _added_turns(
+        since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier
+    )
+    count = len(turns) + sum(edit.before is None and isinstance(edit.after, Turn) for edit in edits)
+    if theirs.window_start > count:
+        raise InvalidInput(f"line 1: window_start is {theirs.window_start}: there are {count} turns")
+    return Decision(edits=tuple(edits), clashes=tuple(clashes))
+
+
+def _merge_into(
+    edits: list[Edit],
+    clashes: list[Clash],
+    base: SessionState | Turn | None,
+    ours: SessionState | Turn,
+    theirs: SessionState | Turn,
+) -> None:
+    found = merged(base, ours, theirs)
+    if found.value != ours:
+        edits.append(Edit(before=ours, after=found.value))
+    if found.conflicts:
+        clashes.append(Clash(ours=ours, fields=found.conflicts))
+
+
+def _known_turns(lines: SessionLines, turns: Sequence[Turn], seen: int) -> int:
+    """How many lines, from the first, are of turns that are there; so many at least the person has seen."""
+    places = {turn.id: turn.position for turn in turns}
+    found = [places.get(fields.get("id", "")) for fields in lines.turns]
+    known = next((number for number, place in enumerate(found) if place is None), len(found))
+    if any(place is not None for place in found[known:]):
+        raise InvalidInput(f"turn {known}: a new turn stands between others: put it at the end")
+    if found[:known] != sorted(place for place in found if place is not None):
+        raise InvalidInput("turns stand in another order: put them back")
+    missing = sorted(set(range(max(known, seen))) - set(found[:known]) - {None})
+    if missing:
+        raise InvalidInput(
+            f"turn {missing[0]} is missing: put it back (`reverie forget` takes turns out of a conversation)"
+        )
+    return known
+
+
+def _added_turns(
+    since: Sequence[Turn],
+    lines: Sequence[Fields],
+    state: SessionState,
+    first: int,
+    *,
+    now: datetime,
+    new_id: NewId,
+    earlier: Callable[[str], Sequence[Turn]],
+) -> list[Edit]:
+    """The edits that add turns at the end, unless the program has added the very same since."""
+    alike = Counter(map(_saying, since))
+    edits: list[Edit] = []
+    for fields in lines:
+        name = fields.get("id")
+        if name is not None and any(turn.session != state.id for turn in earlier(ids.valid_id(name))):
+            raise InvalidInput(f"the id {name!r} is that of another turn: take it out")
+        position = first + len(edits)
+        turn = turn_of(fields, id=name or new_id(), state=state, position=position, base=None, now=now)
+        if alike[_saying(turn)]:
+            alike[_saying(turn)] -= 1
+            continue
+        edits.append(Edit(before=None, after=turn))
+    return edits
+
+
+def _saying(turn: Turn) -> tuple[str, ...]:
+    return (turn.role, turn.speaker, turn.tool_call_id, turn.content)

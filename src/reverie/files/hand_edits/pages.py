@@ -1,0 +1,101 @@
+"""How do edited pages, logs and sessions come in? Each file is read, decided upon, committed."""
+
+from __future__ import annotations
+
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import Page, Paragraph
+from reverie.files import parsing
+from reverie.files.hand_edits import base_versions as bases
+from reverie.files.hand_edits.base_versions import Pieces
+from reverie.files.hand_edits.intake import DELETED, FORGOTTEN, Intake, Kept, Stranger, sound
+from reverie.files.hand_edits.merge import (
+    begun_with,
+    decide_log,
+    decide_page,
+    decide_session,
+    page_begun_with,
+)
+from reverie.files.layout import MEMORY, render_page
+from reverie.files.names import session_named
+from reverie.stores.tombstones import without_forgotten
+
+
+def take_page(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new page: the changes of both sides are in the result."""
+    store, name = intake.store, stranger.place.name
+    known = bases.versions(store, name, Page)
+    exact = bases.written_as(known, render_page, stranger.written)
+    if exact is None and intake.is_stale(stranger, name):
+        return intake.settle(stranger)
+    ours = next(iter(store.pages([name])), None)
+    text = sound(parsing.read_page(stranger.path, stranger.data, was=ours.content if ours else ""))
+    theirs = parsing.page_of(name, text, now=intake.now)
+    if without_forgotten(store, theirs) != theirs:
+        raise Kept(FORGOTTEN)
+    base = bases.closest_page(known, text) if exact is None else known[exact]
+    if base is not None:
+        unseen = bases.unseen(store, name, Page, intake.saved_at(stranger))
+        base = page_begun_with(base, text, unseen)
+    intake.commit(stranger, decide_page(base, ours, theirs))
+    return intake.settle(stranger)
+
+
+def take_log(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new log: paragraphs changed, added, taken out."""
+    name = stranger.place.name
+    ours = intake.store.paragraphs(page=name)
+    pieces = bases.pieces_written(intake.store, stranger.path, Pieces(None, tuple(ours)), stranger.written)
+    base = None if pieces is None else [each for each in pieces.values if isinstance(each, Paragraph)]
+    if base is None and intake.is_stale(stranger, None):
+        return intake.settle(stranger)
+    was = "\n\n".join(paragraph.content for paragraph in ours)
+    decision = decide_log(
+        name,
+        base,
+        ours,
+        sound(parsing.read_log(stranger.path, stranger.data, was=was)),
+        now=intake.now,
+        new_id=intake.new_id,
+        is_recent=lambda paragraph: intake.is_recent(stranger, paragraph),
+    )
+    intake.commit(stranger, decision)
+    return intake.settle(stranger)
+
+
+def take_session(intake: Intake, stranger: Stranger) -> None:
+    """Take in an edited or new session: turns changed, and added at the end."""
+    store = intake.store
+    lines = sound(parsing.read_session(stranger.path, stranger.data))
+    name = lines.state.get("id") or session_named(stranger.place.name) or ""
+    state = store.session(name) if name else None
+    turns = store.turns(session=name) if state is not None else []
+    pieces = bases.pieces_written(store, stranger.path, Pieces(state, tuple(turns)), stranger.written)
+    if pieces is None and intake.is_stale(stranger, name):
+        return intake.settle(stranger)
+    base = None
+    if pieces is not None and pieces.state is not None:
+        unseen = bases.unseen(store, name, SessionState, intake.saved_at(stranger))
+        began = begun_with(pieces.state, {**lines.state, "id": name}, unseen)
+        base = (began, [each for each in pieces.values if isinstance(each, Turn)])
+    decision = decide_session(
+        stranger.path,
+        base,
+        None if state is None else (state, turns),
+        lines,
+        now=intake.now,
+        new_id=intake.new_id,
+        earlier=lambda turn: bases.versions(store, turn, Turn),
+        is_recent=lambda turn: intake.is_recent(stranger, turn),
+    )
+    intake.commit(stranger, decision)
+    return intake.settle(stranger)
+
+
+def take_missing_page(intake: Intake, path: str) -> None:
+    """Take in that a page or log was deleted: its text leaves the store, and stays in the journal."""
+    name = path.removeprefix(f"{MEMORY}/")
+    there: list[Value] = [*intake.store.pages([name]), *intake.store.paragraphs(page=name)]
+    intake.commit_edits(path, [Edit(before=value, after=None) for value in there], f"{DELETED}: {path}")
+    intake.ledger.drop([path])
+    intake.owe([path])

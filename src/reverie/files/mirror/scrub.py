@@ -1,0 +1,126 @@
+"""Which files still say what was forgotten? Removes those that are Reverie's own, and names the others.
+
+The mirror has already made every file say what the store says. What is left are files that it may not touch:
+an edit that could not be taken in, the program's version of a conflict, a file kept beside another, the
+draft of a process that was killed. Looks at no file that is known and unchanged: it says what the store says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverie.domain.text.shingles import Phrases
+from reverie.files.disk.atomic import DRAFTS
+from reverie.files.disk.state import FileState, Ledger, Written
+from reverie.files.layout import MEMORY, SESSIONS, place_of, recovered_from, session_path
+from reverie.files.scan import CONFLICT
+
+_LONGEST = 50_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What was found of something forgotten.
+
+    Attributes:
+        removed: Files that were removed, relative to the memory's folder.
+        left: Files that still say it, and are a person's to see to.
+    """
+
+    removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def remove_remains(
+    root: Path,
+    state: FileState,
+    phrases: Phrases,
+    *,
+    records: Collection[str],
+    sessions: Collection[str],
+    mirrored: bool = True,
+) -> Remains:
+    """Remove what is left in files of something that the store has forgotten.
+
+    Args:
+        root: The memory's folder.
+        state: What is known of its files.
+        phrases: What was forgotten.
+        records: Ids of records that are gone.
+        sessions: Sessions that are gone.
+        mirrored: Whether the files are kept up to date; where they are not any more, what is known of them
+            does not say that they say what the store says.
+
+    Raises:
+        StateUnavailable: the state of the files is locked for too long or cannot be written.
+        OSError: a file cannot be removed.
+    """
+    removed: list[str] = []
+    left: list[str] = []
+    whole = {session_path(session) for session in sessions}
+    begun = tuple(f"{path}." for path in whole)
+    with state.locked() as ledger:
+        for path in list(_unaccounted(root, ledger.known() if mirrored else {})):
+            gone = path in whole or path.startswith(begun)
+            own = gone or _is_own(path) or _stem(path) in records
+            if not gone and _stem(path) not in records and not _says(root / path, phrases):
+                continue
+            if not own:
+                left.append(path)
+                continue
+            _remove(root, path)
+            ledger.drop([path])
+            ledger.settle([path])
+            removed.append(path)
+        _drop_notes(ledger, [*removed, *whole])
+    return Remains(removed=tuple(removed), left=tuple(left))
+
+
+def _unaccounted(root: Path, known: Mapping[str, Written]) -> Iterator[str]:
+    """Files that are not known, or not as they are known."""
+    for top in (MEMORY, SESSIONS):
+        for place, _, names in os.walk(root / top):
+            for name in names:
+                file = Path(place, name)
+                path = file.relative_to(root).as_posix()
+                if file.is_symlink() or not file.is_file():
+                    continue
+                written, found = known.get(path), file.stat()
+                if written is None or (written.size, written.mtime_ns) != (found.st_size, found.st_mtime_ns):
+                    yield path
+
+
+def _remove(root: Path, path: str) -> None:
+    """Remove a file and the folders that are empty then: a category's name may say something too."""
+    (root / path).unlink(missing_ok=True)
+    folder = (root / path).parent
+    while folder.parent != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _is_own(path: str) -> bool:
+    """Whether Reverie made the file and nobody else's work is in it that is not elsewhere."""
+    return f"/{DRAFTS}/" in path or path.endswith(CONFLICT) or recovered_from(path) is not None
+
+
+def _stem(path: str) -> str:
+    """The id in the name of a record's file, or of what was kept beside it; empty for other files."""
+    path = recovered_from(path) or path.removesuffix(CONFLICT)
+    place = place_of(path if path.endswith(".json") else f"{path}.json")
+    return place.name if place is not None and place.form == "record" else ""
+
+
+def _says(file: Path, phrases: Phrases) -> bool:
+    if file.stat().st_size > _LONGEST:
+        return False
+    return phrases.stand_in(file.read_bytes().decode("utf-8", "replace"))
+
+
+def _drop_notes(ledger: Ledger, paths: Collection[str]) -> None:
+    for name in ledger.notes():
+        if any(name.endswith(path) for path in paths):
+            ledger.note(name, None)

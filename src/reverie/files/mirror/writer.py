@@ -1,0 +1,683 @@
+"""How do the files come to say what the store says? After each change, and after whatever went wrong.
+
+The mirror follows the journal. What changed since the number in `files.db` decides which files are looked
+at; what they are to say is read from the store as it is now, so the order of things does not matter and
+whatever is done twice is done once. A process that is killed between its commit and its files, or in the
+middle of them, is made good by the next one that writes. Where nothing is known of the files, because the
+folder or `files.db` was lost, the journal is followed from its beginning, and only what differs is written.
+
+Before a file is replaced or removed it is looked at. If it is as we know it (`Written`), it may go. If
+not, its bytes are compared with what the store and the journal know: an old version, or what an
+interrupted append left, may go too. Anything else is a person's edit: the file is left as it is, and
+stays due until it was taken in. How an edit that comes between the look and the step is kept, stands in
+`disk`.
+
+A write that fails is never an exception to whoever made the change, which is in the store already. It is
+logged, counted, and tried again with the next change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from reverie.domain.change import JournalRow, Subject
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import StoreCorrupt, StoreError
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import Clock, parse_time
+from reverie.files.disk.atomic import Disk, Refused, Seen
+from reverie.files.disk.state import (
+    NO_PROGRESS,
+    FileState,
+    Ledger,
+    Progress,
+    StateBusy,
+    StateUnavailable,
+    Written,
+    checksum,
+    stamp_of,
+)
+from reverie.files.expected import Content, began_so, present, record_content, session_content, was_so
+from reverie.files.layout import (
+    MEMORY,
+    SESSIONS,
+    Form,
+    form_of,
+    path_of,
+    place_of,
+    render_addition,
+    render_line,
+    render_page,
+    render_turns,
+)
+from reverie.files.mirror.affected import Affected, Growth, affected_by
+from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+FILES_FAILED = "files.failed"
+"""The store's counter of files that could not be written."""
+
+AT_ONCE = 1_000
+"""Changes that are made good while somebody waits; more are for a thread in the background."""
+
+_GROWING: frozenset[Form] = frozenset({"session", "log", "episodic"})
+_BATCH = 250
+_DUE_AT_ONCE = 100
+_PAUSE_S = 0.002
+_TOLD = 3
+_ID = slice(len(b'{"id": "'), len(b'{"id": "') + 12)
+_NOTICE_PATIENCE_S = 0.5
+_TOPS = (MEMORY, SESSIONS)
+_FORMS: Mapping[Subject, frozenset[Form]] = {
+    "record": frozenset({"record", "episodic"}),
+    "turn": frozenset({"session"}),
+    "session": frozenset({"session"}),
+    "page": frozenset({"page"}),
+    "paragraph": frozenset({"log"}),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What writing has come to.
+
+    Attributes:
+        written: Files written anew or added to.
+        removed: Files removed.
+        edited: Files left alone because they hold what the store does not know.
+        failed: Files that could not be read or written, with the reason.
+        complete: Whether the files show all that has changed, apart from those two.
+    """
+
+    written: int = 0
+    removed: int = 0
+    edited: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+class Mirror:
+    """Writes the files of one folder. Safe for several threads and processes: it holds the state's lock.
+
+    Attributes:
+        failed: What could not be written by this process and was not made good yet: reasons by path. The
+            empty path stands for the state of the files itself.
+        disk: The files.
+    """
+
+    def __init__(self, root: Path, store: Store, state: FileState, *, clock: Clock) -> None:
+        """Mirror `store` below `root`.
+
+        Args:
+            root: The memory's folder.
+            store: The truth.
+            state: What is known of the files.
+            clock: What tells the time, for the count of failures.
+        """
+        self.failed: dict[str, str] = {}
+        self._store = store
+        self._state = state
+        self._clock = clock
+        self.disk = Disk(root)
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalRow]) -> Outcome:
+        """Write the files of changes just made by this process.
+
+        Args:
+            rows: The journal rows of one commit.
+
+        Returns:
+            What it came to; not `complete` when so much else is to be written first that `write` should
+            do it in the background.
+        """
+        outcome = Outcome()
+        with self._shielded(outcome), self._state.locked(_NOTICE_PATIENCE_S) as ledger:
+            self._prepare(ledger)
+            first, last = rows[0].sequence, rows[-1].sequence
+            done = ledger.progress.sequence
+            if done == first - 1:
+                self._take(ledger, affected_by(rows), outcome)
+                ledger.advance(Progress(last, stamp_of(rows[-1])))
+            elif last - done > AT_ONCE:
+                outcome.complete = False
+            elif last > done:
+                run = _Run()
+                while not self._follow(ledger, run, outcome):
+                    pass
+            if self.failed:
+                self._retry(ledger, outcome)
+        self._account(outcome)
+        return outcome
+
+    def write(self, *, batches: int | None = None) -> Outcome:
+        """Write the files of everything that has changed, and those that are due.
+
+        Args:
+            batches: Let it be after so many batches of some hundred changes; None for all. The lock is let
+                go of between them.
+        """
+        outcome, run = Outcome(complete=False), _Run()
+        with self._shielded(outcome):
+            while batches is None or run.batches < batches:
+                if run.batches:
+                    time.sleep(_PAUSE_S)  # others wait for the lock too, and must once find it free
+                with self._state.locked() as ledger:
+                    if not run.batches:
+                        self._verify(ledger)
+                        self._recover(ledger, outcome)
+                    self._prepare(ledger)
+                    run.batches += 1
+                    if self._follow(ledger, run, outcome) and self._pay_some(ledger, run, outcome):
+                        outcome.complete = True
+                        break
+        self._account(outcome)
+        return outcome
+
+    def prepare(self) -> Outcome:
+        """Find out whether the files are those of this store, whether folders were lost, and what was left.
+
+        To be called before hand edits are taken in, so that a lost folder is not taken for a deletion.
+        """
+        outcome = Outcome()
+        with self._shielded(outcome), self._state.locked() as ledger:
+            self._verify(ledger)
+            self._recover(ledger, outcome)
+            self._prepare(ledger)
+        self._account(outcome)
+        return outcome
+
+    def begins_anew(self) -> bool:
+        """Whether nothing is known of the files of a store, or a whole folder of them is gone."""
+        if not self._state.progress().sequence:
+            return self._store.sequence() > 0
+        return any(not self.disk.has(top) and self._state.known(f"{top}/") for top in _TOPS)
+
+    def behind(self) -> int:
+        """How many changes the files do not show yet."""
+        newest = 0
+        with self._shielded(Outcome()):
+            newest = self._store.sequence()
+            return max(0, newest - self._state.progress().sequence)
+        return newest
+
+    # -- following the journal ---------------------------------------------------------------------------
+
+    def _follow(self, ledger: Ledger, run: _Run, outcome: Outcome) -> bool:
+        """Take in the next batch of the journal; whether it was the last."""
+        rows = self._store.journal(after=ledger.progress.sequence, limit=_BATCH)
+        if not rows:
+            return True
+        newest = self._store.sequence()  # before anything is read that the files are to say
+        affected = affected_by(rows)
+        for path, last in affected.last.items():
+            if last <= run.shown.get(path, 0):
+                for places in (affected.places, affected.pages, affected.growing):
+                    places.pop(path, None)
+        affected.erased -= {subject for subject in affected.erased if run.compared.get(subject, 0) >= newest}
+        self._take_present(ledger, affected, outcome)
+        whole = (path for path in affected.last if form_of(path) != "episodic")  # a day is patched
+        run.shown.update(dict.fromkeys(whole, newest))
+        run.compared.update(dict.fromkeys(affected.erased, newest))
+        ledger.advance(Progress(rows[-1].sequence, stamp_of(rows[-1])))
+        return rows[-1].sequence >= newest
+
+    def _take(self, ledger: Ledger, affected: Affected, outcome: Outcome) -> None:
+        """Bring the files up to date with changes that nothing has come after: the rows say all."""
+        for path, ids in affected.places.items():
+            new = affected.arrived.get(path) == ids and form_of(path) == "episodic"
+            if not new or not self._append_to_day(
+                ledger, path, [affected.records[name] for name in ids], outcome
+            ):
+                self._write_records(ledger, path, ids, affected.records, outcome)
+        for path, page in affected.pages.items():
+            self._write(ledger, path, None if page is None else Content(render_page(page)), outcome)
+        for path, growth in affected.growing.items():
+            if not self._grow(ledger, path, growth, outcome):
+                self._write_present(ledger, path, outcome)
+        self._compare(ledger, affected.erased, outcome)
+
+    def _take_present(self, ledger: Ledger, affected: Affected, outcome: Outcome) -> None:
+        """The same for changes after which there may be others: read what the files are to say."""
+        records = self._present_records(affected.records)
+        for path, ids in affected.places.items():
+            if ids <= records.keys():
+                self._write_records(ledger, path, ids, records, outcome)
+            else:
+                self._write_present(ledger, path, outcome)  # which says what cannot be read
+        for path in (*affected.pages, *affected.growing):
+            self._write_present(ledger, path, outcome)
+        self._compare(ledger, affected.erased, outcome)
+
+    def _present_records(self, ids: Iterable[str]) -> dict[str, Record | None]:
+        """Records by id, None for those that are gone; without those that cannot be read."""
+        wanted = list(ids)
+        try:
+            found = {record.id: record for record in self._store.records(wanted)}
+        except StoreCorrupt:
+            return self._one_by_one(wanted)
+        return {name: found.get(name) for name in wanted}
+
+    def _one_by_one(self, wanted: Sequence[str]) -> dict[str, Record | None]:
+        found: dict[str, Record | None] = {}
+        for name in wanted:
+            with contextlib.suppress(StoreCorrupt):
+                found[name] = next(iter(self._store.records([name])), None)
+        return found
+
+    # -- one file ----------------------------------------------------------------------------------------
+
+    def _write_records(
+        self,
+        ledger: Ledger,
+        path: str,
+        ids: Iterable[str],
+        records: Mapping[str, Record | None],
+        outcome: Outcome,
+    ) -> None:
+        """Write the file at which these records stand, or stood."""
+        here = {name: _if_at(records[name], path) for name in ids}
+        if form_of(path) == "episodic":
+            self._write_day(ledger, path, here, outcome)
+            return
+        (record,) = here.values()
+        self._write(ledger, path, None if record is None else record_content(record), outcome)
+
+    def _write_day(
+        self, ledger: Ledger, path: str, changed: Mapping[str, Record | None], outcome: Outcome
+    ) -> None:
+        """Write the file of a day from what it says and what has changed: finding the others takes long."""
+        with self._failing(ledger, path, outcome):
+            known, found = ledger.find(path), self.disk.read(path)
+            if known is None and found is None:
+                old = b""
+            elif known is not None and known.pieces >= 0 and found is not None and _says(known, found[0]):
+                old = found[0]
+            else:
+                self._write_present(ledger, path, outcome)
+                return
+            data = patched(old, changed)
+            content = Content(data, data.count(b"\n")) if data else None
+            self._settle(ledger, path, content, outcome)
+
+    def _append_to_day(
+        self, ledger: Ledger, path: str, arrived: Sequence[Record | None], outcome: Outcome
+    ) -> bool:
+        """Add records to a day's file that are new there, if they come after all that stand in it."""
+        known = ledger.find(path)
+        new = sorted((record for each in arrived if (record := _if_at(each, path))), key=_key)
+        if known is None or known.pieces < 0 or len(new) < len(arrived):
+            return False
+        with self._failing(ledger, path, outcome):
+            seen = self.disk.look(path)
+            last = self.disk.last_line(path, seen) if seen is not None and _same(known, seen) else None
+            if last is None or _key_of(last) >= _key(new[0]):
+                return False
+            return self._append(ledger, known, Content(b"".join(map(render_line, new)), len(new)), outcome)
+        return True
+
+    def _grow(self, ledger: Ledger, path: str, growth: Growth, outcome: Outcome) -> bool:
+        """Write only what is new at the end of a file; False if more is to be done, or it cannot be told."""
+        known = ledger.find(path)
+        if not growth.only:
+            return False
+        if growth.begun is not None:
+            turns = [value for value in growth.added if isinstance(value, Turn)]
+            if known is not None or not _follow_on(turns, 0):
+                return False
+            self._write(ledger, path, session_content(growth.begun, turns), outcome)
+            return True
+        if known is None or known.pieces < 0:
+            return False
+        if form_of(path) == "session":
+            turns = [value for value in growth.added if isinstance(value, Turn)]
+            if not _follow_on(turns, known.pieces):
+                return False
+            return self._append(ledger, known, Content(render_turns(turns), len(turns)), outcome)
+        new = self._store.paragraphs(page=growth.name, start=known.pieces)
+        if [paragraph.id for paragraph in new] != [value.id for value in growth.added]:
+            return False
+        data = render_addition(growth.name, new, to_empty=known.pieces == 0)
+        return self._append(ledger, known, Content(data, len(new)), outcome)
+
+    def _append(self, ledger: Ledger, known: Written, more: Content, outcome: Outcome) -> bool:
+        """Add to a file that is as we know it; False if it is not."""
+        with self._failing(ledger, known.path, outcome):
+            seen = self.disk.look(known.path)
+            if seen is None or not _same(known, seen):
+                return False
+            after = self.disk.append(known.path, more.data, seen)
+            if after is None:
+                return False
+            number = checksum(more.data, known.checksum)
+            pieces = known.pieces + more.pieces
+            ledger.put([Written(known.path, after.size, after.mtime_ns, number, pieces)])
+            outcome.written += 1
+        return True
+
+    def _write_present(self, ledger: Ledger, path: str, outcome: Outcome) -> None:
+        """Make a file what the store says it should be."""
+        with self._failing(ledger, path, outcome):
+            self._settle(ledger, path, present(self._store, path), outcome)
+
+    def _write(self, ledger: Ledger, path: str, content: Content | None, outcome: Outcome) -> None:
+        """Make a file that content, or remove it."""
+        with self._failing(ledger, path, outcome):
+            self._settle(ledger, path, content, outcome)
+
+    def _settle(self, ledger: Ledger, path: str, content: Content | None, outcome: Outcome) -> None:
+        known = ledger.find(path)
+        if known is not None and content is not None and _says(known, content.data):
+            if known.pieces != content.pieces:
+                ledger.put([known._replace(pieces=content.pieces)])
+            return
+        seen = self.disk.look(path)
+        if seen is None:
+            self._settle_absent(ledger, path, known, content, outcome)
+        elif known is not None and _same(known, seen):
+            self._put(ledger, path, seen, known, content, outcome)
+        else:
+            self._settle_strange(ledger, path, known, content, outcome)
+
+    def _settle_absent(
+        self, ledger: Ledger, path: str, known: Written | None, content: Content | None, outcome: Outcome
+    ) -> None:
+        """There is no file."""
+        if content is None:
+            ledger.drop([path])
+        elif known is not None:  # a person has removed it
+            self._leave(ledger, path, outcome)
+        else:
+            self._disk_create(ledger, path, content, outcome)
+
+    def _settle_strange(
+        self, ledger: Ledger, path: str, known: Written | None, content: Content | None, outcome: Outcome
+    ) -> None:
+        """There is a file that is not as we know it. It may only go if nothing in it is anybody's edit."""
+        found = self.disk.read(path)
+        if found is None:
+            self._leave(ledger, path, outcome)
+            return
+        data, seen = found
+        if content is not None and data == content.data:
+            ledger.put([_written(path, seen, content)])
+        elif known is not None and _says(known, data):  # touched, and nothing else
+            self._put(ledger, path, seen, known, content, outcome)
+        elif _is_torn(path, data, known, content) or was_so(self._store, path, data):
+            self._put(ledger, path, seen, None, content, outcome)
+        elif known is None and content is None:
+            return  # somebody's own file, where we have none
+        else:
+            self._leave(ledger, path, outcome)
+
+    def _put(
+        self,
+        ledger: Ledger,
+        path: str,
+        seen: Seen,
+        known: Written | None,
+        content: Content | None,
+        outcome: Outcome,
+    ) -> None:
+        """Replace, add to or remove a file that may go as it was seen."""
+        if content is None:
+            if self.disk.remove(path, seen):
+                ledger.drop([path])
+                outcome.removed += 1
+            else:
+                self._leave(ledger, path, outcome)
+            return
+        if known is not None and _goes_on(path, known, content.data):
+            after = self.disk.append(path, content.data[known.size :], seen)
+        else:
+            after = self.disk.replace(path, content.data, seen, lasting=_lasting(path))
+            self._note_recovered(ledger, known)
+        if after is None:
+            self._leave(ledger, path, outcome)
+        else:
+            ledger.put([_written(path, after, content)])
+            outcome.written += 1
+
+    def _disk_create(self, ledger: Ledger, path: str, content: Content, outcome: Outcome) -> None:
+        after = self.disk.create(path, content.data, lasting=_lasting(path))
+        if after is None:  # somebody else's, just now
+            self._leave(ledger, path, outcome)
+        else:
+            ledger.put([_written(path, after, content)])
+            outcome.written += 1
+
+    def _leave(self, ledger: Ledger, path: str, outcome: Outcome) -> None:
+        """Leave a file to whoever takes in hand edits, and come back to it."""
+        outcome.edited.append(path)
+        ledger.owe([path])
+
+    def _note_recovered(self, ledger: Ledger, known: Written | None) -> None:
+        """Say from which version the files started that were kept beside others, for taking them in."""
+        while self.disk.recovered:
+            path, _ = self.disk.recovered.pop()
+            if known is not None:
+                ledger.note(f"recovered:{path}", str(known.checksum))
+            _log.warning("a change made to a file while it was written anew is kept as %r", path)
+
+    # -- many files --------------------------------------------------------------------------------------
+
+    def _compare(self, ledger: Ledger, subjects: Iterable[Subject], outcome: Outcome) -> None:
+        """Go through all files of some sorts: something was forgotten, and nothing says what."""
+        forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
+        if not forms:
+            return
+        paths = [path for path in ledger.known() if form_of(path) in forms]
+        names = {path: place.name for path in paths if (place := place_of(path)) and place.form == "record"}
+        records = self._present_records(dict.fromkeys(names.values()))
+        for path in paths:
+            name = names.get(path)
+            if name is None:
+                self._write_present(ledger, path, outcome)
+            elif name in records and _if_at(records[name], path) is None:
+                self._write(ledger, path, None, outcome)
+
+    def _pay(self, ledger: Ledger, paths: Iterable[str], outcome: Outcome) -> None:
+        """Make files what the store says that were left before."""
+        for path in paths:
+            edited = len(outcome.edited)
+            self._write_present(ledger, path, outcome)
+            if len(outcome.edited) == edited and path not in outcome.failed:
+                ledger.settle([path])
+
+    def _pay_some(self, ledger: Ledger, run: _Run, outcome: Outcome) -> bool:
+        """See to some more of the files that are due; whether there are no more of them."""
+        due = [path for path in ledger.due() if path not in run.tried]
+        self._pay(ledger, due[:_DUE_AT_ONCE], outcome)
+        run.tried.update(due[:_DUE_AT_ONCE])
+        return len(due) <= _DUE_AT_ONCE
+
+    def _retry(self, ledger: Ledger, outcome: Outcome) -> None:
+        """Try again what failed before, until something fails again."""
+        for path in [path for path in self.failed if path]:
+            if path in outcome.failed:
+                return
+            self._pay(ledger, [path], outcome)
+
+    # -- after mishaps -----------------------------------------------------------------------------------
+
+    def _verify(self, ledger: Ledger) -> None:
+        """If this is the state of another store, or of one that has been restored since, begin anew."""
+        sequence, stamp = ledger.progress
+        if not sequence:
+            return
+        rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
+        if not rows or stamp_of(rows[0]) != stamp:
+            _log.warning("the state of the files is not of this store: all files are compared with it")
+            ledger.clear()
+
+    def _prepare(self, ledger: Ledger) -> None:
+        """Take note of folders that are gone as a whole: that is a loss, and no deletion by hand."""
+        for top in _TOPS:
+            if not self.disk.has(top) and (lost := ledger.known(f"{top}/")):
+                _log.warning("the folder %r is gone and is written again from the store", top)
+                ledger.drop(lost)
+                ledger.advance(NO_PROGRESS)
+
+    def _recover(self, ledger: Ledger, outcome: Outcome) -> None:
+        """Look at what killed processes left, and keep what is an edit."""
+        for left, path in self.disk.leftovers():
+            with self._failing(ledger, path, outcome):
+                found, known = self.disk.read(left), ledger.find(path)
+                if found is None:
+                    continue
+                data, seen = found
+                if known is not None and _same(known, seen) and self.disk.look(path) is None:
+                    self.disk.put_back(left, path)
+                elif (
+                    not data
+                    or (known is not None and _says(known, data))
+                    or began_so(self._store, path, data)
+                ):
+                    self.disk.discard(left)
+                else:
+                    self.disk.put_back(left, path)
+                    self._note_recovered(ledger, known)
+
+    # -- failures ----------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _failing(self, ledger: Ledger, path: str, outcome: Outcome) -> Iterator[None]:
+        """Note that this file could not be written, or that it can now, and go on with the others."""
+        try:
+            yield
+        except (OSError, Refused, StoreCorrupt) as error:
+            outcome.failed[path] = _reason(error)
+            ledger.owe([path])
+        else:
+            self.failed.pop(path, None)
+
+    @contextlib.contextmanager
+    def _shielded(self, outcome: Outcome) -> Iterator[None]:
+        """Note that nothing could be written at all: the state is locked or broken, or the store is."""
+        try:
+            yield
+        except StateBusy:
+            outcome.complete = False
+        except StoreCorrupt as error:  # whoever uses the store is told of that, and of what to do
+            _log.info("files not written: %s", error)
+            self.failed[""] = outcome.failed[""] = str(error)
+        except (StateUnavailable, StoreError) as error:
+            outcome.failed[""] = str(error)
+            outcome.complete = False
+        else:
+            self.failed.pop("", None)
+
+    def _account(self, outcome: Outcome) -> None:
+        """Log and count what has begun to fail."""
+        new = {path: why for path, why in outcome.failed.items() if path not in self.failed}
+        self.failed.update(outcome.failed)
+        for path, why in list(new.items())[:_TOLD]:
+            _log.warning("%s not written, tried again with the next change: %s", path or "files", why)
+        if len(new) > _TOLD:
+            _log.warning("%d more files not written, tried again with the next change", len(new) - _TOLD)
+        if not new:
+            return
+        try:
+            self._store.commit([], actor="files", at=self._clock(), counts={FILES_FAILED: len(new)})
+        except StoreError as error:  # whoever uses the store is told of that
+            _log.info("%d failed writes of files could not be counted: %s", len(new), error)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one `write` has done already.
+
+    Attributes:
+        batches: Batches of the journal.
+        shown: Up to which change the file of a path shows the store, as far as it was read here.
+        compared: The same for all files of things of a sort.
+        tried: Paths of files that were due.
+    """
+
+    batches: int = 0
+    shown: dict[str, int] = field(default_factory=dict)
+    compared: dict[Subject, int] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
+
+
+def patched(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
+    """An episodic file after some of its records have changed.
+
+    Args:
+        old: The file, in our own form.
+        changed: The records by id as they are now; None for those that do not stand there any more.
+    """
+    lines = [line for line in old.split(b"\n")[:-1] if line[_ID].decode() not in changed]
+    keys: list[tuple[datetime, str] | None] = [None] * len(lines)
+    new = [record for record in changed.values() if record is not None]
+    for record in sorted(new, key=_key):
+        place = len(lines)
+        while place and (keys[place - 1] or _key_of(lines[place - 1])) > _key(record):
+            place -= 1
+        lines.insert(place, render_line(record)[:-1])
+        keys.insert(place, _key(record))
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _key(record: Record) -> tuple[datetime, str]:
+    return record.created_at, record.id
+
+
+def _key_of(line: bytes) -> tuple[datetime, str]:
+    told = json.loads(line)
+    return parse_time(told["created_at"]), told["id"]
+
+
+def _if_at(record: Record | None, path: str) -> Record | None:
+    return record if record is not None and path_of(record) == path else None
+
+
+def _follow_on(turns: Sequence[Turn], position: int) -> bool:
+    """Whether these turns are the next ones from a position on."""
+    return all(turn.position == place for place, turn in enumerate(turns, position))
+
+
+def _is_torn(path: str, data: bytes, known: Written | None, content: Content | None) -> bool:
+    """Whether an interrupted append left it: the file as we know it, and a part of what is to follow."""
+    if content is None or form_of(path) not in _GROWING or not content.data.startswith(data):
+        return False
+    return known is None or (len(data) > known.size and checksum(data[: known.size]) == known.checksum)
+
+
+def _goes_on(path: str, known: Written, data: bytes) -> bool:
+    """Whether it is what is known, and more behind it."""
+    return (
+        form_of(path) in _GROWING
+        and len(data) > known.size
+        and checksum(data[: known.size]) == known.checksum
+    )
+
+
+def _same(known: Written, seen: Seen) -> bool:
+    return known.size == seen.size and known.mtime_ns == seen.mtime_ns
+
+
+def _says(known: Written, data: bytes) -> bool:
+    return known.size == len(data) and known.checksum == checksum(data)
+
+
+def _written(path: str, seen: Seen, content: Content) -> Written:
+    return Written(path, seen.size, seen.mtime_ns, checksum(content.data), content.pieces)
+
+
+def _lasting(path: str) -> bool:
+    """Whether to wait for the disk: an empty page after a power cut would be taken for somebody's edit."""
+    return form_of(path) in {"page", "log"}
+
+
+def _reason(error: OSError | Refused | StoreCorrupt) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

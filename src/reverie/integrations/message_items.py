@@ -1,0 +1,276 @@
+"""How is a conversation kept in a framework's own form of messages? As items, losslessly, beside our turns.
+
+An item is any JSON value. What is said in it makes a turn, which is searched, noted and learned from like any
+other; the item itself stands in that turn's metadata, and comes back equal. Items that say nothing (a model's
+reasoning) stand with the next one that does. Which items say what is the framework's affair.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import (
+    ITEMS_FROM,
+    LONGEST_NAME,
+    LONGEST_TURN,
+    Role,
+    SessionState,
+    ToolCall,
+    Turn,
+)
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import validation as tokens
+from reverie.repositories.pages import notes_from
+from reverie.session import Session
+
+ITEMS = "items"
+"""The metadata of a turn that hold its items, as JSON: `items`, `items-2` and so on where they are long."""
+
+_LONGEST_PART = 1_000_000
+_OURS = re.compile(r"items(-\d+)?")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_PLAIN = ("role", "content")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What an item says, as a turn has it.
+
+    Attributes:
+        role: Whose turn it is.
+        content: What is said; for an assistant's call and a tool's result it may be empty.
+        call: The call that it is, if it is one.
+        answers: The id of the call that it answers, if it does.
+    """
+
+    role: Role
+    content: str
+    call: ToolCall | None = None
+    answers: str = ""
+
+
+class Items:
+    """The items of one session. Safe to use from several threads, and beside other processes.
+
+    Turns that came without items, from a program that uses Reverie otherwise, are items too: the conversation
+    goes on in either.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        said: Callable[[Any], Said | None],
+        items_of: Callable[[Turn], Sequence[Any]],
+    ) -> None:
+        """See a session as items.
+
+        Args:
+            session: The session.
+            said: Gives what an item says; None for nothing.
+            items_of: Gives the items, at least one, that a turn is which came without any.
+        """
+        self._session = session
+        self._said = said
+        self._items_of = items_of
+
+    def get(self, limit: int | None = None) -> list[Any]:
+        """The items since the conversation was begun anew, in their order.
+
+        Args:
+            limit: Only so many of the last; None for all.
+        """
+        if limit is not None and limit <= 0:
+            return []
+        with self._session._lock:
+            start = _start(self._session._read_state())
+        first = start if limit is None else -limit
+        turns = self._session._store.turns(session=self._session.id, start=first)
+        found = [item for turn in turns if turn.position >= start for item in self._of(turn)]
+        return found if limit is None else found[-limit:]
+
+    def of(self, turns: Iterable[Turn]) -> list[Any]:
+        """The items of turns of the session, such as those that `Session.replay` gives."""
+        return [item for turn in turns for item in self._of(turn)]
+
+    def add(self, items: Sequence[Any]) -> list[Turn]:
+        """Add items at the end, all of them or none; they are on disk when this returns.
+
+        Args:
+            items: JSON values.
+
+        Returns:
+            The turns that they are.
+
+        Raises:
+            TypeError: one of them is no JSON value; nothing was added.
+            InvalidInput: the session is terminated.
+        """
+        drafts = list(self._drafted(items))
+        if not drafts:
+            return []
+        with self._session._lock:
+            state = self._session._read_state()
+        if ITEMS_FROM not in state.metadata:
+            self._session.set_metadata(ITEMS_FROM, str(state.window_start))
+        return self._session.add_many(drafts)
+
+    def pop(self) -> Any | None:
+        """Remove the last item and return it; None where there is none.
+
+        Its turn goes, and with it the line that it left in a daily note; the journal keeps both. Records that
+        were learned from it stay.
+        """
+        session = self._session
+
+        def attempt() -> Any | None:
+            start = _start(session._read_state())
+            last = session._store.turns(session=session.id, start=-1)
+            if not last or last[0].position < start:
+                return None
+            turn = last[0]
+            items = self._of(turn)
+            if len(items) > 1:
+                edits = [Edit(before=turn, after=self._without_last(turn, items))]
+            else:
+                notes = notes_from(session._store, [turn])
+                gone: list[Value] = [*notes, turn]
+                edits = [Edit(before=each, after=None) for each in gone]
+            session._commit(edits, reason="item removed")
+            session._sequence = -1  # the copy of the window still has it
+            return items[-1]
+
+        return session._retried(attempt)
+
+    def clear(self) -> None:
+        """Begin anew (`/new`): there are no items any more; their turns stay stored and searchable."""
+        with self._session._lock:
+            state = self._session._read_state()
+            begun = self._session._stored is not None
+        if begun and ITEMS_FROM not in state.metadata:
+            self._session.set_metadata(ITEMS_FROM, str(state.window_start))
+        self._session.new()
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _of(self, turn: Turn) -> list[Any]:
+        """The items of a turn; of one whose items are gone or cannot be read, what it says."""
+        parts: list[str] = []
+        while (name := ITEMS if not parts else f"{ITEMS}-{len(parts) + 1}") in turn.metadata:
+            parts.append(turn.metadata[name])
+        try:
+            items = json.loads("".join(parts))
+        except ValueError:
+            items = None
+        if not isinstance(items, list) or not items:
+            return list(self._items_of(turn))
+        return [_whole(item, turn) for item in items]
+
+    def _without_last(self, turn: Turn, items: Sequence[Any]) -> Turn:
+        """The turn of several items without the last; what stands before what is said says nothing."""
+        if ITEMS not in turn.metadata:
+            return replace(turn, tool_calls=turn.tool_calls[:-1])
+        return _redrafted(turn, self._unspoken(items[:-1]))
+
+    def _drafted(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+        """The turns that items become, as `Session.add_many` takes them."""
+        silent: list[Any] = []
+        for item in items:
+            said = self._said(item)
+            if said is None or not _is_something(said):
+                silent.append(item)
+                continue
+            yield _draft(said, [*map(_wrapped, silent), _short(item, said)])
+            silent = []
+        if silent:
+            yield self._unspoken(silent)
+
+    def _unspoken(self, items: Sequence[Any]) -> dict[str, Any]:
+        """The turn of items of which none says anything; it says of what sort they are."""
+        sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
+        content = tokens.cleaned(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
+        return _draft(Said(role="system", content=f"[{content}]"), [_wrapped(item) for item in items])
+
+
+def _start(state: SessionState) -> int:
+    """The position of the first turn that is among the items."""
+    begun = state.metadata.get(ITEMS_FROM, "")
+    return int(begun) if begun.isdecimal() else state.window_start
+
+
+def _is_something(said: Said) -> bool:
+    if said.call is not None or said.role == "tool":
+        return True
+    try:
+        tokens.raw_text(tokens.cleaned(said.content), name="content", longest=len(said.content))
+    except InvalidInput:  # nothing, or nothing that anybody sees
+        return False
+    return True
+
+
+def _draft(said: Said, items: Sequence[Any]) -> dict[str, Any]:
+    text = _SURROGATE.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(list(items), ensure_ascii=False)
+    )
+    parts = [text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART)]
+    metadata = {ITEMS if n == 0 else f"{ITEMS}-{n + 1}": part for n, part in enumerate(parts)}
+    draft: dict[str, Any] = {"role": said.role, "content": _storable(said.content), "metadata": metadata}
+    if said.call is not None:
+        draft["tool_calls"] = (
+            ToolCall(
+                id=_named(said.call.id), name=_named(said.call.name), arguments=_storable(said.call.arguments)
+            ),
+        )
+    if said.role == "tool":
+        draft["tool_call_id"] = _named(said.answers)
+    return draft
+
+
+def _redrafted(turn: Turn, draft: Mapping[str, Any]) -> Turn:
+    """The turn with other items, and what they say."""
+    theirs = {name: text for name, text in turn.metadata.items() if not _OURS.fullmatch(name)}
+    return replace(
+        turn,
+        role=draft["role"],
+        content=draft["content"],
+        tool_calls=draft.get("tool_calls", ()),
+        tool_call_id=draft.get("tool_call_id", ""),
+        metadata=MappingProxyType({**theirs, **draft["metadata"]}),
+    )
+
+
+def _short(item: Any, said: Said) -> Any:
+    """An item that is its turn and no more, as the order of its keys; any other as it is."""
+    if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
+        same = (item["role"], item["content"]) == (said.role, said.content)
+        if same and _storable(said.content) == said.content:
+            return " ".join(item)
+    return _wrapped(item)
+
+
+def _wrapped(item: Any) -> Any:
+    """An item that cannot be taken for one that `_short` made."""
+    return [item] if isinstance(item, str | list) else item
+
+
+def _whole(item: Any, turn: Turn) -> Any:
+    """The item that `_short` or `_wrapped` changed."""
+    if isinstance(item, str):
+        values = {"role": turn.role, "content": turn.content}
+        return {key: values[key] for key in item.split() if key in values}
+    return item[0] if isinstance(item, list) and len(item) == 1 else item
+
+
+def _storable(text: str) -> str:
+    """The text as a turn may have it: without NUL and lone surrogates, and not too long."""
+    return _SURROGATE.sub(" ", text.replace("\0", " "))[:LONGEST_TURN]
+
+
+def _named(text: str) -> str:
+    return tokens.cleaned(text)[:LONGEST_NAME].strip() or "unnamed"

@@ -1,0 +1,108 @@
+"""The command that compares everything with everything, says what is wrong in words, and repairs it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, invocation
+
+if TYPE_CHECKING:
+    from reverie.admin.doctor import Diagnosis, Finding
+
+_CANNOT_OPEN = (NotFound, StoreCorrupt, StoreForeign)
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "repaired": "green"}
+_WIDTH = max(map(len, _COLOURS)) + 2
+
+
+@click.command(cls=Command)
+@click.option("--fix", is_flag=True, help="Repair what can be repaired without a choice, and look again.")
+@as_json
+@invocation
+def doctor(asked: Invocation, /, fix: bool, as_json: bool) -> None:
+    """Compare database, journal, search index and files with each other; ends with 1 when something is wrong.
+
+    Works on a folder whose database cannot be opened too, and then ends with 5. Never prints what is
+    remembered.
+
+    With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
+    "repairable", "about"}], "repaired": [the same], "checked": {"name": number}}.
+    """
+    diagnosis, opened = _diagnosis(asked, fix=fix)
+    if as_json:
+        output.document(_plain(diagnosis))
+    elif output.on_terminal():
+        _draw(diagnosis, fix=fix, quiet=asked.quiet)
+    else:
+        _list(diagnosis, quiet=asked.quiet)
+    if not diagnosis.sound:
+        raise click.exceptions.Exit(Exit.NOTHING if opened else Exit.CORRUPT)
+
+
+def _diagnosis(asked: Invocation, *, fix: bool) -> tuple[Diagnosis, bool]:
+    """What is wrong, and whether the memory could be opened to find it."""
+    with contextlib.ExitStack() as opened:
+        try:
+            memory = opened.enter_context(asked.memory())
+        except _CANNOT_OPEN as error:
+            return _unopened(asked, error), False
+        try:
+            return memory.doctor(fix=fix), True
+        except StoreCorrupt as error:  # what it opened with can be read, and the rest cannot
+            return _unopened(asked, error), False
+
+
+def _unopened(asked: Invocation, error: ReverieError) -> Diagnosis:
+    from reverie.admin.doctor import unopened
+    from reverie.memory import folder_of
+
+    found = unopened(folder_of(asked.place()), error)
+    if found is None:
+        raise error
+    return found
+
+
+def _plain(diagnosis: Diagnosis) -> dict[str, Any]:
+    from reverie.interfaces.cli.commands.admin.upkeep import plain
+
+    return {"sound": diagnosis.sound, **plain(diagnosis)}
+
+
+def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:
+    """A line for each finding: severity or `repaired`, code, what, fix."""
+    for finding in diagnosis.repaired:
+        output.row("repaired", finding.code, finding.what, "")
+    for finding in diagnosis.findings:
+        output.row(finding.severity, finding.code, finding.what, finding.fix)
+    if diagnosis.sound and not quiet:
+        click.echo(_verdict(diagnosis))
+
+
+def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
+    for finding in diagnosis.repaired:
+        _say("repaired", [finding.what])
+    for finding in diagnosis.findings:
+        _say(finding.severity, [finding.what, _advice(finding, fix=fix)])
+    if not quiet:
+        click.echo(_verdict(diagnosis))
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    looked_at = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
+    verdict = "Sound" if diagnosis.sound else "Not sound"
+    return f"{verdict}. Looked at {looked_at}." if looked_at else f"{verdict}."
+
+
+def _say(mark: str, lines: Sequence[str]) -> None:
+    for n, line in enumerate(lines):
+        head = click.style(mark.ljust(_WIDTH), fg=_COLOURS[mark]) if n == 0 else " " * _WIDTH
+        click.echo(head + output.safe(line))
+
+
+def _advice(finding: Finding, *, fix: bool) -> str:
+    return "`reverie doctor --fix` repairs it" if finding.repairable and not fix else finding.fix

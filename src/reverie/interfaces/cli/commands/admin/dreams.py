@@ -1,0 +1,145 @@
+"""The commands of background thinking: dream now, see what dreams did, take one back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation
+
+if TYPE_CHECKING:
+    from reverie.consolidation.cycle import Outcome
+    from reverie.memory import Memory
+
+_PASSES = ("enrich", "merge", "infer", "promote")
+
+
+@click.command(cls=Command)
+@click.option(
+    "--pass", "passes", type=click.Choice(_PASSES), multiple=True, help="Only this pass; repeatable."
+)
+@click.option("--model", metavar="NAME", help="Ask this model, as provider:model.  [the setting `model`]")
+@click.option("--dry-run", is_flag=True, help="Show the plans and change nothing.")
+@click.option("--log", "shows_log", is_flag=True, help="Show what the last dreams did.")
+@click.option(
+    "--undo", "undone", type=int, metavar="BATCH", help="Take back the changes of a batch; 0 for the last."
+)
+@as_json
+@invocation
+def dream(
+    asked: Invocation,
+    /,
+    passes: tuple[str, ...],
+    model: str | None,
+    dry_run: bool,
+    shows_log: bool,
+    undone: int | None,
+    as_json: bool,
+) -> None:
+    """Think about what is remembered: enrich, fold, merge, infer preferences, promote.
+
+    Without a model it folds what says the same and promotes by rule. Every change is checked; at most 2 % of
+    the records are archived, and --undo takes back what a dream did.
+
+    With --json: {"passes": [{"pass", "state", "why", "batch", "changes": [{"why", "sources", "before",
+    "after"}], "refused": [{"what", "why"}], "notes", "usage"}]}; with --log {"log": […]}; with --undo
+    {"undone": number}.
+    """
+    with asked.memory(model=model) as memory:
+        if shows_log:
+            _show_log(memory, as_json=as_json)
+        elif undone is not None:
+            _undo(memory, undone, as_json=as_json)
+        else:
+            _dream(memory, passes or _PASSES, dry_run=dry_run, as_json=as_json, quiet=asked.quiet)
+
+
+def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: bool, quiet: bool) -> None:
+    worked = memory.worker.dream(passes, dry_run=dry_run)
+    if worked.busy:
+        raise Conflict("another process is dreaming in this folder: try again when it has finished")
+    if as_json:
+        output.document({"passes": [_outcome(each) for each in worked.outcomes]})
+        return
+    for each in worked.outcomes:
+        if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
+            continue  # most memories have no rough notes, and many no model
+        click.echo(output.safe(_headline(each)))
+        if each.plan is not None and not quiet:
+            for line in each.plan.lines():
+                click.echo(output.safe(f"  {line}"))
+
+
+def _headline(outcome: Outcome) -> str:
+    if outcome.state == "failed":
+        return f"{outcome.name}: failed, and will be tried again: {outcome.why}"
+    if outcome.state == "skipped":
+        return f"{outcome.name}: {outcome.why}"
+    count = len(outcome.plan.steps) if outcome.plan is not None else 0
+    changes = "1 change" if count == 1 else f"{count} changes"
+    if outcome.batch is None:
+        return f"{outcome.name}: would make {changes}"
+    return f"{outcome.name}: {changes}; take back with `reverie dream --undo {outcome.batch}`"
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    plan = outcome.plan
+    steps = plan.steps if plan is not None else ()
+    return {
+        "pass": outcome.name,
+        "state": outcome.state,
+        "why": outcome.why,
+        "batch": outcome.batch,
+        "changes": [
+            {
+                "why": step.why,
+                "sources": list(step.sources),
+                "before": step.edit.before and step.edit.before.to_dict(),
+                "after": step.edit.after and step.edit.after.to_dict(),
+            }
+            for step in steps
+        ],
+        "refused": [{"what": each.what, "why": each.why} for each in (plan.refused if plan else ())],
+        "notes": list(plan.notes) if plan is not None else [],
+        "usage": {
+            "requests": plan.usage.requests if plan is not None else 0,
+            "input_tokens": plan.usage.input_tokens if plan is not None else 0,
+            "output_tokens": plan.usage.output_tokens if plan is not None else 0,
+        },
+    }
+
+
+def _show_log(memory: Memory, *, as_json: bool) -> None:
+    log = memory.worker.log()
+    if as_json:
+        output.document({"log": log})
+        return
+    columns = ("at", "pass", "state", "changes", "batch", "why")
+    output.rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
+    if not log:
+        output.say("No dreams yet.", quiet=False)
+
+
+def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
+    if batch < 0:
+        raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
+    if batch == 0:
+        batch = max((_batch(entry) for entry in memory.worker.log()), default=0)
+        if not batch:
+            raise NotFound("no dream has changed anything: see `reverie dream --log`")
+    rows = memory.history(after=batch - 1, limit=1)
+    if not rows or rows[0].batch != batch or rows[0].actor != "dream":
+        raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
+    memory.undo(batch=batch)
+    if as_json:
+        output.document({"undone": batch})
+    else:
+        click.echo(f"Taken back: the changes of batch {batch}.")
+
+
+def _batch(entry: dict[str, object]) -> int:
+    batch = entry.get("batch")
+    return batch if isinstance(batch, int) else 0

@@ -1,0 +1,111 @@
+"""The commands that look after the store: is it sound, what is in it, and which Reverie is this?"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import sqlite3
+from collections.abc import Mapping
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, as_of, invocation
+
+
+@click.command(cls=Command)
+@as_json
+@invocation
+def check(asked: Invocation, /, as_json: bool) -> None:
+    """Look for anything wrong with what is stored; ends with 1 when there is.
+
+    With --json: {"sound": true or false, "problems": [{"what", "fix"}]}.
+    """
+    with asked.memory() as memory:
+        problems = memory.check()
+        folder = memory.path
+    if as_json:
+        found = [{"what": problem.what, "fix": problem.fix} for problem in problems]
+        output.document({"sound": not problems, "problems": found})
+    elif problems:
+        for problem in problems:
+            click.echo(output.safe(f"{problem.what}\n  {problem.fix}"))
+    elif not asked.quiet:
+        click.echo(output.safe(f"Sound: {folder}"))
+    if problems:
+        raise click.exceptions.Exit(Exit.NOTHING)
+
+
+@click.command(cls=Command)
+@click.option("--scope", metavar="SCOPE", help="Only what is seen from this scope, such as user:alice.")
+@as_of
+@as_json
+@invocation
+def stats(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+    """Count what there is: records, turns, sessions, pages, changes, bytes, and how far the search index is.
+
+    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
+    "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
+    "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
+    """
+    with asked.reading() as memory:
+        numbers = plain(memory.stats() if scope in (None, EVERY_SCOPE) else memory.scope_stats(scope))
+    if "path" in numbers:
+        numbers = {"folder": numbers.pop("path"), **numbers}
+    if as_json:
+        output.document(numbers)
+    elif output.on_terminal():
+        from reverie.interfaces.cli import rich_output as drawing
+
+        drawing.stats(numbers)
+    else:
+        output.rows((name, "-" if value is None else value) for name, value in flat(numbers))
+
+
+def plain(value: Any) -> Any:
+    """A frozen value and what is in it, as JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def flat(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
+    """The numbers by name, those of a table within as `table.name`."""
+    lines: list[tuple[str, object]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            lines += flat(value, before=f"{before}{name}.")
+        else:
+            lines.append((before + name, value))
+    return lines
+
+
+@click.command(cls=Command)
+@as_json
+@invocation
+def version(asked: Invocation, /, as_json: bool) -> None:
+    """Say which Reverie this is, and what it stands on.
+
+    With --json: {"reverie", "python", "sqlite", "tantivy", "platform"}.
+    """
+    found = {
+        "reverie": installed("reverie"),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "tantivy": installed("tantivy"),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+    if as_json:
+        output.document(found)
+    elif asked.quiet:
+        click.echo(found["reverie"])
+    else:
+        output.rows(found.items())

@@ -1,0 +1,236 @@
+"""`reverie chat`: talk with a model that remembers, in a terminal or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Invocation, invocation
+
+if TYPE_CHECKING:
+    from reverie.agent import Agent, Answer
+    from reverie.integrations.lightrag import Indexing, LightRAG
+    from reverie.memory import Memory
+
+_HELP = """/new            begin anew; what is remembered stays
+/compact [N]    shorten the window to its last N turns, 20 by default
+/status         what there is, and what it cost
+/dream          think about what is remembered
+/stop           end this answer (or press Ctrl-C while it is written)
+/quit           leave"""
+
+
+@dataclass(slots=True)
+class _Talk:
+    """One conversation at a terminal."""
+
+    memory: Memory
+    agent: Agent
+    quiet: bool
+    explain: bool
+    tokens: int = 0
+
+
+@click.command(cls=Command)
+@click.argument("session", default="cli:chat")
+@click.option("--model", metavar="NAME", help="Who answers, as provider:model.  [the setting `model`]")
+@click.option("--message", "-m", metavar="TEXT", help="Say this, print the answer, and leave.")
+@click.option("--explain", is_flag=True, help="Show after each answer what was recalled for it, and why.")
+@invocation
+def chat(
+    asked: Invocation, /, session: str, model: str | None, message: str | None, explain: bool
+) -> None:  # fmt: skip
+    """Talk with a model that remembers, in SESSION.
+
+    Everything said is stored and recalled; the model can save and search by itself. Without a model it shows
+    what it would have sent. In a pipe every line is a message. /help lists what else can be typed.
+    """
+    from reverie.agent import Agent
+    from reverie.consolidation.factory import model_of
+
+    with asked.memory(create=True, model=model) as memory, _graph(memory) as graph:
+        agent = Agent(
+            memory.session(session),
+            model=model_of(model or memory.settings.model),
+            memory=memory,
+            done=_waking(memory, graph),
+            related=None if graph is None else graph[0].recall,
+        )
+        talk = _Talk(memory=memory, agent=agent, quiet=asked.quiet, explain=explain)
+        memory.worker.start()
+        if message is not None:
+            _say(talk, message)
+        else:
+            _converse(talk)
+
+
+@contextmanager
+def _graph(memory: Memory) -> Iterator[tuple[LightRAG, Indexing] | None]:
+    """The knowledge graph that the settings name, fed in the background meanwhile; None for none."""
+    if memory.settings.rag_url is None or not memory.settings.rag_enabled:
+        yield None
+        return
+    from reverie.integrations.lightrag import API_KEY, Indexing, LightRAG
+
+    rag = LightRAG.of(memory.settings, api_key=os.environ.get(API_KEY, ""))
+    assert rag is not None
+    with rag, Indexing(memory, rag) as indexing:
+        yield rag, indexing
+
+
+def _waking(memory: Memory, graph: tuple[LightRAG, Indexing] | None) -> Callable[[], None]:
+    def wake() -> None:
+        memory.worker.wake()
+        if graph is not None:
+            graph[1].wake()
+
+    return wake
+
+
+def _converse(talk: _Talk) -> None:
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    if interactive and not talk.quiet:
+        name = talk.agent.model.name if talk.agent.model is not None else "nobody (no --model)"
+        where = output.one_line(talk.agent.session.id)
+        click.echo(f"Talking with {name} in {where}. /help for help, /quit to leave.")
+    while (line := _read(interactive)) is not None:
+        text = line.strip()
+        if not text:
+            continue
+        if text in {"/quit", "/exit"}:
+            return
+        try:
+            if line.startswith("/"):
+                _command(talk, text)
+            else:
+                _say(talk, text)
+        except InvalidInput as error:
+            output.complain(str(error))
+        except KeyboardInterrupt:
+            talk.agent.stop()
+            click.echo("\n[stopped]")
+
+
+def _read(interactive: bool) -> str | None:
+    """The next line; None at the end."""
+    if not interactive:
+        return sys.stdin.readline() or None
+    try:
+        return input("> ")
+    except (EOFError, KeyboardInterrupt):
+        click.echo()
+        return None
+
+
+def _say(talk: _Talk, message: str) -> None:
+    told: list[str] = []
+
+    def on_text(piece: str) -> None:
+        told.append(piece)
+        click.echo(output.safe(piece), nl=False)
+        sys.stdout.flush()
+
+    answer = talk.agent.turn(message, on_text=on_text)
+    if told:
+        click.echo()
+    elif answer.text:
+        click.echo(output.safe(answer.text))
+    talk.tokens += answer.usage.input_tokens + answer.usage.output_tokens
+    if talk.agent.model is None:
+        _show_prompt(answer)
+    elif answer.problem:
+        output.complain(f"no answer: {answer.problem}")
+    if answer.unsaved:
+        output.complain("a part of this turn could not be stored: see `reverie doctor`")
+    if talk.explain and answer.pack is not None:
+        click.echo(output.safe(answer.pack.explain()))
+
+
+def _show_prompt(answer: Answer) -> None:
+    """What would have been sent, for whoever has no model."""
+    click.echo("No model is set (--model provider:model). This would have been sent:\n")
+    if answer.pack is not None and answer.pack.text:
+        click.echo(output.safe(f"[system]\n{answer.pack.text}\n"))
+    for message in answer.pack.messages if answer.pack is not None else []:
+        click.echo(output.safe(f"[{message['role']}]\n{message.get('content') or ''}\n"))
+
+
+# -- commands --------------------------------------------------------------------------------------------
+
+
+def _command(talk: _Talk, text: str) -> None:
+    name, _, rest = text.partition(" ")
+    command = _COMMANDS.get(name)
+    if command is None:
+        raise InvalidInput(
+            f"{name!r} is no command: /help lists them; begin with a space to say it to the model"
+        )
+    command(talk, rest.strip())
+
+
+def _help(talk: _Talk, rest: str) -> None:
+    del talk, rest
+    click.echo(_HELP)
+
+
+def _new(talk: _Talk, rest: str) -> None:
+    del rest
+    kept = talk.memory.consolidate_session(talk.agent.session.id)
+    talk.agent.session.new()
+    learned = f" {output.count(len(kept), 'insight')} of this one kept." if kept else ""
+    click.echo(f"A new conversation. What is remembered stays.{learned}")
+
+
+def _compact(talk: _Talk, rest: str) -> None:
+    if rest and not rest.isdecimal():
+        raise InvalidInput(f"/compact takes a number of turns to keep, not {rest!r}")
+    outcome = talk.memory.worker.consolidate(
+        talk.agent.session.id, "compact", keep=int(rest) if rest else None
+    )
+    why = f": {outcome.why}" if outcome.why else ""
+    click.echo(f"Compacted{why}." if outcome.state == "applied" else f"Not compacted{why}.")
+
+
+def _status(talk: _Talk, rest: str) -> None:
+    del rest
+    session, stats = talk.agent.session, talk.memory.stats()
+    total, window = len(talk.memory.turns(session.id)), len(session.turns())
+    name = talk.agent.model.name if talk.agent.model is not None else "none"
+    where = output.one_line(session.id)
+    click.echo(f"Session {where}: {total} turns, {window} in the window, {session.state.status}")
+    click.echo(f"Remembered: {stats.records:,} records, {stats.archived:,} archived, {stats.turns:,} turns")
+    click.echo(f"Model: {name}; {talk.tokens:,} tokens so far")
+
+
+def _dream(talk: _Talk, rest: str) -> None:
+    del rest
+    worked = talk.memory.worker.dream()
+    if worked.busy:
+        click.echo("Another process is dreaming in this folder.")
+    for outcome in worked.outcomes:
+        count = len(outcome.plan.steps) if outcome.plan is not None else 0
+        click.echo(f"{outcome.name}: {outcome.why or f'{count} changes'}")
+
+
+def _stop(talk: _Talk, rest: str) -> None:
+    del rest
+    talk.agent.stop()
+    click.echo("Nothing is being answered.")
+
+
+_COMMANDS: Mapping[str, Callable[[_Talk, str], None]] = {
+    "/help": _help,
+    "/new": _new,
+    "/compact": _compact,
+    "/status": _status,
+    "/dream": _dream,
+    "/stop": _stop,
+}

@@ -1,0 +1,426 @@
+"""The commands about what is remembered: save it, find it, look at it, tend it, and see how it changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.change import subject_of
+from reverie.domain.conversation import ROLES
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.record import KINDS, LAYERS, ORIGINS
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, as_of, invocation, options
+from reverie.interfaces.cli.prompts import Moment, agrees, read_text
+
+if TYPE_CHECKING:
+    from reverie.domain.conversation import Turn
+    from reverie.domain.record import Record
+    from reverie.reader import Reading
+    from reverie.search.hits import Hit
+
+_where = options(
+    click.option("--category", metavar="PATH", help="Only this category and what lies under it."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has this tag; repeatable."),
+    click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), metavar="KIND",
+                 help="Only this kind; repeatable."),
+    click.option("--layer", "layers", multiple=True, type=click.Choice(LAYERS),
+                 help="Only this layer; repeatable."),
+    click.option("--origin", "origins", multiple=True, type=click.Choice(ORIGINS),
+                 help="Only what this origin said; repeatable."),
+    click.option("--scope", metavar="SCOPE",
+                 help="Only this scope, such as user:alice; '*' for all of them."),
+    click.option("--since", "created_after", type=Moment(back=True), metavar="TIME",
+                 help="Only from then on: 2025-01-31, a time, or 7d for the last seven days."),
+    click.option("--before", "created_before", type=Moment(back=True), metavar="TIME",
+                 help="Only before then."),
+    click.option("--valid-at", type=Moment(), metavar="TIME", help="Only what holds at that time."),
+)  # fmt: skip
+
+
+# -- saving ------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command)
+@click.argument("text", nargs=-1, required=True)
+@click.option("--category", metavar="PATH", help="A slash path, such as user-preferences/style.")
+@click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help=f"One of {', '.join(KINDS)}.")
+@click.option("--layer", type=click.Choice(LAYERS), help="Taken from the kind when left out.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A label; repeatable.")
+@click.option("--importance", type=float, metavar="0..1", help="How much it matters.")
+@click.option("--confidence", type=float, metavar="0..1", help="How sure it is.")
+@click.option("--source", default="", metavar="TEXT", help="Where it comes from, such as GOAL:deploy.")
+@click.option(
+    "--reference", "references", multiple=True, metavar="TEXT", help="A file or an address it is about."
+)
+@click.option(
+    "--origin", type=click.Choice(ORIGINS), default="owner", show_default=True, help="Whose word it is."
+)
+@click.option("--scope", default="", metavar="SCOPE", help="Whose memory it is, such as user:alice.")
+@click.option("--pin", "pinned", is_flag=True, help="Keep it from decay and automatic changes.")
+@click.option("--ttl", metavar="DURATION", help="Let it leave search after 90s, 10m, 1h30m, 2d, ….")
+@click.option("--valid-from", type=Moment(), metavar="TIME", help="From when it holds.")
+@click.option("--valid-to", type=Moment(), metavar="TIME", help="Until when it holds.")
+@as_json
+@invocation
+def remember(asked: Invocation, /, text: tuple[str, ...], as_json: bool, **fields: Any) -> None:
+    """Save something for the long term.
+
+    TEXT is what to remember; `-` reads it from standard input. What is there already is not saved twice:
+    the record is reinforced instead.
+
+    With --json: {"outcome": "created" | "reinforced" | "extended", "record": {…}}.
+    With --quiet: the id only.
+    """
+    content = read_text(text, name="content")
+    with asked.memory(create=True) as memory:
+        saved = memory.save(content, **{name: value for name, value in fields.items() if value is not None})
+    record = saved.record
+    if as_json:
+        output.document({"outcome": saved.outcome, "record": record.to_dict()})
+    elif asked.quiet:
+        click.echo(record.id)
+    else:
+        known = {
+            "reinforced": f"Known already, now seen {record.seen_count} times",
+            "extended": "Added to what was known",
+        }
+        where = record.kind if record.category is None else f"{record.kind} in {record.category}"
+        click.echo(f"{known.get(saved.outcome, 'Remembered')}: {record.id} ({where})")
+
+
+# -- finding -----------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command)
+@click.argument("query", nargs=-1)
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many.")
+@_where
+@click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
+@click.option(
+    "--role", "roles", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable."
+)
+@click.option(
+    "--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Leave out weaker hits."
+)
+@click.option("--literal", "mode", flag_value="literal", help="QUERY stands there as it is written.")
+@click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
+@click.option("--records-only", "only", flag_value="records", help="Search records only.")
+@click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
+@click.option("--history-only", "only", flag_value="history", help="Search HISTORY.md only.")
+@click.option("--explain", is_flag=True, help="Show the words matched and every part of each score.")
+@as_of
+@as_json
+@invocation
+def recall(
+    asked: Invocation,
+    /,
+    query: tuple[str, ...],
+    mode: str | None,
+    only: str | None,
+    explain: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Find what is remembered about QUERY, best first.
+
+    Records, turns and HISTORY.md are searched together. `-` reads QUERY from standard input; without a QUERY
+    the newest records are listed. Nothing relevant is an answer too: it ends with 1.
+
+    In a pipe, a line for each hit: score, id, kind, category, session or page, time, content, with --explain
+    why.
+
+    With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
+    "why": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
+    """
+    question = read_text(query, name="query") if query else None
+    with asked.reading() as memory:
+        hits = _search(memory, question, only, {**how, "mode": mode or "words"})
+    if as_json:
+        output.document({"query": question, "hits": [hit.to_dict() for hit in hits]})
+    elif output.on_terminal() and hits:
+        from reverie.interfaces.cli import rich_output as drawing
+
+        drawing.hits(hits, question, explain=explain)
+    else:
+        output.rows(_hit_cells(hit, question, explain) for hit in hits)
+    if not hits:
+        if not as_json:
+            output.say("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
+        raise click.exceptions.Exit(Exit.NOTHING)
+
+
+def _search(memory: Reading, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
+    """Ask for records, turns, the history or all of them, as the options say."""
+    of_turns = {name: how.pop(name) for name in ("session", "roles")}
+    if only == "history":
+        return _search_history(memory, question, of_turns, how)
+    if only == "records" or question is None:
+        if only == "turns" or any(of_turns.values()):
+            said = "add a QUERY" if question is None else "leave --records-only out"
+            raise InvalidInput(f"--turns-only, --session and --role ask for turns: {said}")
+        return memory.search(question, **how)
+    if only != "turns":
+        return memory.recall(question, **of_turns, **how)
+    _refuse_of_records(how, unless="--turns-only")
+    return memory.search_turns(question, **of_turns, **how)
+
+
+def _search_history(
+    memory: Reading, question: str | None, of_turns: dict[str, Any], how: dict[str, Any]
+) -> list[Hit]:
+    if any(of_turns.values()):
+        raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
+    _refuse_of_records(how, unless="--history-only")
+    if how.pop("scope") is not None:
+        raise InvalidInput("--scope: the history is everybody's: leave it or --history-only out")
+    since, until = how.pop("created_after"), how.pop("created_before")
+    return memory.search_history(question, since=since, until=until, **how)
+
+
+def _refuse_of_records(how: dict[str, Any], *, unless: str) -> None:
+    """Take the options that only records have out, and refuse one that was given."""
+    for name, option in _OF_RECORDS.items():
+        if how.pop(name):
+            raise InvalidInput(f"{option} asks for records: leave it or {unless} out")
+
+
+_OF_RECORDS = {
+    "category": "--category",
+    "tags": "--tag",
+    "kinds": "--kind",
+    "layers": "--layer",
+    "origins": "--origin",
+    "valid_at": "--valid-at",
+}
+
+
+def _hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
+    where = place(hit.turn)
+    if hit.record is not None:
+        where = hit.record.category or "-"
+    elif hit.paragraph is not None:
+        where = hit.paragraph.page
+    cells: list[object] = [
+        f"{hit.score:.2f}",
+        hit.id,
+        hit.kind,
+        where,
+        clock.format_time(hit.at),
+        hit.content,
+    ]
+    return [*cells, output.why(hit, question)] if explain else cells
+
+
+def place(turn: Turn | None) -> str:
+    """Where a turn stands: its session, `#` and its position."""
+    return "-" if turn is None else f"{turn.session}#{turn.position}"
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@as_of
+@as_json
+@invocation
+def show(asked: Invocation, /, id: str, as_json: bool) -> None:
+    """Show a record, a turn or a paragraph with everything known about it.
+
+    With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}} or
+    {"type": "paragraph", "paragraph": {…}}.
+    """
+    with asked.reading() as memory:
+        value = memory.get(id) or memory.get_turn(id) or memory.get_paragraph(id)
+    if value is None:
+        raise _unknown(id)
+    kind = subject_of(value)
+    if as_json:
+        output.document({"type": kind, kind: value.to_dict()})
+        return
+    if output.on_terminal():
+        from reverie.interfaces.cli import rich_output as drawing
+
+        drawing.sheet(kind, value.to_dict())
+        return
+    for name, field in value.to_dict().items():
+        if name != "content" and field not in (None, "", [], {}):
+            output.row(name, output.written(field))
+    click.echo(f"\n{output.safe(value.content)}")
+
+
+def _unknown(id: str) -> NotFound:
+    return NotFound(
+        f"no record, turn or paragraph has the id {id!r}: "
+        "find it with `reverie recall WORDS` or `reverie list`"
+    )
+
+
+@click.command("list", cls=Command)
+@_where
+@click.option("--archived", is_flag=True, help="The archived records instead of the live ones.")
+@click.option("--pinned", is_flag=True, help="Only pinned records.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Leave out so many first."
+)
+@as_of
+@as_json
+@invocation
+def list_records(
+    asked: Invocation, /, archived: bool, pinned: bool, as_json: bool, **where: Any
+) -> None:  # fmt: skip
+    """List records, newest first.
+
+    In a pipe, a line for each: id, kind, category, time of the last change, content.
+
+    With --json: {"records": [{…}]}.
+    """
+    with asked.reading() as memory:
+        records = memory.records(archived=archived, pinned=True if pinned else None, **where)
+    if as_json:
+        output.document({"records": [record.to_dict() for record in records]})
+    elif output.on_terminal() and records:
+        from reverie.interfaces.cli import rich_output as drawing
+
+        drawing.records(records)
+    else:
+        output.rows(
+            (r.id, r.kind, r.category or "-", clock.format_time(r.updated_at), r.content) for r in records
+        )
+    if not records and not as_json:
+        output.say("No records.", quiet=asked.quiet)
+
+
+@click.command(cls=Command)
+@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
+@as_of
+@as_json
+@invocation
+def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+    """List the categories in use, with the number of records in each.
+
+    With --json: {"categories": {"name": number}}.
+    """
+    with asked.reading() as memory:
+        found = memory.categories(scope=scope)
+    _tally(asked, "categories", found, as_json)
+
+
+@click.command(cls=Command)
+@click.option("--scope", metavar="SCOPE", help="Only this scope; '*' for all of them.")
+@as_of
+@as_json
+@invocation
+def tags(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+    """List the tags in use, with the number of records that have each.
+
+    With --json: {"tags": {"name": number}}.
+    """
+    with asked.reading() as memory:
+        found = memory.tags(scope=scope)
+    _tally(asked, "tags", found, as_json)
+
+
+def _tally(asked: Invocation, /, name: str, found: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        output.document({name: found})
+    elif output.on_terminal() and found:
+        from reverie.interfaces.cli import rich_output as drawing
+
+        drawing.tally(found)
+    else:
+        output.rows((number, key or "-") for key, number in found.items())
+    if not found and not as_json:
+        output.say(f"No {name}.", quiet=asked.quiet)
+
+
+# -- tending -----------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the journal.")
+@as_json
+@invocation
+def archive(asked: Invocation, /, id: str, reason: str, as_json: bool) -> None:
+    """Take a record out of search; `restore` brings it back.
+
+    With --json: {"record": {…}}.
+    """
+    with asked.memory() as memory:
+        _changed(asked, "Archived", memory.archive(id, reason=reason), as_json)
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@as_json
+@invocation
+def restore(asked: Invocation, /, id: str, as_json: bool) -> None:
+    """Bring an archived record back into search.
+
+    With --json: {"record": {…}}.
+    """
+    with asked.memory() as memory:
+        _changed(asked, "Restored", memory.restore(id), as_json)
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@as_json
+@invocation
+def pin(asked: Invocation, /, id: str, as_json: bool) -> None:
+    """Keep a record from decay and automatic changes.
+
+    With --json: {"record": {…}}.
+    """
+    with asked.memory() as memory:
+        _changed(asked, "Pinned", memory.pin(id), as_json)
+
+
+@click.command(cls=Command)
+@click.argument("id")
+@as_json
+@invocation
+def unpin(asked: Invocation, /, id: str, as_json: bool) -> None:
+    """Let a pinned record go its way again.
+
+    With --json: {"record": {…}}.
+    """
+    with asked.memory() as memory:
+        _changed(asked, "Unpinned", memory.unpin(id), as_json)
+
+
+def _changed(asked: Invocation, /, what: str, record: Record, as_json: bool) -> None:
+    if as_json:
+        output.document({"record": record.to_dict()})
+    elif not asked.quiet:
+        click.echo(f"{what} {record.id}.")
+
+
+@click.command(cls=Command)
+@click.option("--older-than", metavar="DURATION", help="Archived longer ago than this, such as 30d.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@as_json
+@invocation
+def purge(asked: Invocation, /, older_than: str | None, yes: bool, as_json: bool) -> None:
+    """Remove archived records for good.
+
+    Without --older-than the setting retention_days decides which are old enough; 0 there keeps them all.
+    Records whose time is over are archived first.
+
+    With --json: {"purged": number}.
+    """
+    age = clock.parse_duration(older_than, name="--older-than") if older_than else None
+    with asked.memory() as memory:
+        which = older_than or f"{memory.settings.retention_days:g} days"
+        question = f"Remove every record archived more than {which} ago for good?"
+        nothing = age is None and memory.settings.retention_days == 0
+        if not yes and not nothing and not agrees(question, instead="--yes"):
+            output.say("Nothing was removed.", quiet=asked.quiet)
+            return
+        number = memory.purge(older_than=age)
+    if as_json:
+        output.document({"purged": number})
+    elif not asked.quiet:
+        click.echo(f"Removed {output.count(number, 'record')} for good.")

@@ -1,0 +1,319 @@
+"""The commands that take a memory elsewhere, and another one in: backup, recover, export, import."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import NotFound
+from reverie.domain.record import ORIGINS, Origin
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Invocation, as_json, as_of, invocation
+
+if TYPE_CHECKING:
+    from reverie.admin.transfer.backup import Backup, Recovered
+    from reverie.admin.transfer.export import Exported, ExportForm
+    from reverie.admin.transfer.formats.native.jsonl import Writable
+    from reverie.admin.transfer.importer import Imported
+    from reverie.memory import Memory
+    from reverie.snapshot import Past
+
+STANDARD_OUTPUT = "-"
+
+_EXPORT_FORMS = ("jsonl", "markdown", "folder")
+_FORMS = (*_EXPORT_FORMS, "mcp", "golemcore", "rockbot", "notes", "chatgpt", "claude")
+_TOLD = 20
+_SAYS = {
+    "known": "known already",
+    "repeated": "twice in the source",
+    "forgotten": "forgotten on request",
+    "differs": "here in another version, which stays",
+    "empty": "empty",
+    "broken": "broken",
+    "unsupported": "of no sort that is taken in",
+    "too large": "too large",
+}
+_EXPECTED = {"known", "repeated"}
+"""What a second run leaves out, and so is counted and not listed."""
+
+
+# -- backup and recover ------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@as_json
+@invocation
+def backup(asked: Invocation, /, file: Path, overwrite: bool, as_json: bool) -> None:
+    """Keep everything in one FILE, as it is now; others may go on writing.
+
+    FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with their
+    checksums. It was read back when this ends. `reverie recover` brings it back.
+
+    With --json: {"path": text, "made_at": time, "size", "sequence", "records", "sessions", "turns" and
+    "problems": numbers, "profile": [text]}.
+    With --quiet: the path only.
+    """
+    with asked.memory() as memory:
+        size = _size(memory.path)
+        with output.progress("bytes", size, quiet=asked.quiet) as progress:
+            made = memory.backup(file, overwrite=overwrite, progress=progress)
+    if as_json:
+        output.document(made.to_dict())
+    elif asked.quiet:
+        click.echo(output.safe(str(made.path)))
+    else:
+        click.echo(output.safe(f"Backup: {made.path} ({output.size(made.size)}): {_held(made)}."))
+    if made.problems and not as_json:
+        output.say(
+            f"{output.count(made.problems, 'thing')} in it are not as they should be: see `reverie doctor`.",
+            quiet=asked.quiet,
+        )
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="Move a memory that is there aside, within the folder.")
+@as_json
+@invocation
+def recover(asked: Invocation, /, file: Path, replace: bool, as_json: bool) -> None:
+    """Bring a memory back from a backup FILE, into the folder.
+
+    FILE is read through and checked before anything is touched. A memory that is there is left alone, unless
+    --replace moves it aside; nothing is deleted but the search index, which is made again. What was forgotten
+    there since the backup is forgotten again. End programs that use the folder first; those that do not are
+    told to open it again.
+
+    With --json: {"folder": text, "backup": {…}, "moved_to": text or null, "forgotten_again": number, "notes":
+    [text]}.
+    """
+    from reverie.admin.transfer import backup as backups
+
+    folder = _place(asked)
+    with output.progress("bytes", None, quiet=asked.quiet) as progress:
+        done = backups.recover(file, folder, replace=replace, progress=progress)
+    if as_json:
+        output.document(done.to_dict())
+    elif not asked.quiet:
+        for line in _recovered(done):
+            click.echo(output.safe(line))
+
+
+def _held(made: Backup) -> str:
+    sessions = f"{output.count(made.sessions, 'session')} with {output.count(made.turns, 'turn')}"
+    profile = f", {', '.join(made.profile)}" if made.profile else ""
+    return f"{output.count(made.records, 'record')}, {sessions}{profile}, up to change {made.sequence:,}"
+
+
+def _recovered(done: Recovered) -> Iterator[str]:
+    made_at = clock.format_time(done.backup.made_at)
+    yield f"Recovered: {done.folder} as of {made_at}: {_held(done.backup)}."
+    if done.moved_to is not None:
+        yield f"What was there is in {done.moved_to}: remove it when you no longer need it."
+    if done.forgotten_again:
+        yield f"Forgotten since that backup, and now again: {output.count(done.forgotten_again, 'thing')}."
+    yield from done.notes
+
+
+def _place(asked: Invocation) -> Path:
+    from reverie.memory import folder_of
+
+    return folder_of(asked.place())
+
+
+def _size(folder: Path | None) -> int | None:
+    database = None if folder is None else folder / "reverie.db"
+    return database.stat().st_size if database is not None and database.exists() else None
+
+
+# -- export ------------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command)
+@click.argument("target")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_EXPORT_FORMS),
+    default="jsonl",
+    show_default=True,
+    help="One JSON document a line; Markdown files with YAML front matter; or the readable folder.",
+)
+@click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
+@click.option("--no-archived", is_flag=True, help="Leave archived records out.")
+@click.option("--no-sessions", is_flag=True, help="Leave sessions and their turns out.")
+@click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
+@as_of
+@as_json
+@invocation
+def export(
+    asked: Invocation,
+    /,
+    target: str,
+    form: ExportForm,
+    scope: Sequence[str],
+    no_archived: bool,
+    no_sessions: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write what is remembered to TARGET, for people and other programs to read.
+
+    TARGET is a new file for jsonl (`-` is standard output), a new folder for markdown and folder. All hold
+    every field of records, sessions, pages and logs, and `reverie import` brings them back. The journal and
+    working memory are in none of them; `reverie backup` keeps those too.
+
+    With --json: {"form": text, "path": text or null, "records", "sessions", "turns", "pages" and
+    "paragraphs": numbers, "left_out": [{"what", "place", "why", "detail", "count"}]}.
+    """
+    if target == STANDARD_OUTPUT and as_json:
+        raise click.UsageError("--json and `-` both want standard output: name a file")
+    with asked.reading() as memory:
+        total = _number(memory) if output.shows_progress(quiet=asked.quiet) else None
+        with output.progress("things", total, quiet=asked.quiet) as progress, _opened(target) as opened:
+            done = memory.export(
+                opened,
+                form,
+                scope=list(scope) or None,
+                archived=not no_archived,
+                sessions=not no_sessions,
+                overwrite=overwrite,
+                progress=progress,
+            )
+    if as_json:
+        output.document(done.to_dict())
+        return
+    said = f"Exported to {done.path or 'standard output'}: {_counted(done)}."
+    if target == STANDARD_OUTPUT:
+        output.say(said, quiet=asked.quiet)
+    elif not asked.quiet:
+        click.echo(output.safe(said))
+    for each in done.left_out:
+        output.say(f"Left out: {each.place}: {each.detail}", quiet=asked.quiet)
+
+
+@contextmanager
+def _opened(target: str) -> Iterator[str | Writable]:
+    """The target; standard output as a text file that writes UTF-8, whatever the terminal's encoding."""
+    if target != STANDARD_OUTPUT:
+        yield target
+        return
+    if output.on_terminal() or not hasattr(sys.stdout, "buffer"):
+        yield _Terminal()
+        return
+    sys.stdout.flush()
+    text = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+    try:
+        yield text
+        text.flush()
+    finally:
+        text.detach()
+
+
+class _Terminal:
+    """A terminal that is written JSON to, which no memory can command."""
+
+    def write(self, text: str) -> None:
+        click.echo(output.safe_json(text), nl=False)
+
+
+def _number(memory: Memory | Past) -> int:
+    held = memory.stats()
+    return held.records + held.archived + held.turns
+
+
+# -- import ------------------------------------------------------------------------------------------------
+
+
+@click.command("import", cls=Command)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "form", type=click.Choice(_FORMS), help="What it is; looked at when this is left out."
+)
+@click.option("--dry-run", is_flag=True, help="Store nothing; only say what would be taken in.")
+@click.option("--scope", metavar="SCOPE", help="Whose memory it becomes, such as user:alice.")
+@click.option(
+    "--origin",
+    type=click.Choice(ORIGINS),
+    help="Whose word the records are; import for other programs', which never go into a prompt unasked.",
+)
+@as_json
+@invocation
+def import_path(
+    asked: Invocation,
+    /,
+    path: Path,
+    form: str | None,
+    dry_run: bool,
+    scope: str | None,
+    origin: Origin | None,
+    as_json: bool,
+) -> None:
+    """Take in an export, another program's memory, or conversations from PATH.
+
+    It reads Reverie's own exports; the MCP memory server's file; the folders of golemcore, RockBot and
+    Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); and the exports of ChatGPT and
+    Claude, as zip archives too. What is here already, or was forgotten, is left out, so running this twice or
+    after an interruption is safe. Conversations one message a line are read by `reverie ingest`.
+
+    With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
+    "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
+    "detail", "count"}]}.
+    """
+    from reverie.admin.transfer.formats import detection
+
+    found = form or detection.form_of(path.expanduser())  # before a folder is made for it
+    with (
+        _into(asked, dry_run=dry_run) as memory,
+        output.progress("things", None, quiet=asked.quiet) as progress,
+    ):
+        done = memory.import_(path, found, dry_run=dry_run, scope=scope, origin=origin, progress=progress)
+    if as_json:
+        output.document(done.to_dict())
+    elif not asked.quiet:
+        for line in _imported(done, path):
+            click.echo(output.safe(line))
+
+
+@contextmanager
+def _into(asked: Invocation, *, dry_run: bool) -> Iterator[Memory]:
+    """The memory that takes it in; for a dry run where there is none, an empty one."""
+    with ExitStack() as opened:
+        try:
+            memory = opened.enter_context(asked.memory(create=not dry_run))
+        except NotFound:
+            memory = opened.enter_context(asked.memory(folder=":memory:"))
+        yield memory
+
+
+def _imported(done: Imported, path: Path) -> Iterator[str]:
+    verb = "Would take in" if done.dry_run else "Taken in"
+    yield f"{verb} from {path.name} ({done.form}): {_counted(done)}."
+    if not done.skipped:
+        return
+    reasons = (f"{count:,} {_SAYS[why]}" for why, count in done.skipped_by_reason.items())
+    yield f"Left out: {', '.join(reasons)}."
+    listed = [each for each in done.skipped if each.why not in _EXPECTED]
+    for each in listed[:_TOLD]:
+        times = f" ({each.count:,} times)" if each.count > 1 else ""
+        detail = f": {each.detail}" if each.detail else ""
+        yield f"  {each.place}: {each.what} {_SAYS[each.why]}{detail}{times}"
+    if len(listed) > _TOLD:
+        yield f"  … and {len(listed) - _TOLD:,} more; --json lists all"
+
+
+def _counted(done: Exported | Imported) -> str:
+    numbers = (
+        (done.records, "record"), (done.sessions, "session"), (done.turns, "turn"), (done.pages, "page"),
+        (done.paragraphs, "paragraph"),
+    )  # fmt: skip
+    parts: list[Any] = [output.count(number, noun) for number, noun in numbers if number]
+    return ", ".join(parts) or "nothing"

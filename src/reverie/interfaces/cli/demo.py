@@ -1,0 +1,317 @@
+"""What does Reverie do, in ten seconds? A conversation replayed into a folder, reopened, and asked about.
+
+The conversation and what the agent saved along the way are the two JSON-lines files beside this one. They are
+replayed under the clock of those days, so that everybody sees the same scores whenever they look.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.admin.transfer.conversations import read_conversations
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation
+from reverie.interfaces.cli.prompts import agrees
+
+if TYPE_CHECKING:
+    from reverie.context.pack import Pack
+    from reverie.domain.record import Record
+    from reverie.memory import Memory
+    from reverie.search.hits import Hit
+    from reverie.stores.protocol import Problem
+
+QUESTIONS = (
+    "Which port is the staging database on?",
+    "Why did the gauge-sync job fail, and what fixed it?",
+    "How does Ines like her answers?",
+)
+UNANSWERABLE = "Whose passport expires in July?"
+"""Something that was never spoken of."""
+
+MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
+"""When the questions are asked: the morning after the last session."""
+
+SOURCE = "demo"
+_PREFIX = "demo:"
+_SHOWN = 3
+_CORRECTION = ("demo:kickoff", 9)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """A clock that stands at the moment being replayed."""
+
+    now: datetime = MORNING_AFTER
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of one question: what was found, and what would go into the prompt."""
+
+    question: str
+    hits: list[Hit]
+    pack: Pack
+
+
+@dataclass(slots=True, kw_only=True)
+class Showing:
+    """Everything the demo has to show.
+
+    Attributes:
+        folder: Where the memory is.
+        replayed: How many turns were said and records saved now; 0 when they were there already.
+        sessions: The sessions by name, with the number of turns.
+        records: How many records there are.
+        correction: What Ines said when she corrected herself.
+        repeated: The record that was saved twice.
+        problems: What `check` found after reopening.
+        answers: The questions and what came of them.
+        nothing: What the question that has no answer found.
+    """
+
+    folder: Path
+    replayed: int = 0
+    sessions: dict[str, int] = field(default_factory=dict)
+    records: int = 0
+    correction: str = ""
+    repeated: Record | None = None
+    problems: list[Problem] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    nothing: list[Hit] = field(default_factory=list)
+
+    def commands(self) -> list[str]:
+        """What to try next, as it can be pasted."""
+        folder = shlex.quote(str(self.folder))
+        record = self.repeated.id if self.repeated is not None else "ID"
+        return [
+            f"reverie recall 'When is the launch?' --explain --folder {folder}",
+            f"reverie context demo:rehearsal 'Shall we deploy on Friday?' --explain --folder {folder}",
+            f"reverie history {record} --folder {folder}",
+            f"reverie remember 'Bosun is a dog' --tag dog --folder {folder}",
+        ]
+
+
+@click.command(cls=Command)
+@click.option("--yes", is_flag=True, help="Do not ask before adding to a memory that is not the demo's.")
+@as_json
+@invocation
+def demo(asked: Invocation, yes: bool, as_json: bool) -> None:
+    """Replay a conversation of several days into a folder, close it, open it again, and ask it questions.
+
+    Without --folder it goes to a new temporary folder, which stays, to be looked at.
+
+    With --json: {"folder", "replayed", "sessions": {"name": turns}, "records", "repeated": {…}, "problems",
+    "answers": [{"question", "hits", "pack"}], "nothing": {"question", "hits"}, "try": [commands]}.
+    """
+    # Only a folder that was named for this: the environment's is somebody's real memory.
+    folder = Path(asked.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
+    showing = Showing(folder=folder)
+    at = _Clock()
+    with asked.memory(create=True, folder=str(folder), clock=at) as memory:
+        if not yes and not _is_ours(memory) and not _agreed(memory, folder):
+            output.say("Nothing was changed.", quiet=asked.quiet)
+            return
+        showing.replayed = replay(memory, at)
+    at.now = MORNING_AFTER
+    with asked.memory(folder=str(folder), clock=at) as memory:
+        _ask(memory, showing)
+    if as_json:
+        output.document(_as_json(showing))
+    elif output.on_terminal():
+        _draw(showing)
+    else:
+        _write(showing)
+
+
+# -- replaying ---------------------------------------------------------------------------------------
+
+
+def replay(memory: Memory, at: _Clock) -> int:
+    """Say every turn and save every record at its own time; go on from where an earlier replay stopped.
+
+    Returns:
+        How many turns were said and records saved.
+    """
+    done = _last(memory)
+    steps = [step for step in [*_turns(memory), *_saves(memory)] if done is None or step[0] > done]
+    for moment, step in sorted(steps, key=lambda each: each[0]):
+        at.now = moment
+        step()
+    return len(steps)
+
+
+def _turns(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
+    with as_file(files(__package__) / "demo_conversation.jsonl") as path:
+        for piece in read_conversations(path, format="jsonl"):
+            for turn in piece.turns:
+                yield turn["at"], partial(memory.session(piece.session).add_many, [turn])
+
+
+def _saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
+    text = (files(__package__) / "demo_records.jsonl").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        note = json.loads(line)
+        moment = clock.parse_time(note.pop("at"))
+        yield moment, partial(memory.save, note.pop("content"), source=SOURCE, origin="agent", **note)
+
+
+def _last(memory: Memory) -> datetime | None:
+    """The time of the last step of an earlier replay; None when there was none."""
+    sessions = memory.sessions(scope=EVERY_SCOPE)
+    said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
+    saved = [record.last_seen_at for record in _saved(memory)]
+    return max([*said, *saved], default=None)
+
+
+def _saved(memory: Memory) -> list[Record]:
+    return [record for record in memory.records(limit=1000, scope=EVERY_SCOPE) if record.source == SOURCE]
+
+
+def _is_ours(memory: Memory) -> bool:
+    """Whether the memory is empty or holds the demo's conversation already."""
+    sessions = memory.sessions(scope=EVERY_SCOPE)
+    if not sessions:
+        return not memory.records(limit=1, archived=None, scope=EVERY_SCOPE)
+    return any(session.state.id.startswith(_PREFIX) for session in sessions)
+
+
+def _agreed(memory: Memory, folder: Path) -> bool:
+    records = output.count(memory.stats().records, "record")
+    question = f"{str(folder)!r} holds a memory with {records}. Add the demo's conversation to it?"
+    return agrees(question, instead="--yes, or name another --folder")
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+def _ask(memory: Memory, showing: Showing) -> None:
+    showing.sessions = {
+        each.state.id: each.turns
+        for each in sorted(memory.sessions(scope=EVERY_SCOPE), key=lambda each: each.last_at)
+        if each.state.id.startswith(_PREFIX)
+    }
+    showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
+    saved = _saved(memory)
+    showing.records = len(saved)
+    showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
+    showing.problems = memory.check()
+    for question in QUESTIONS:
+        hits = memory.recall(question, limit=_SHOWN, scope="")
+        pack = memory.session("demo:next-morning").context(question, mark=False)
+        showing.answers.append(Answer(question=question, hits=hits, pack=pack))
+    showing.nothing = memory.recall(UNANSWERABLE, limit=_SHOWN, scope="")
+
+
+# -- showing -----------------------------------------------------------------------------------------
+
+
+def _as_json(showing: Showing) -> dict[str, Any]:
+    return {
+        "folder": str(showing.folder),
+        "replayed": showing.replayed,
+        "sessions": showing.sessions,
+        "records": showing.records,
+        "repeated": showing.repeated and showing.repeated.to_dict(),
+        "problems": [{"what": problem.what, "fix": problem.fix} for problem in showing.problems],
+        "answers": [
+            {
+                "question": answer.question,
+                "hits": [hit.to_dict() for hit in answer.hits],
+                "pack": answer.pack.to_dict(),
+            }
+            for answer in showing.answers
+        ],
+        "nothing": {"question": UNANSWERABLE, "hits": [hit.to_dict() for hit in showing.nothing]},
+        "try": showing.commands(),
+    }
+
+
+def _story(showing: Showing) -> Iterable[str]:
+    """What was done before the questions, a sentence each."""
+    turns = output.count(sum(showing.sessions.values()), "turn")
+    said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
+    again = "" if showing.replayed else ", there already from the last time"
+    yield f"Ines writes a tide service with her agent Rook: {said}{again}."
+    yield f"On the first day she names a wrong port, and then: “{showing.correction}”"
+    if showing.repeated is not None:
+        times = {1: "once", 2: "twice"}.get(
+            showing.repeated.seen_count, f"{showing.repeated.seen_count} times"
+        )
+        yield (
+            f"Rook saved {output.count(showing.records, 'record')}. One was saved again and became no second "
+            f"record; it is seen {times}: “{showing.repeated.content}”"
+        )
+    sound = "is sound" if not showing.problems else f"has {output.count(len(showing.problems), 'problem')}"
+    yield f"The memory was closed and opened again, and {sound}. The next morning it is asked:"
+
+
+def _nothing(showing: Showing) -> str:
+    return "Nothing relevant." if not showing.nothing else f"{output.count(len(showing.nothing), 'hit')}."
+
+
+def _write(showing: Showing) -> None:
+    """The demo as plain lines."""
+    for sentence in _story(showing):
+        click.echo(output.one_line(sentence))
+    for answer in showing.answers:
+        click.echo(f"\n? {answer.question}")
+        for hit in answer.hits:
+            click.echo(f"  {hit.score:.2f}  {output.one_line(hit.content)}")
+            click.echo(f"        {output.one_line(output.why(hit, answer.question))}")
+        pack = answer.pack
+        click.echo(f"  The prompt gets {pack.tokens:,} tokens of {pack.hard_tokens:,}:")
+        for line in output.safe(pack.text).splitlines():
+            click.echo(f"  | {line}")
+    click.echo(f"\n? {UNANSWERABLE}\n  {_nothing(showing)}")
+    click.echo(output.safe(f"\nThe files are in {showing.folder}. Try:"))
+    for command in showing.commands():
+        click.echo(output.safe(f"  {command}"))
+
+
+def _draw(showing: Showing) -> None:
+    """The demo on a terminal."""
+    from rich.padding import Padding
+    from rich.rule import Rule
+    from rich.text import Text
+
+    from reverie.interfaces.cli import rich_output as drawing
+
+    out = drawing.console()
+    out.print(Rule(Text("Reverie"), style="dim"))
+    for sentence in _story(showing):
+        out.print(Padding(Text(output.one_line(sentence)), (1, 0, 0, 0)))
+    for answer in showing.answers:
+        out.print()
+        out.print(Text(answer.question, style="bold"))
+        out.print()
+        drawing.hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
+        drawing.hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
+        pack = answer.pack
+        title = f"what the prompt gets: {pack.tokens:,} of {pack.hard_tokens:,} tokens"
+        text = Text(output.safe(pack.text), no_wrap=True, overflow="ellipsis")
+        out.print(drawing.panel(text, title=title))
+    out.print()
+    out.print(Text(UNANSWERABLE, style="bold"))
+    out.print()
+    out.print(Padding(Text(_nothing(showing)), (0, 0, 1, 0)))
+    out.print(Rule(Text("Your turn"), style="dim"))
+    out.print(Text(output.safe(f"The files are in {showing.folder}. Try:")))
+    for command in showing.commands():
+        # Not through rich, which would break a long command where it cannot be pasted any more.
+        click.echo(output.safe(f"  {command}"))

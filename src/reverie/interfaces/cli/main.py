@@ -1,0 +1,275 @@
+"""What happens when somebody types `reverie`? The commands by name, and what an error looks like.
+
+Commands are imported when they are called, and what they need when they need it: a short one is quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from reverie.domain import errors
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import EXITS, Exit, Invocation, everywhere
+
+_RECORDS = "reverie.interfaces.cli.commands.data.records"
+_CONVERSATIONS = "reverie.interfaces.cli.commands.data.conversations"
+_PAGES = "reverie.interfaces.cli.commands.data.pages"
+_HISTORY = "reverie.interfaces.cli.commands.admin.history"
+_UPKEEP = "reverie.interfaces.cli.commands.admin.upkeep"
+_TRANSFER = "reverie.interfaces.cli.commands.data.transfer"
+_FOLDER = "reverie.interfaces.cli.commands.data.folder"
+_DREAMS = "reverie.interfaces.cli.commands.admin.dreams"
+
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Remember and recall": {
+        "remember": (f"{_RECORDS}:remember", "Save something for the long term."),
+        "recall": (f"{_RECORDS}:recall", "Find what is remembered, best first."),
+        "show": (f"{_RECORDS}:show", "Show a record or a turn."),
+        "list": (f"{_RECORDS}:list_records", "List records, newest first."),
+        "categories": (f"{_RECORDS}:categories", "List the categories in use."),
+        "tags": (f"{_RECORDS}:tags", "List the tags in use."),
+    },
+    "Tend what is remembered": {
+        "archive": (f"{_RECORDS}:archive", "Take a record out of search."),
+        "restore": (f"{_RECORDS}:restore", "Bring an archived record back."),
+        "pin": (f"{_RECORDS}:pin", "Keep a record from decay and automatic changes."),
+        "unpin": (f"{_RECORDS}:unpin", "Let a pinned record go its way again."),
+        "purge": (f"{_RECORDS}:purge", "Remove archived records for good."),
+        "forget": (
+            "reverie.interfaces.cli.commands.admin.forget:forget",
+            "Remove something for good, everywhere.",
+        ),
+        "redact": (
+            "reverie.interfaces.cli.commands.admin.redact:redact",
+            "Take stored secrets out for good.",
+        ),
+    },
+    "What was changed": {
+        "history": (f"{_HISTORY}:history", "List the changes made."),
+        "blame": (f"{_HISTORY}:blame", "Say where something comes from."),
+        "diff": (f"{_HISTORY}:diff", "Show what is different."),
+        "undo": (f"{_HISTORY}:undo", "Take changes back."),
+    },
+    "Conversations": {
+        "chat": ("reverie.interfaces.cli.commands.agent.chat:chat", "Talk with a model that remembers."),
+        "say": (f"{_CONVERSATIONS}:add_turn", "Add a turn to a session."),
+        "context": (f"{_CONVERSATIONS}:context", "Print what would go into the prompt."),
+        "sessions": (f"{_CONVERSATIONS}:sessions", "List sessions, the latest active first."),
+        "ingest": ("reverie.interfaces.cli.commands.data.ingest:ingest", "Read conversations from a file."),
+    },
+    "Agents": {
+        "tools": ("reverie.interfaces.cli.commands.agent.tools:tools", "List the tools that a model gets."),
+        "mcp": ("reverie.interfaces.cli.commands.agent.mcp:mcp", "Serve the memory to agents over MCP."),
+        "hook": (
+            "reverie.interfaces.cli.commands.agent.hook:hook",
+            "Remember for a coding agent, at its events.",
+        ),
+    },
+    "Pages": {
+        "pages": (f"{_PAGES}:pages", "List pages and logs."),
+        "page": (f"{_PAGES}:page", "Print MEMORY.md or another page or log."),
+        "edit": (f"{_PAGES}:edit", "Edit MEMORY.md or another page."),
+        "append": (f"{_PAGES}:append", "Add to HISTORY.md, a daily note or a page."),
+    },
+    "Background thinking": {
+        "dream": (f"{_DREAMS}:dream", "Think about what is remembered: fold, merge, infer, promote."),
+    },
+    "The readable folder": {
+        "watch": (f"{_FOLDER}:watch", "Take in edits of files as they are saved."),
+        "rebuild": (f"{_FOLDER}:rebuild", "Make a lost database again from the files."),
+    },
+    "Take it elsewhere": {
+        "backup": (f"{_TRANSFER}:backup", "Keep everything in one file."),
+        "recover": (f"{_TRANSFER}:recover", "Bring a memory back from a backup."),
+        "export": (f"{_TRANSFER}:export", "Write what is remembered for others to read."),
+        "import": (f"{_TRANSFER}:import_path", "Take in an export or another program's memory."),
+    },
+    "The store": {
+        "check": (f"{_UPKEEP}:check", "Look for anything wrong in the database."),
+        "doctor": (
+            "reverie.interfaces.cli.commands.admin.doctor:doctor",
+            "Compare all that stands twice; repair it.",
+        ),
+        "stats": (f"{_UPKEEP}:stats", "Count what there is."),
+        "version": (f"{_UPKEEP}:version", "Say which Reverie this is."),
+    },
+    "See for yourself": {
+        "demo": (
+            "reverie.interfaces.cli.demo:demo",
+            "Replay a conversation, reopen it, and ask it questions.",
+        ),
+        "eval": ("reverie.evals.command:eval_command", "Measure how well it recalls."),
+    },
+}
+"""Every command: where it is written, and what `reverie --help` says of it."""
+
+
+class Reverie(click.Group):
+    """The commands, imported one at a time, and the one place where errors become words and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return [name for section in COMMANDS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported; None if there is none."""
+        for section in COMMANDS.values():
+            if cmd_name in section:
+                module, _, attribute = section[cmd_name][0].partition(":")
+                command = getattr(import_module(module), attribute)
+                assert isinstance(command, click.Command)
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called and its arguments; for one that there is not, the likeliest is named."""
+        name = args[0]
+        names = self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            close = difflib.get_close_matches(name, names, n=1)
+            ctx.fail(f"No such command {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by section, without importing one, and the exit codes."""
+        for title, section in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, says) for name, (_, says) in section.items()], col_max=12)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), says) for code, says in EXITS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader who has seen enough (`| head`) is no error."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Here and not in `_report`, because click's own `main` would make it exit code 1.
+            _write_nowhere()
+            ctx.exit(Exit.UNREAD)
+        except KeyboardInterrupt as error:
+            # Likewise: it would write an empty line, terminal or not.
+            raise click.Abort from error
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command, say what went wrong if something did, and end with the exit code that means it."""
+        asked = extra.setdefault("obj", Invocation())
+        try:
+            code = super().main(args, prog_name or "reverie", complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except Exception as error:  # noqa: BLE001 - the outermost handler: whatever it is, it is reported here
+            code = _report(error, debug=asked.debug)
+        sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    """Say what went wrong, in one line on standard error, and give the exit code that means it."""
+    if isinstance(error, BrokenPipeError):
+        _write_nowhere()
+        return Exit.UNREAD
+    if isinstance(error, click.Abort):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # the terminal shows ^C on this line
+        output.complain("interrupted")
+        return Exit.INTERRUPTED
+    if debug and not isinstance(error, click.ClickException):
+        traceback.print_exception(error)
+    if isinstance(error, click.ClickException):
+        output.complain(_of_click(error))
+        return Exit.WRONG
+    if isinstance(error, errors.ScopeNeeded):
+        output.complain(_WHOSE)
+        return Exit.WRONG
+    if isinstance(error, errors.ReverieError):
+        output.complain(str(error))
+        return _MEANS.get(type(error), Exit.UNAVAILABLE)
+    if isinstance(error, OSError):
+        about = f"{error.filename!r}: " if error.filename is not None else ""
+        output.complain(f"{about}{error.strerror or type(error).__name__}: put that right and try again")
+        return Exit.UNAVAILABLE
+    # The error's own words may quote a memory, so they are shown only to who asks for the traceback.
+    how = "the traceback is above" if debug else "run it again with --debug for the traceback"
+    output.complain(f"{type(error).__name__}: this is a bug in Reverie; {how}")
+    return Exit.BUG
+
+
+def _write_nowhere() -> None:
+    """Let what is still to be written to standard output be lost, so that the interpreter's end is silent."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_MEANS: Mapping[type[errors.ReverieError], Exit] = {
+    errors.InvalidInput: Exit.WRONG,
+    errors.MissingExtra: Exit.WRONG,
+    errors.ModelRefused: Exit.WRONG,
+    errors.NotFound: Exit.NOT_FOUND,
+    errors.StoreCorrupt: Exit.CORRUPT,
+    errors.StoreForeign: Exit.CORRUPT,
+}
+"""Which exit code says which error; all others can be tried again."""
+
+
+_WHOSE = (
+    "this memory is that of several: say whose is meant with --scope user:alice or the like, --scope '' for "
+    "what is everybody's, or --scope '*' for all of them"
+)
+
+
+def _of_click(error: click.ClickException) -> str:
+    """What click says, without its full stop, and where to read how it should be."""
+    said = error.format_message().rstrip(".")
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        stop = "" if said.endswith("?") else ";"
+        return f"{said}{stop} see `{error.ctx.command_path} --help`"
+    return said
+
+
+@click.pass_context
+def _help_without_a_command(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+cli = Reverie(
+    name="reverie",
+    params=everywhere(),
+    callback=_help_without_a_command,
+    invoke_without_command=True,
+    help="""Memory for AI agents: one folder, no key, no server, nothing lost.
+
+    \b
+    reverie remember "Prefers short answers" --category user-preferences/style
+    reverie recall "how should I answer?"
+    """,
+    epilog="`reverie COMMAND --help` says more. Answers go to standard output, everything else to standard "
+    "error; in a pipe, answers are plain lines with tabs, and with --json one JSON document.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+click.version_option(package_name="reverie", message="%(version)s")(cli)
+
+
+def main() -> NoReturn:
+    """The `reverie` command."""
+    if sys.stdout is None:  # closed by whoever called
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    cli.main()

@@ -1,0 +1,225 @@
+"""What may every command be told: which folder, which settings, how much to say? And shared arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import NotFound
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli.prompts import When
+
+if TYPE_CHECKING:
+    from reverie.memory import Memory
+    from reverie.settings import Settings
+    from reverie.snapshot import Past
+
+FOLDER = "REVERIE_FOLDER"
+"""The environment variable that names the folder where `--folder` does not."""
+
+MCP_TOKEN = "REVERIE_MCP_TOKEN"
+"""The environment variable that holds the token of `reverie mcp --transport http` where no file does."""
+
+
+class Exit(IntEnum):
+    """What the number that a command ends with says; `EXITS` is the same in words."""
+
+    DONE = 0
+    NOTHING = 1
+    WRONG = 2
+    NOT_FOUND = 3
+    UNAVAILABLE = 4
+    CORRUPT = 5
+    BUG = 70
+    INTERRUPTED = 130
+    UNREAD = 141
+
+
+EXITS: dict[Exit, str] = {
+    Exit.DONE: "done",
+    Exit.NOTHING: "nothing found, or `check` found a problem",
+    Exit.WRONG: "wrong usage, or an argument that cannot be",
+    Exit.NOT_FOUND: "no such record, turn, session or folder",
+    Exit.UNAVAILABLE: "the store is locked, full or read-only: try again",
+    Exit.CORRUPT: "the store is damaged, or not one of Reverie's",
+    Exit.BUG: "a bug in Reverie",
+    Exit.INTERRUPTED: "interrupted",
+    Exit.UNREAD: "whoever read the answer went away",
+}
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What one call of `reverie` was told before and after the command's name; what is said last counts.
+
+    Attributes:
+        folder: Where the memory is; None for the environment's or the platform's folder.
+        settings: The settings file; None for the one that `Settings.load` finds.
+        quiet: Whether only the answer is written.
+        debug: Whether errors come with their traceback.
+        as_of: As of which moment, or after which change, to answer; None for now.
+    """
+
+    folder: str | None = None
+    settings: str | None = None
+    quiet: bool = False
+    debug: bool = False
+    as_of: datetime | int | None = None
+
+    @contextmanager
+    def memory(
+        self,
+        *,
+        create: bool = False,
+        folder: str | None = None,
+        clock: clock.Clock = clock.utc_now,
+        model: str | None = None,
+        actor: str = "owner",
+    ) -> Iterator[Memory]:
+        """The memory that was asked for, open; closed in the end.
+
+        Args:
+            create: Whether a folder without one gets one; otherwise that is an error.
+            folder: The folder, where it is not the one that was asked for.
+            clock: What tells the time.
+            model: What is asked, as `provider:model`; None takes the setting.
+            actor: Who is named in the journal as the author of changes.
+        """
+        from reverie.memory import Memory
+
+        settings = self.configured()
+        try:
+            memory = Memory.open(
+                folder if folder is not None else self.place(),
+                settings=settings,
+                create=create,
+                clock=clock,
+                model=model,
+                actor=actor,
+            )
+        except NotFound as error:
+            what = str(error).rpartition(":")[0]
+            raise NotFound(
+                f"{what}: `reverie remember TEXT` makes one there, or name another with --folder"
+            ) from error
+        with memory:
+            yield memory
+
+    def configured(self) -> Settings:
+        """The settings of the file that was named, and of the environment."""
+        from reverie.settings import Settings
+
+        environ = {name: value for name, value in os.environ.items() if name != FOLDER}
+        return Settings.load(self.settings, environ=environ)
+
+    @contextmanager
+    def reading(self) -> Iterator[Memory | Past]:
+        """The memory that was asked for, as it was at the moment of `--as-of` where one was named."""
+        with self.memory() as memory:
+            if self.as_of is None:
+                yield memory
+            else:
+                with memory.as_of(self.as_of) as past:
+                    yield past
+
+    def place(self) -> str | None:
+        """The folder as it was named, on the command line or in the environment; None for the platform's."""
+        # An empty --folder is no wish for the usual one: it is a variable that was not set, and refused.
+        return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
+
+
+def told(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """A callback that notes an option's value on the `Invocation`."""
+
+    def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(ctx.ensure_object(Invocation), name, value)
+
+    return note
+
+
+def everywhere() -> list[click.Parameter]:
+    """The options that `reverie` and each of its commands understand."""
+    return [
+        click.Option(
+            ["--folder"],
+            metavar="PATH",
+            expose_value=False,
+            callback=told("folder"),
+            help=f"Where the memory is.  [${FOLDER}, or the platform's data folder]",
+        ),
+        click.Option(
+            ["--settings"],
+            metavar="FILE",
+            expose_value=False,
+            callback=told("settings"),
+            help="A settings file: YAML, TOML or JSON.",
+        ),
+        click.Option(
+            ["--quiet", "-q"],
+            is_flag=True,
+            expose_value=False,
+            callback=told("quiet"),
+            help="The answer only, and nothing said about it.",
+        ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            callback=told("debug"),
+            help="Show the traceback of an error.",
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that understands the options of `everywhere`, and never quotes arguments in a complaint."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(everywhere())
+        # What click says of arguments it did not expect quotes them, and they may be somebody's memories.
+        self.allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments as click does, and refuse those that are left over."""
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            ctx.fail(f"{len(rest)} more than expected: put quotes around a text or a name with spaces")
+        return rest
+
+
+invocation = click.make_pass_decorator(Invocation, ensure=True)
+"""Hands a command its `Invocation`."""
+
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else."
+)
+
+as_of = click.option(
+    "--as-of",
+    type=When(),
+    metavar="TIME",
+    expose_value=False,
+    callback=told("as_of"),
+    help="As it was then: 2025-01-31, a time, 2h for two hours ago, or after a change's number.",
+)
+"""For commands that only read: answers as the memory would have then."""
+
+
+def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several option decorators as one, shown by `--help` in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate

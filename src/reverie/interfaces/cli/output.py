@@ -1,0 +1,181 @@
+"""How is an answer written down: as JSON, as plain lines, or as text that is safe to show?
+
+Answers go to standard output, everything said about them to standard error. What is drawn on a terminal is
+in `drawing`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.text import timestamps as clock
+
+if TYPE_CHECKING:
+    from reverie.search.hits import Hit
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters (escape sequences begin with one), marks that reorder or hide text, lone surrogates."""
+
+_SPACES = re.compile(r"\s+")
+_SEVERAL_DAYS = 14
+_LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
+
+
+def safe(text: str) -> str:
+    r"""`text` with every character that could command a terminal written out, such as `\x1b`.
+
+    Tabs and line breaks stay.
+    """
+    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, *, longest: int | None = None) -> str:
+    """`text` made safe and put on one line, cut with `…` where it has more than `longest` characters."""
+    line = safe(_SPACES.sub(" ", text).strip())
+    return line if longest is None or len(line) <= longest else line[: max(longest - 1, 0)].rstrip() + "…"
+
+
+def document(value: Any) -> None:
+    """Write one JSON document to standard output, with what could command a terminal as `\\u001b`."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    click.echo(safe_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
+
+
+def safe_json(text: str) -> str:
+    """A JSON text that says the same, with what could command a terminal as `\\u001b`."""
+    # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
+    return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
+
+
+def row(*cells: object) -> None:
+    """Write one line of cells with a tab between them, for `cut`, `sort` and `awk`."""
+    click.echo("\t".join(one_line(str(cell)) for cell in cells))
+
+
+def rows(lines: Iterable[Iterable[object]]) -> None:
+    """Write several lines of cells."""
+    for line in lines:
+        row(*line)
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """Tell the person at the terminal something, on standard error; nothing when they asked for quiet."""
+    if not quiet:
+        click.echo(safe(text), err=True)
+
+
+def complain(text: str) -> None:
+    """Write what went wrong as one line to standard error."""
+    click.echo(f"reverie: {one_line(text)}", err=True)
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal, and so is drawn on."""
+    return sys.stdout.isatty()
+
+
+def shows_progress(*, quiet: bool) -> bool:
+    """Whether a bar is drawn while something takes long."""
+    return not quiet and sys.stderr.isatty()
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while a terminal is there to see it.
+
+    Args:
+        what: What is counted, such as `turns` or `bytes`.
+        total: How many there are; None where nobody knows.
+        quiet: Whether to draw nothing.
+    """
+    if not shows_progress(quiet=quiet):
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    counted = DownloadColumn() if what == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, Remaining())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`, `6,097 turns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago that was, in words; the date when it is more than two weeks."""
+    passed = now - moment
+    if passed < timedelta(0) or passed >= timedelta(days=_SEVERAL_DAYS):
+        return f"{moment.day} {moment:%b %Y}"
+    if passed >= timedelta(days=1):
+        return f"{count(passed.days, 'day')} ago"
+    if passed >= timedelta(hours=1):
+        return f"{count(passed.seconds // 3600, 'hour')} ago"
+    if passed >= timedelta(minutes=1):
+        return f"{count(passed.seconds // 60, 'minute')} ago"
+    return "just now"
+
+
+def matched(hit: Hit, question: str | None) -> list[str]:
+    """The words that a question and a hit share, as the hit has them; a neighbour's as the question does."""
+    from reverie.domain.text import tokenizer as analysis
+
+    left, found = set(hit.why.matched), list[str]()
+    for surface, parts, wholes in [*analysis.words(hit.content), *analysis.words(question or "")]:
+        shared = left.intersection((*parts, *wholes))
+        if shared and len(surface) <= _LONGEST_WORD:
+            found.append(surface)
+            left -= shared
+    return [*found, *sorted(left)]
+
+
+def why(hit: Hit, question: str | None) -> str:
+    """Why a hit was found, on one line."""
+    return str(replace(hit.why, matched=tuple(matched(hit, question))))
+
+
+def size(number: int) -> str:
+    """Bytes in the unit that reads best, such as `1.4 MB`."""
+    amount = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def written(field: Any) -> str:
+    """A field of a record or turn on one line: a list with commas, a table as `name: value`."""
+    if isinstance(field, Mapping):
+        return ", ".join(f"{one_line(str(name))}: {written(value)}" for name, value in field.items())
+    if isinstance(field, list):
+        between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
+        return between.join(map(written, field))
+    return one_line(str(field))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return clock.format_time(value)
+    return str(value)

@@ -1,0 +1,78 @@
+"""What did the person type, or mean? Texts from arguments or standard input, moments, and a yes or no."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import timestamps as clock
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[datetime]
+else:  # click before 8.4 has no type parameter
+    _ParamType = click.ParamType
+
+
+def read_text(words: tuple[str, ...], *, name: str) -> str:
+    """The words of a command line as one text, or standard input for a single `-`.
+
+    Raises:
+        InvalidInput: standard input is not UTF-8.
+    """
+    if words != ("-",):
+        return " ".join(words)
+    if sys.stdin is None:
+        raise InvalidInput(f"{name} is '-', but there is no standard input: pass the text itself")
+    data = sys.stdin.buffer.read()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{name} from standard input is not UTF-8 text (byte {error.start}): convert it first"
+        ) from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def agrees(question: str, *, instead: str) -> bool:
+    """Ask the person at the terminal; where there is none, refuse and name the option that does instead."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidInput(f"nobody is there to ask ({question!r}): add {instead}")
+    return click.confirm(question, err=True)
+
+
+class Moment(_ParamType):
+    """A moment: an ISO 8601 date or time, or, where `back` says so, how long ago, such as `7d`."""
+
+    name = "time"
+
+    def __init__(self, *, back: bool = False) -> None:
+        self.back = back
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Read the moment, or refuse it as wrong usage."""
+        if isinstance(value, datetime):
+            return value
+        if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
+            return clock.utc_now() - clock.parse_duration(value, name=_option(param))
+        return clock.parse_time(value, name=_option(param))
+
+
+class When(Moment):
+    """A moment, or the number of a change as `history` gives it; eight digits are a date."""
+
+    def __init__(self) -> None:
+        super().__init__(back=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the number or the moment, or refuse it as wrong usage."""
+        if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) != 8):
+            return int(value)
+        return super().convert(value, param, ctx)
+
+
+def _option(param: click.Parameter | None) -> str:
+    return param.opts[0] if param is not None else "time"

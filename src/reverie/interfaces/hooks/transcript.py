@@ -1,0 +1,142 @@
+"""What was answered, and with which tools? The end of the file in which Claude Code keeps a conversation.
+
+JSON lines, of which only the last are read, from the end of the file backwards. What is not as expected is
+passed over: the form is the agent's own, and changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reverie.interfaces.hooks.events import bounded
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes from the end of a transcript that are looked at."""
+
+_BLOCK = 256 * 1024
+_LONGEST_LINE = 4 * 1024 * 1024
+_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """The last exchange of a transcript.
+
+    Attributes:
+        prompt: What the user said; empty where that was not found.
+        answer: The assistant's last words; empty where it has not answered since.
+        tools: The names of the tools that were called for it; None where that could not be told.
+    """
+
+    prompt: str = ""
+    answer: str = ""
+    tools: frozenset[str] | None = None
+
+
+def last_exchange(path: str, *, settle_s: float = 0.0) -> Exchange:
+    """The last exchange of a conversation.
+
+    Args:
+        path: The transcript; one that is missing or cannot be read has no exchange.
+        settle_s: For how many seconds to look again while the answer is not there: the agent may still be
+            writing it.
+    """
+    until = time.monotonic() + settle_s
+    while True:
+        found = _read(path)
+        if found.answer or time.monotonic() >= until:
+            return found
+        time.sleep(_EVERY_S)
+
+
+def _read(path: str) -> Exchange:
+    texts: list[str] = []
+    tools: set[str] = set()
+    ended = False  # whether the words of the last answer are complete
+    try:
+        for line in _lines_backwards(path):
+            record = _record(line)
+            if record is None:
+                continue
+            kind, content = record
+            if kind == "user":
+                ended = True
+                if (prompt := _prompt(content)) is not None:
+                    return Exchange(prompt=prompt, answer=_joined(texts), tools=frozenset(tools))
+                continue
+            said, called = _said(content)
+            tools |= called
+            ended = ended or bool(called)
+            if said and not ended:
+                texts.append(said)
+    except OSError:
+        return Exchange()
+    return Exchange(answer=_joined(texts))
+
+
+def _record(line: bytes) -> tuple[str, Any] | None:
+    """Whose message a line is, and its content; None for anything else."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or told.get("isSidechain") or told.get("isMeta"):
+        return None
+    kind, message = told.get("type"), told.get("message")
+    if kind not in {"user", "assistant"} or not isinstance(message, Mapping):
+        return None
+    return kind, message.get("content")
+
+
+def _prompt(content: Any) -> str | None:
+    """What the user said; None for the result of a tool, which comes as a user's message too."""
+    if isinstance(content, str):
+        return bounded(content) or None
+    if not isinstance(content, list) or any(_kind(block) == "tool_result" for block in content):
+        return None
+    return bounded("\n".join(_texts(content))) or None
+
+
+def _said(content: Any) -> tuple[str, set[str]]:
+    """The words of an assistant's record, and the names of the tools that it calls."""
+    if isinstance(content, str):
+        return content, set()
+    if not isinstance(content, list):
+        return "", set()
+    called = {str(block.get("name", "")) for block in content if str(_kind(block)).endswith("tool_use")}
+    return "\n".join(_texts(content)), called
+
+
+def _texts(content: list[Any]) -> list[str]:
+    return [
+        text for block in content if _kind(block) == "text" and isinstance(text := block.get("text"), str)
+    ]
+
+
+def _kind(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None
+
+
+def _joined(texts: list[str]) -> str:
+    return bounded("\n\n".join(text for text in reversed(texts) if text.strip()))
+
+
+def _lines_backwards(path: str) -> Iterator[bytes]:
+    """The lines of a file, the last one first; a line that is too long, and what is far back, is left out."""
+    with open(path, "rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        stop = max(0, at - MOST_BYTES)
+        rest = b""
+        while at > stop:
+            start = max(stop, at - _BLOCK)
+            file.seek(start)
+            pieces = (file.read(at - start) + rest).split(b"\n")
+            at, rest = start, pieces[0] if len(pieces[0]) <= _LONGEST_LINE else b""
+            yield from reversed(pieces[1:])
+        if at == 0:
+            yield rest

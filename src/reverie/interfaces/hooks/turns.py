@@ -1,0 +1,279 @@
+"""What is stored of an agent's event, and what shall the agent read for it? The work of each hook.
+
+What the user says and what is answered become turns of one session, each once however often its event comes.
+Reading comes first, so that a prompt never finds itself. What the assistant says after a tool that is not
+trusted counts as the tool's word. Writes nothing to standard output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reverie.consolidation.rule_learning import TOOL_FAILURE
+from reverie.context.pack import Pack, SectionName
+from reverie.domain import provenance as trust
+from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.hooks.events import Event
+from reverie.interfaces.hooks.transcript import Exchange, last_exchange
+from reverie.session import Session
+
+if TYPE_CHECKING:
+    from reverie.memory import Memory
+    from reverie.scoped import Scoped
+    from reverie.settings import Settings
+
+SETTLE_S = 1.0
+"""Seconds that an answer is waited for which stands neither in the event nor in the transcript yet."""
+
+PAGES_SHOWN = "pages_shown"
+"""The metadata of a user's turn that say which `MEMORY.md` the agent had read by then."""
+
+COMPACTED = "compacted"
+"""The metadata of a session whose agent shortened its own window in the middle of an answer."""
+
+_NOT_TYPED = re.compile(r"<[a-z]+(?:-[a-z]+)+[\s>]")
+"""How what an agent passes on as a prompt begins, such as `<task-notification>`: nobody typed it."""
+
+_SERVER = re.compile(r"mcp__.+?__")
+_STANDING: tuple[SectionName, ...] = ("profile", "pages", "summary", "notes", "recalled", "working")
+_ASKED: tuple[SectionName, ...] = ("recalled", "working")
+_SPARE = 40  # characters of separators between sections, which no section counts
+_ATTEMPTS = 100
+_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an event belongs.
+
+    Attributes:
+        memory: The memory, or a scope of one.
+        folder: The memory's folder.
+        settings: The memory's settings.
+        agent: What the ids of its sessions begin with.
+        max_chars: Characters that the agent reads at most.
+        everything: Whether every prompt is given all that stands in prompts, not only what is new.
+    """
+
+    memory: Memory | Scoped
+    folder: Path
+    settings: Settings
+    agent: str
+    max_chars: int
+    everything: bool = False
+
+    def session(self, event: Event) -> Session:
+        """The session of an event.
+
+        Raises:
+            InvalidInput: the event names none.
+        """
+        if not event.session:
+            raise InvalidInput("the event has no session_id: it cannot be told which conversation it is of")
+        return self.memory.session(f"{self.agent}:{event.session}")
+
+
+def answered(name: str, event: Event, place: Place) -> str:
+    """Do what an event asks for, and give what the agent shall read; empty for nothing.
+
+    Args:
+        name: One of `EVENTS`.
+        event: The event.
+        place: Where it belongs.
+    """
+    return _EVENTS[name](event, place)
+
+
+def _session_start(event: Event, place: Place) -> str:
+    session = place.session(event)
+    if event.source == "compact":
+        _begin_anew(session)
+    pack = session.context("", hard_tokens=_tokens(place))
+    session.flush()
+    return _text(pack, _STANDING, place)
+
+
+def _user_prompt(event: Event, place: Place) -> str:
+    if not event.prompt:
+        return ""
+    session = place.session(event)
+    pack = session.context(event.prompt, hard_tokens=_tokens(place))
+    pages = _digest(pack)
+    with _alone(place.folder):
+        said = session.turns()
+        if not said or (said[-1].role, said[-1].content) != ("user", session.redacted(event.prompt)):
+            metadata = {PAGES_SHOWN: pages}
+            if _NOT_TYPED.match(event.prompt):
+                metadata[ORIGIN] = "tool"
+            session.add("user", event.prompt, metadata=metadata)
+        else:
+            session.flush()
+    if place.everything:
+        return _text(pack, _STANDING, place)
+    wanted = set(_ASKED)
+    if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
+        wanted.discard("recalled")  # the newest records, which stood there when the session began
+    if pages and pages != _pages_read(said, pages):
+        wanted.add("pages")
+    return _text(pack, wanted, place)
+
+
+def _stop(event: Event, place: Place) -> str:
+    session = place.session(event)
+    exchange = last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
+    answer = event.answer or exchange.answer
+    if not answer:
+        return ""
+    with _alone(place.folder):
+        said = session.turns()
+        if any(turn.content == session.redacted(answer) for turn in _since_asked(said)):
+            return ""
+        if (not said or said[-1].role == "assistant") and _is_new_prompt(exchange.prompt, said, session):
+            session.add("user", exchange.prompt)
+        origin = _origin(answer, exchange, session, place)
+        session.add("assistant", answer, metadata={ORIGIN: origin} if origin else None)
+        if session.state.metadata.get(COMPACTED):
+            session.set_metadata(COMPACTED, None)
+            session.new()
+    return ""
+
+
+def _tool_failure(event: Event, place: Place) -> str:
+    if not event.error or event.interrupted:
+        return ""
+    session = place.session(event)
+    call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
+    with _alone(place.folder):
+        if all(turn.tool_call_id != call for turn in session.turns()):
+            name = event.tool or "tool"
+            asked: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
+            session.add_many(
+                [
+                    {"role": "assistant", "content": "", "tool_calls": [asked]},
+                    {
+                        "role": "tool",
+                        "content": event.error,
+                        "tool_call_id": call,
+                        "metadata": {SIGNAL: TOOL_FAILURE},
+                    },
+                ]
+            )
+    return ""
+
+
+def _session_end(event: Event, place: Place) -> str:
+    place.memory.consolidate_session(place.session(event).id)
+    return ""
+
+
+_EVENTS: Mapping[str, Callable[[Event, Place], str]] = {
+    "session-start": _session_start,
+    "user-prompt": _user_prompt,
+    "stop": _stop,
+    "tool-failure": _tool_failure,
+    "session-end": _session_end,
+}
+
+
+# -- what the agent reads ----------------------------------------------------------------------------------
+
+
+def _tokens(place: Place) -> int:
+    return min(place.settings.hard_tokens, max(0, place.max_chars - _SPARE) // 4)
+
+
+def _text(pack: Pack, names: Collection[str], place: Place) -> str:
+    parts = [section.text for section in pack.sections if section.name in names]
+    if not parts:
+        return ""
+    first = 1 if pack.sections[0].name == "profile" and "profile" in names else 0
+    text = "\n\n".join([*parts[:first], *([pack.notice] if pack.notice else []), *parts[first:]])
+    return text[: place.max_chars]
+
+
+def _digest(pack: Pack) -> str:
+    """Which `MEMORY.md` stands in a pack; empty where none does."""
+    text = next((section.text for section in pack.sections if section.name == "pages"), "")
+    return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
+
+
+def _pages_read(said: Sequence[Turn], pages: str) -> str:
+    """Which one the agent has read: that of the last prompt; before the first, the one that it began with."""
+    last = next((turn for turn in reversed(said) if turn.role == "user"), None)
+    return pages if last is None else last.metadata.get(PAGES_SHOWN, "")
+
+
+# -- what is stored ----------------------------------------------------------------------------------------
+
+
+def _since_asked(said: Sequence[Turn]) -> Iterator[Turn]:
+    """What the assistant has said since the user's last turn, the latest first."""
+    for turn in reversed(said):
+        if turn.role == "user":
+            return
+        if turn.role == "assistant":
+            yield turn
+
+
+def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
+    """Whether a transcript's last prompt is one that no event told of: nobody's but the user's own words."""
+    if not prompt or prompt.startswith("<"):
+        return False
+    last = next((turn for turn in reversed(said) if turn.role == "user"), None)
+    return last is None or last.content != session.redacted(prompt)
+
+
+def _origin(answer: str, exchange: Exchange, session: Session, place: Place) -> str:
+    """`tool` where the answer may rest on a tool that is not trusted, or that cannot be told; else empty."""
+    if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
+        return ""
+    return "" if trust.is_said_by_owner(answer, session.turns()) else "tool"
+
+
+def _is_trusted(name: str, place: Place) -> bool:
+    plain = _SERVER.sub("", name, count=1)
+    patterns = trust.named(place.settings.trusted_tools)
+    return plain in trust.ACKNOWLEDGING or any(
+        fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
+    )
+
+
+def _begin_anew(session: Session) -> None:
+    """What the agent had read is gone from its window: it may be shown again.
+
+    In the middle of an answer, the window stays until the answer is there, so that it finds its question.
+    """
+    said = session.turns()
+    if said and said[-1].role == "assistant" and not said[-1].tool_calls:
+        session.new()
+    elif said:
+        session.set_metadata(COMPACTED, "yes")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Look alone whether an event is stored, and store it; after a second, in company."""
+    import fcntl
+    import os
+    import time
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        for _ in range(_ATTEMPTS):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(_PAUSE_S)
+            else:
+                break
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,202 @@
+"""How does the protocol go over HTTP? Streamable HTTP on one port, for this machine unless said otherwise.
+
+Who may call is decided here, before the protocol sees a request: by the host and origin that a request names,
+so that no web page can reach a server on this machine (DNS rebinding), and by a bearer token, which a server
+that other machines can reach must have. One server serves one scope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import ipaddress
+import logging
+import socket
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.mcp.server import MemoryServer
+
+PATH = "/mcp"
+"""Where the protocol is spoken."""
+
+SHORTEST_TOKEN = 16
+"""Characters of a token."""
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Bytes of one request."""
+
+IDLE_S = 30 * 60
+"""After how long without a request a connection with a handshake is closed, in seconds."""
+
+STOPPING_S = 3
+"""How long requests may take to end when the server stops, in seconds."""
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_log = logging.getLogger("reverie.mcp")
+
+
+class Guard:
+    """Lets through what comes from where it may, with the token where there is one."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], token: str | None) -> None:
+        """Stand before an application.
+
+        Args:
+            app: The application.
+            hosts: The names under which the server may be called, without ports.
+            token: What a request must have as its bearer token; None for none.
+        """
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host = _host_of(b"//" + headers.get(b"host", b""))
+        if host not in self._hosts:
+            return PlainTextResponse(
+                "This server is not called by that host name. Start it with --allow-host to allow one.\n", 421
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and _host_of(origin) not in self._hosts:
+            return PlainTextResponse(
+                "A page of that origin may not call this server. Start it with --allow-host to allow one.\n",
+                403,
+            )
+        if self._token is None:
+            return None
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+            return None
+        return PlainTextResponse(
+            "This server needs its token: send the header Authorization: Bearer TOKEN.\n",
+            401,
+            headers={"WWW-Authenticate": 'Bearer realm="reverie"'},
+        )
+
+
+def _host_of(address: bytes) -> str | None:
+    """The host that an address names, without its port; None where it names none."""
+    try:
+        found = urlsplit(address.decode("ascii"))
+        found.port  # noqa: B018 - raises for what is no port
+        return None if found.hostname is None or "@" in found.netloc else found.hostname.lower()
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def checked_token(token: str | None, *, host: str) -> str | None:
+    """The token, if a server may listen there with it.
+
+    Raises:
+        InvalidInput: there is none, and other machines can reach the server; or it is no token.
+    """
+    if token is None:
+        if not is_loopback(host):
+            raise InvalidInput(
+                f"host is {host!r}, which other machines can reach: give the server a token, with "
+                "--token-file or REVERIE_MCP_TOKEN, or leave --host out"
+            )
+        return None
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInput(
+            f"the token is not of its form: use {SHORTEST_TOKEN} or more ASCII characters without "
+            "blanks, such as `openssl rand -hex 32` makes"
+        )
+    return token
+
+
+def application(
+    server: MemoryServer, *, host: str, token: str | None, allowed: Iterable[str] = ()
+) -> ASGIApp:
+    """The application that serves the protocol at `PATH`.
+
+    Args:
+        server: What answers.
+        host: Where it listens.
+        token: What requests must have; None for nothing.
+        allowed: Host names under which it may be called, beside its own and, on this machine, `localhost`.
+    """
+    hosts = {host, *allowed}
+    if is_loopback(host) or _is_everywhere(host):
+        hosts |= {*_LOOPBACK_NAMES}
+    app = server.protocol.streamable_http_app(
+        streamable_http_path=PATH,
+        host=host,
+        max_request_body_size=LARGEST_BODY,
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=False
+        ),  # `Guard` does it
+    )
+    server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has none unless it is told
+    return Guard(app, hosts=hosts, token=token)
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, port), family=family, backlog=128)
+    # What is accepted has this from here: asyncio sets it only where the protocol's number is known. Without
+    # it the end of each answer waits 40 ms for the client's acknowledgement.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def address(sock: socket.socket) -> str:
+    """Where clients find a server on this socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+
+
+class _WebServer(uvicorn.Server):
+    """Leaves signals to whoever runs it, instead of raising them again when it has ended."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def web_server(app: ASGIApp) -> uvicorn.Server:
+    """What speaks HTTP for an application, until its `should_exit` is set; it speaks to the log alone."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=STOPPING_S,
+    )
+    return _WebServer(config)

@@ -1,0 +1,165 @@
+"""What may a person ask of a memory by name? Three prompts, made of what is remembered at that moment.
+
+What is recalled stands in them as quoted data, as in every prompt that Reverie makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from reverie.context import render
+from reverie.domain.text import escaping as quoting
+from reverie.interfaces.mcp import resources
+from reverie.interfaces.mcp.offer import Offer
+
+_MOST_RECALLED = 20
+_SESSION = "mcp:prompt"
+_LONGEST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prompt:
+    """One prompt: what a client is shown of it, what it becomes, and how its arguments are completed."""
+
+    shown: types.Prompt
+    made: Callable[[Offer, Mapping[str, str]], str]
+    complete: Mapping[str, Callable[[Offer, str], Iterable[str]]]
+
+
+def listed(offer: Offer) -> list[types.Prompt]:
+    """The prompts there are."""
+    return [prompt.shown for prompt in _prompts(offer).values()]
+
+
+def got(offer: Offer, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+    """A prompt, filled in.
+
+    Args:
+        offer: What there is.
+        name: Which.
+        arguments: Its arguments.
+
+    Raises:
+        MCPError: there is no such prompt, or an argument is missing, unknown or too long.
+    """
+    prompts = _prompts(offer)
+    if name not in prompts:
+        raise MCPError(
+            types.INVALID_PARAMS, f"There is no prompt {name[:80]!r}. There are: {', '.join(prompts)}."
+        )
+    prompt = prompts[name]
+    given = {key: text.strip() for key, text in (arguments or {}).items()}
+    known = {each.name: bool(each.required) for each in prompt.shown.arguments or ()}
+    missing = [each for each, required in known.items() if required and not given.get(each)]
+    unknown = [each for each in given if each not in known]
+    if missing or unknown:
+        wrong = f"needs {', '.join(missing)}" if missing else f"takes {', '.join(known)}"
+        raise MCPError(types.INVALID_PARAMS, f"{name} {wrong}.")
+    if any(len(text) > _LONGEST for text in given.values()):
+        raise MCPError(types.INVALID_PARAMS, f"An argument of {name} has more than {_LONGEST:,} characters.")
+    text = types.TextContent(type="text", text=prompt.made(offer, given))
+    return types.GetPromptResult(
+        description=prompt.shown.description, messages=[types.PromptMessage(role="user", content=text)]
+    )
+
+
+def completed(offer: Offer, name: str, argument: str, begun: str) -> Iterable[str]:
+    """The values that complete an argument of a prompt, the likeliest first; none where it is any text."""
+    prompt = _prompts(offer).get(name)
+    complete = None if prompt is None else prompt.complete.get(argument)
+    return () if complete is None else complete(offer, begun)
+
+
+def _prompts(offer: Offer) -> dict[str, _Prompt]:
+    known = (_WHAT, _REMEMBER, _CONTEXT) if offer.tool_that("save_memory") else (_WHAT, _CONTEXT)
+    return {prompt.shown.name: prompt for prompt in known}
+
+
+def _what(offer: Offer, given: Mapping[str, str]) -> str:
+    about = given.get("about", "")
+    hits = offer.view.recall(about or None, limit=_MOST_RECALLED)
+    topic = f" about {quoting.one_line(about)}" if about else ""
+    if not hits:
+        return (
+            f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
+            "Tell me so; do not make anything up."
+        )
+    lines = "\n".join(render.hit_line(hit) for hit in hits)
+    return (
+        f"What do you remember{topic}? This is what my memory has. {quoting.NOTICE}\n\n{lines}\n\n"
+        "Tell me in your own words, with the ids of what you rely on. Say what contradicts itself or is old, "
+        "and do not add anything that is not there."
+    )
+
+
+def _remember(offer: Offer, given: Mapping[str, str]) -> str:
+    tool = offer.tool_that("save_memory")
+    where = f" with the category {quoting.one_line(given['category'])}" if given.get("category") else ""
+    return (
+        f"Remember this for the long term: call {tool}{where}, once for each separate fact, each in one "
+        "sentence that can be understood by itself, without adding anything to it. Then tell me the ids.\n\n"
+        f"{given['what']}"
+    )
+
+
+def _context(offer: Offer, given: Mapping[str, str]) -> str:
+    message = given["message"]
+    session = offer.view.session(given.get("session") or offer.session or _SESSION)
+    pack = session.context(message, mark=False)
+    return f"{pack.text}\n\n{message}" if pack.text else message
+
+
+def _topics(offer: Offer, begun: str) -> Iterable[str]:
+    """Tags and the last words of categories, the most used first."""
+    found = dict(offer.view.tags())
+    for category, count in offer.view.categories().items():
+        words = category.rpartition("/")[2].replace("-", " ").replace("_", " ")
+        found[words] = found.get(words, 0) + count
+    ranked = sorted(found, key=lambda each: (-found[each], each))
+    return (each for each in ranked if each and each.lower().startswith(begun.lower()))
+
+
+def _categories(offer: Offer, begun: str) -> Iterable[str]:
+    return (each for each in sorted(offer.view.categories()) if each and each.startswith(begun))
+
+
+_WHAT = _Prompt(
+    shown=types.Prompt(
+        name="what-do-you-remember",
+        title="What do you remember?",
+        description="What is remembered about a topic, or lately, told from memory alone.",
+        arguments=[types.PromptArgument(name="about", description="The topic; left out, what is newest.")],
+    ),
+    made=_what,
+    complete={"about": _topics},
+)
+_REMEMBER = _Prompt(
+    shown=types.Prompt(
+        name="remember-this",
+        title="Remember this",
+        description="Have something saved for the long term.",
+        arguments=[
+            types.PromptArgument(name="what", description="What to remember.", required=True),
+            types.PromptArgument(name="category", description="A category such as project-context/atlas."),
+        ],
+    ),
+    made=_remember,
+    complete={"category": _categories},
+)
+_CONTEXT = _Prompt(
+    shown=types.Prompt(
+        name="context-for",
+        title="Context for a message",
+        description="A message with everything before it that is remembered and matters for it.",
+        arguments=[
+            types.PromptArgument(name="message", description="The message.", required=True),
+            types.PromptArgument(name="session", description="The conversation that it belongs to."),
+        ],
+    ),
+    made=_context,
+    complete={"session": resources.session_ids},
+)

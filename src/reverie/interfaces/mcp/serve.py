@@ -1,0 +1,98 @@
+"""How does a server start and stop? On a transport, until its input ends or a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+import anyio
+
+from reverie.interfaces.mcp.offer import Offer
+from reverie.interfaces.mcp.server import MemoryServer
+
+LAST_CALLS_S = 10.0
+"""How long calls that still run are waited for before the memory is closed, in seconds."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_log = logging.getLogger("reverie.mcp")
+
+
+def serve_stdio(offer: Offer) -> None:
+    """Serve an offer on standard input and output until the input ends, or SIGINT or SIGTERM comes."""
+    anyio.run(_stdio, offer)
+
+
+def serve_http(
+    offer: Offer, sock: socket.socket, *, host: str, token: str | None, allowed: Iterable[str] = ()
+) -> None:
+    """Serve an offer over HTTP until SIGINT or SIGTERM comes.
+
+    Args:
+        offer: What there is.
+        sock: A socket that listens.
+        host: The name that it was bound to.
+        token: What requests must have; None for nothing.
+        allowed: Further host names under which it may be called.
+    """
+    anyio.run(_http, offer, sock, host, token, tuple(allowed))
+
+
+async def _stdio(offer: Offer) -> None:
+    from reverie.interfaces.mcp import stdio
+
+    server = MemoryServer(offer)
+    async with _stopped_by_signals(), stdio.streams() as (read, write), anyio.create_task_group() as tasks:
+        tasks.start_soon(server.changes.run)
+        await server.protocol.run(read, write, server.protocol.create_initialization_options())
+        tasks.cancel_scope.cancel()
+    _drain(server)
+
+
+async def _http(
+    offer: Offer, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
+) -> None:
+    from reverie.interfaces.mcp import http
+
+    server = MemoryServer(offer)
+    app = http.application(server, host=host, token=token, allowed=allowed)
+    web = http.web_server(app)
+
+    def stop() -> None:
+        server.changes.close()
+        web.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.changes.run)
+        with _handling(stop):
+            await web.serve([sock])
+        tasks.cancel_scope.cancel()
+    _drain(server)
+
+
+def _drain(server: MemoryServer) -> None:
+    if not server.threads.drain(LAST_CALLS_S):
+        _log.warning("some calls had not ended when the server stopped")
+
+
+@contextlib.asynccontextmanager
+async def _stopped_by_signals() -> AsyncIterator[None]:
+    """What stands in it is cancelled when a signal comes."""
+    with anyio.CancelScope() as scope, _handling(scope.cancel):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM call it, instead of what they do otherwise."""
+    loop = asyncio.get_running_loop()
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)

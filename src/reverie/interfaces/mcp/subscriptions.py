@@ -1,0 +1,321 @@
+"""Who is told when this process or another changes the memory? Clients that asked, for as long as they ask.
+
+One follower reads the journal from where it was last, every half second, as long as somebody has subscribed
+or holds a list. It serves both generations of the protocol: `resources/subscribe` of connections with a
+handshake, and `subscriptions/listen` of those without.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams, SubscriptionsListenResult
+
+from reverie.admin.stats import ScopeStats
+from reverie.domain.change import JournalRow, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import ReverieError
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.interfaces.mcp import resources
+from reverie.interfaces.mcp.offer import Offer
+from reverie.interfaces.mcp.threads import Threads
+from reverie.repositories.knowledge_graph import CATEGORY
+
+INTERVAL_S = 0.5
+"""How long a change of another process may go unnoticed, in seconds."""
+
+MOST_CLIENTS = 1_024
+"""Connections that are told of changes; the one that asked first is dropped for one more."""
+
+_MOST_ROWS = 1_000
+_log = logging.getLogger("reverie.mcp")
+
+
+@dataclass(slots=True)
+class Changed:
+    """What some rows of the journal changed, as clients see it.
+
+    Attributes:
+        uris: The addresses of what is different now.
+        list: Whether resources came or went.
+        forgotten: Whether something is gone of which the journal does not say any more what it was.
+    """
+
+    uris: dict[str, None] = field(default_factory=dict)
+    list: bool = False
+    forgotten: bool = False
+
+
+@dataclass(slots=True)
+class _Client:
+    """A connection with a handshake, and what it subscribed to."""
+
+    session: ServerSession
+    uris: set[str] = field(default_factory=set)
+
+
+def changed_by(rows: Iterable[JournalRow], chain: Iterable[str], *, graph: bool, known: set[str]) -> Changed:
+    """What some rows of the journal changed for somebody who sees these scopes.
+
+    Args:
+        rows: The rows.
+        chain: The scopes.
+        graph: Whether the knowledge graph is among the resources.
+        known: The names of pages and logs until now; new ones are added.
+    """
+    seen = frozenset(chain)
+    found = Changed()
+    for row in rows:
+        if row.edit is None:
+            found.forgotten = True
+            continue
+        before, after = row.edit.before, row.edit.after
+        if not any(value is not None and _scope(value) in seen for value in (before, after)):
+            continue
+        value = row.edit.value
+        found.uris[_uri(value)] = None
+        if isinstance(value, Page | Paragraph):
+            name = value.name if isinstance(value, Page) else value.page
+            found.list |= name not in known or (after is None and isinstance(value, Page))
+            known.add(name)
+        elif not isinstance(value, Turn):
+            found.list |= before is None or after is None or _archived(before) != _archived(after)
+        if graph and any(isinstance(each, Record) and each.category == CATEGORY for each in (before, after)):
+            found.uris[resources.GRAPH] = None
+    return found
+
+
+def _scope(value: Value) -> str:
+    return "" if isinstance(value, Page | Paragraph) else value.scope
+
+
+def _uri(value: Value) -> str:
+    if isinstance(value, Record):
+        return resources.record_uri(value.id)
+    if isinstance(value, Turn):
+        return resources.session_uri(value.session)
+    if isinstance(value, SessionState):
+        return resources.session_uri(value.id)
+    return resources.page_uri(value.name if isinstance(value, Page) else value.page)
+
+
+def _archived(value: Value) -> bool:
+    return isinstance(value, Record) and value.archived
+
+
+class _Bus(InMemorySubscriptionBus):
+    """Tells how many listen, so that nobody is followed for nobody."""
+
+    def __init__(self, interested: Callable[[int], None]) -> None:
+        super().__init__()
+        self._interested = interested
+
+    def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        end = super().subscribe(listener)
+        self._interested(1)
+
+        def unsubscribe() -> None:
+            nonlocal end
+            if end is not _nothing:
+                end()
+                end = _nothing
+                self._interested(-1)
+
+        return unsubscribe
+
+
+def _nothing() -> None:
+    return None
+
+
+class Changes:
+    """Follows the memory for whoever asked to be told. One for each server; `run` is its task."""
+
+    def __init__(self, offer: Offer, threads: Threads, *, interval: float = INTERVAL_S) -> None:
+        """Follow a memory.
+
+        Args:
+            offer: What clients see.
+            threads: Where the journal is read.
+            interval: How often, in seconds.
+        """
+        self._offer = offer
+        self._threads = threads
+        self._interval = interval
+        self._listening = 0
+        self._clients: dict[Any, _Client] = {}
+        self._wanted: dict[str, int] = {}
+        self._wake = anyio.Event()
+        self._begun: int | None = None
+        self._names: set[str] = set()
+        self._held: ScopeStats | None = None
+        self._there: set[str] = set()
+        self._beginning = anyio.Lock()
+        self._bus = _Bus(self._count)
+        self._handler = ListenHandler(self._bus)
+
+    # -- asking to be told -------------------------------------------------------------------------------
+
+    async def listen(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """Tell a client of changes until it goes: `subscriptions/listen`."""
+        uris = params.notifications.resource_subscriptions or []
+        await self._begin(uris)
+        for uri in uris:
+            self._wanted[uri] = self._wanted.get(uri, 0) + 1
+        try:
+            return await self._handler(ctx, params)
+        finally:
+            for uri in uris:
+                self._wanted[uri] -= 1
+                if not self._wanted[uri]:
+                    del self._wanted[uri]
+
+    async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str | None) -> None:
+        """Tell a connection of changes of a resource, and of the list: `resources/subscribe`.
+
+        Args:
+            ctx: The request.
+            uri: The resource; None for the list alone.
+        """
+        await self._begin([] if uri is None else [uri])
+        # The session of a request stands for its connection, which has no public name; where it has none at
+        # all, each request counts as one, and the oldest are dropped.
+        connection = getattr(ctx.session, "_connection", ctx.session)
+        client = self._clients.get(id(connection))
+        if client is None:
+            while len(self._clients) >= MOST_CLIENTS:
+                self._forget(next(iter(self._clients)))
+            client = self._clients[id(connection)] = _Client(ctx.session)
+            ending = getattr(connection, "exit_stack", None)
+            if ending is not None:
+                ending.callback(self._forget, id(connection))
+        if uri is not None:
+            client.uris.add(uri)
+        self._wake.set()
+
+    async def unsubscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
+        """Tell a connection of a resource no longer: `resources/unsubscribe`."""
+        client = self._clients.get(id(getattr(ctx.session, "_connection", ctx.session)))
+        if client is not None:
+            client.uris.discard(uri)
+
+    def close(self) -> None:
+        """End every stream of `listen` in the way that tells clients it was meant."""
+        self._handler.close()
+
+    def _forget(self, key: Any) -> None:
+        self._clients.pop(key, None)
+
+    def _count(self, more: int) -> None:
+        self._listening += more
+        self._wake.set()
+
+    @property
+    def _asked(self) -> bool:
+        return bool(self._listening or self._clients)
+
+    # -- following ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the journal for as long as this task runs."""
+        is_failing = False
+        while True:
+            self._wake = anyio.Event()
+            if not self._asked:
+                self._begun = None
+                await self._wake.wait()
+                continue
+            await anyio.sleep(self._interval)
+            try:
+                await self._tell(await self._threads.run(self._look))
+                is_failing = False
+            except Exception:  # noqa: BLE001 - the outermost handler of this task: it is logged, and goes on
+                if not is_failing:
+                    _log.exception("changes of the memory cannot be followed; trying again")
+                is_failing = True
+
+    async def _begin(self, uris: Iterable[str]) -> None:
+        """Know from where on to follow, before a client is told that it will hear of changes."""
+        async with self._beginning:
+            try:
+                if self._begun is None:
+                    self._begun = await self._threads.run(self._now)
+                self._there |= await self._threads.run(lambda: self._that_are_there(uris))
+            except ReverieError as error:
+                raise MCPError(INTERNAL_ERROR, f"Changes cannot be followed now: {error}.") from error
+
+    def _that_are_there(self, uris: Iterable[str]) -> set[str]:
+        return {uri for uri in uris if resources.is_there(self._offer, uri)}
+
+    def _now(self) -> int:
+        newest = self._offer.memory.journal.history(newest_first=True, limit=1)
+        self._names = set(self._offer.view.pages.names())
+        self._held = self._offer.view.stats()
+        return newest[0].sequence if newest else 0
+
+    def _look(self) -> Changed:
+        """What was changed since the last look, also by a person in the files."""
+        if self._offer.memory.folder is not None:
+            self._offer.memory.folder.refresh()
+        changed = Changed()
+        while self._begun is not None:
+            rows = self._offer.memory.history(after=self._begun, limit=_MOST_ROWS)
+            if not rows:
+                break
+            part = changed_by(
+                rows, self._offer.view.chain, graph=self._offer.graph is not None, known=self._names
+            )
+            changed.uris |= part.uris
+            changed.list |= part.list
+            changed.forgotten |= part.forgotten
+            self._begun = rows[-1].sequence
+        if changed.forgotten or changed.uris:
+            self._compare(changed)
+        return changed
+
+    def _compare(self, changed: Changed) -> None:
+        """Find what was forgotten, and know for the next time what is there.
+
+        It is told only to those who could see it: it was there, and is not any more. What never was there
+        could tell that somebody else was forgotten.
+        """
+        asked = set(self._wanted).union(*(client.uris for client in list(self._clients.values())))
+        held = self._offer.view.stats()
+        here = asked & set(changed.uris)
+        if changed.forgotten:
+            changed.list |= held != self._held
+            was_there = asked & self._there - here
+            gone = was_there - self._that_are_there(was_there)
+            changed.uris |= dict.fromkeys(gone)
+            here |= gone
+        self._held = held
+        self._there.difference_update(here)
+        self._there.update(self._that_are_there(here))
+
+    async def _tell(self, changed: Changed) -> None:
+        if changed.list:
+            await self._bus.publish(ResourcesListChanged())
+        for uri in changed.uris:
+            if uri in self._wanted:
+                await self._bus.publish(ResourceUpdated(uri))
+        for client in list(self._clients.values()):
+            if changed.list:
+                await client.session.send_resource_list_changed()
+            for uri in sorted(client.uris & set(changed.uris)):
+                await client.session.send_resource_updated(uri)

@@ -1,0 +1,281 @@
+"""How is Anthropic's Messages API asked?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import anthropic
+
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import ModelRefused
+from reverie.llm.messages import Ask, Finish, Message, Reply, Usage
+from reverie.llm.pricing import Price
+from reverie.llm.protocol import OnText
+from reverie.llm.retry import TRANSIENT, Patience, Telling, TryAgain, wished
+from reverie.llm.structured_output import Form, Ladder, NotUnderstood, in_words
+
+_FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refused",
+}
+_ANSWER = "answer"
+"""The tool whose arguments are the answer, where an answer of a certain form is wanted."""
+
+
+class AnthropicModel:
+    """A model of Anthropic's, or behind a server that speaks the same.
+
+    Args:
+        model: The model's name as the server knows it.
+        base_url: Where the server is; None for Anthropic's.
+        api_key: The key.
+        price: What its tokens cost; None leaves costs unknown.
+        patience: How often a question is tried.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        price: Price | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._model = model
+        self._price = price
+        self._patience = patience or Patience()
+        self._client = anthropic.Anthropic(api_key=api_key, base_url=base_url, max_retries=0)
+        self._ladder = Ladder(("schema", "words"))
+        self._takes_temperature = True
+
+    @classmethod
+    def from_environment(cls, model: str, environ: Mapping[str, str]) -> AnthropicModel:
+        """The model with `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
+
+        Raises:
+            ModelRefused: there is no key.
+        """
+        key = environ.get("ANTHROPIC_API_KEY")
+        if not key:
+            raise ModelRefused(f"anthropic:{model} needs ANTHROPIC_API_KEY")
+        return cls(model, api_key=key, base_url=environ.get("ANTHROPIC_BASE_URL") or None)
+
+    @property
+    def name(self) -> str:
+        """`provider:model`."""
+        return f"anthropic:{self._model}"
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        """Answer a question; see `reverie.llm.protocol.Model.answer`."""
+        told = Telling(on_text)
+        requests = 0
+
+        def attempt(left_s: float) -> Reply:
+            nonlocal requests
+            requests += 1
+            return told.guarded(lambda: self._answer_once(ask, left_s, told))
+
+        reply: Reply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        usage = replace(reply.usage, requests=requests)
+        return replace(reply, usage=usage if self._price is None else self._price.of(usage))
+
+    def _answer_once(self, ask: Ask, left_s: float, told: Telling) -> Reply:
+        if ask.schema is None:
+            try:
+                return self._request(ask, None, left_s, told)
+            except NotUnderstood as error:
+                raise ModelRefused(str(error)) from error
+        reply: Reply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        return reply
+
+    def _request(self, ask: Ask, form: Form | None, left_s: float, told: Telling) -> Reply:
+        arguments = _arguments(ask, form)
+        if ask.temperature is not None and self._takes_temperature:
+            # In the body, because the library's newer versions have no argument for it, and without it where
+            # the model has none either.
+            try:
+                body = {"temperature": min(ask.temperature, 1.0)}
+                return self._sent_once(arguments, left_s, told, form, body)
+            except NotUnderstood as error:
+                if not re.search(r"\btemperature\b", str(error)):
+                    raise
+                self._takes_temperature = False
+        return self._sent_once(arguments, left_s, told, form, {})
+
+    def _sent_once(
+        self, arguments: dict[str, Any], left_s: float, told: Telling, form: Form | None, body: dict[str, Any]
+    ) -> Reply:
+        create: Any = self._client.messages.create
+
+        def send(**more: Any) -> Any:
+            return create(model=self._model, timeout=left_s, extra_body=body or None, **arguments, **more)
+
+        if not told.wanted or form == "schema":
+            reply: Reply = _reply(self._sent(send), form)
+            told(reply.text)
+            return reply
+        pieces = self._sent(lambda: send(stream=True))
+        gathered: Reply = self._sent(lambda: _gathered(pieces, told))
+        return gathered
+
+    def _sent(self, call: Callable[[], Any]) -> Any:
+        """What the library gives, with its errors as ours."""
+        try:
+            return call()
+        except anthropic.APITimeoutError as error:
+            raise TryAgain("the server did not answer in time") from error
+        except anthropic.APIStatusError as error:
+            raise self._failure(error) from error
+        except (anthropic.APIConnectionError, anthropic.APIResponseValidationError) as error:
+            raise TryAgain(f"the connection failed ({type(error.__cause__ or error).__name__})") from error
+        except anthropic.APIError as error:
+            raise TryAgain(f"the answer broke off ({type(error).__name__})") from error
+        except json.JSONDecodeError as error:
+            raise TryAgain("the answer was no JSON") from error
+
+    def _failure(self, error: anthropic.APIStatusError) -> Exception:
+        said = f"{self.name} answered {error.status_code}: {_said(error)}"
+        if error.status_code in {400, 422}:
+            return NotUnderstood(said)
+        if error.status_code in TRANSIENT:
+            return TryAgain(said, after_s=wished(error.response.headers))
+        return ModelRefused(f"{said}: check the key, the model's name and the address")
+
+
+def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
+    messages: Sequence[Message] = ask.messages
+    if ask.schema is not None and form == "words":
+        messages = in_words(messages, ask.schema)
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens, "messages": _messages(messages)}
+    if system:
+        arguments["system"] = system
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+        for tool in ask.tools
+    ]
+    if ask.schema is not None and form == "schema":
+        tools = [{"name": _ANSWER, "description": "Give the answer.", "input_schema": dict(ask.schema)}]
+        arguments["tool_choice"] = {"type": "tool", "name": _ANSWER}
+    if tools:
+        arguments["tools"] = tools
+    return arguments
+
+
+def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The conversation in Anthropic's form: a tool's result is the user's, neighbours of one role are one."""
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if found and found[-1]["role"] == role:
+            found[-1]["content"] += blocks
+        elif blocks:
+            found.append({"role": role, "content": blocks})
+    return found
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
+        return [result]
+    blocks: list[dict[str, Any]] = []
+    if message.content.strip():
+        blocks.append({"type": "text", "text": message.content})
+    for call in message.tool_calls:
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)})
+    return blocks
+
+
+def _input(call: ToolCall) -> Any:
+    """The call's arguments as an object; what a model wrote that is none stands in one."""
+    try:
+        given = json.loads(call.arguments or "{}")
+    except ValueError:
+        return {"arguments": call.arguments}
+    return given if isinstance(given, dict) else {"arguments": given}
+
+
+def _reply(answer: Any, form: Form | None) -> Reply:
+    blocks = getattr(answer, "content", None)
+    if blocks is None:
+        raise TryAgain("the answer has no content")
+    calls = [block for block in blocks if block.type == "tool_use"]
+    finish = _FINISHES.get(answer.stop_reason or "end_turn", "stop")
+    text = "".join(block.text for block in blocks if block.type == "text")
+    if form == "schema" and calls:
+        text = json.dumps(calls[0].input, ensure_ascii=False)
+        calls, finish = [], "length" if finish == "length" else "stop"
+    return Reply(
+        text=text,
+        tool_calls=tuple(
+            ToolCall(id=call.id, name=call.name, arguments=json.dumps(call.input, ensure_ascii=False))
+            for call in calls
+        ),
+        finish=finish,
+        model=answer.model or "",
+        usage=_usage(answer.usage),
+    )
+
+
+def _gathered(pieces: Any, told: Telling) -> Reply:
+    """An answer that arrives in pieces, put together."""
+    text, model, reason, usage = [], "", None, Usage(requests=1)
+    calls: dict[int, dict[str, str]] = {}
+    for piece in pieces:
+        if piece.type == "message_start":
+            model, usage = piece.message.model, _usage(piece.message.usage)
+        elif piece.type == "content_block_start" and piece.content_block.type == "tool_use":
+            block = piece.content_block
+            calls[piece.index] = {"id": block.id, "name": block.name, "arguments": ""}
+        elif piece.type == "content_block_delta":
+            if piece.delta.type == "text_delta":
+                text.append(piece.delta.text)
+                told(piece.delta.text)
+            elif piece.delta.type == "input_json_delta" and piece.index in calls:
+                calls[piece.index]["arguments"] += piece.delta.partial_json
+        elif piece.type == "message_delta":
+            reason = piece.delta.stop_reason or reason
+            usage = replace(usage, output_tokens=piece.usage.output_tokens or usage.output_tokens)
+    if reason is None:
+        raise TryAgain("the answer broke off")
+    return Reply(
+        text="".join(text),
+        tool_calls=tuple(
+            ToolCall(id=call["id"], name=call["name"], arguments=call["arguments"] or "{}")
+            for call in calls.values()
+        ),
+        finish=_FINISHES.get(reason, "stop"),
+        model=model,
+        usage=usage,
+    )
+
+
+def _usage(counted: Any) -> Usage:
+    """Tokens read count those that a cache gave too."""
+    read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return Usage(
+        requests=1,
+        input_tokens=sum(getattr(counted, name, None) or 0 for name in read),
+        output_tokens=getattr(counted, "output_tokens", None) or 0,
+    )
+
+
+def _said(error: anthropic.APIStatusError) -> str:
+    """The server's own words, short."""
+    body = error.body
+    inner = body.get("error") if isinstance(body, dict) else None
+    said = inner.get("message") if isinstance(inner, dict) else None
+    return re.sub(r"\s+", " ", str(said or error.message))[:300]

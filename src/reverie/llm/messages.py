@@ -1,0 +1,137 @@
+"""What is asked of a model, and what comes back? Values only; calls nothing.
+
+A pass yields an `Ask` and is resumed with a `Reply`, or with `NoReply` when there was none to be had, so
+that a test can play the model and a memory without a model can run every pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from reverie.domain.conversation import Role, ToolCall
+
+Finish = Literal["stop", "length", "tool_calls", "refused"]
+"""Why a model ended: of itself, at the limit of tokens, to call tools, or because it would not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message to a model.
+
+    Attributes:
+        role: `system`, `user`, `assistant` or `tool`.
+        content: The text; may be empty where there are tool calls.
+        tool_calls: What an assistant's message called.
+        tool_call_id: The call that a tool's message answers.
+    """
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool that a model may call.
+
+    Attributes:
+        name: Its name: letters, digits, `_`, `-`; at most 64 characters.
+        description: What it does, for the model.
+        parameters: The JSON schema of its arguments, an object.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One question to a model.
+
+    Attributes:
+        messages: The conversation, the latest message last.
+        purpose: Which pass asks, such as `compact`; for counters and logs.
+        schema: The JSON schema that the answer should have; None for plain text.
+        tools: What the model may call.
+        max_tokens: At most so many tokens of answer, 1 or more.
+        temperature: 0 to 2; None leaves it to the model.
+        timeout_s: How many seconds the answer may take, all tries together.
+    """
+
+    messages: tuple[Message, ...]
+    purpose: str
+    schema: Mapping[str, Any] | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 1_000
+    temperature: float | None = 0.3
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What answers cost.
+
+    Attributes:
+        requests: How many requests were made, repeated ones too.
+        input_tokens: Tokens read, as the provider counts them.
+        output_tokens: Tokens written.
+        cost: In US dollars; None where no price is known.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        known = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=sum(known) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model answered.
+
+    Attributes:
+        text: The answer; may be empty.
+        tool_calls: What it wants called.
+        finish: Why it ended.
+        model: Which model answered, as it names itself.
+        usage: What it cost.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish: Finish = "stop"
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoReply:
+    """That there was no answer.
+
+    Attributes:
+        why: `no model` when none is set; otherwise what went wrong, in words, without content.
+        usage: What was spent all the same.
+        refused: Whether the model or its server would not answer this question, so that to ask the same again
+            helps little.
+    """
+
+    why: str
+    usage: Usage = field(default_factory=Usage)
+    refused: bool = False
+
+
+ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
+"""The schema of a JSON object of any form."""

@@ -1,0 +1,314 @@
+"""How is a server asked that speaks Chat Completions? OpenAI, Ollama, vLLM, llama.cpp, and others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import openai
+
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import ModelRefused
+from reverie.llm.messages import Ask, Finish, Message, Reply, Usage
+from reverie.llm.pricing import Price
+from reverie.llm.protocol import OnText
+from reverie.llm.retry import TRANSIENT, Patience, Telling, TryAgain, wished
+from reverie.llm.structured_output import Form, Ladder, NotUnderstood, in_words
+
+_FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refused",
+}
+_NO_KEY = "none"
+"""Sent where no key is set: servers at home ask for none, and the library insists on one."""
+
+
+class OpenAIModel:
+    """A model behind Chat Completions, and the vectors of the same server.
+
+    Args:
+        model: The model's name as the server knows it.
+        base_url: Where the server is, up to and with `/v1`; None for OpenAI's.
+        api_key: The key; None for a server that asks for none.
+        price: What its tokens cost; None leaves costs unknown.
+        patience: How often a question is tried.
+        provider: What stands before the model in `name`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        price: Price | None = None,
+        patience: Patience | None = None,
+        provider: str = "openai",
+    ) -> None:
+        self._model = model
+        self._price = price
+        self._patience = patience or Patience()
+        self._provider = provider
+        self._client = openai.OpenAI(api_key=api_key or _NO_KEY, base_url=base_url, max_retries=0)
+        self._ladder = Ladder(("schema", "json", "words"))
+        self._left_out: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIModel:
+        """The model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
+
+        Raises:
+            ModelRefused: neither is set, so there is no server that would answer.
+        """
+        key, url = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
+        if not key and not url:
+            raise ModelRefused(
+                f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
+            )
+        return cls(model, base_url=url or None, api_key=key or None)
+
+    @property
+    def name(self) -> str:
+        """`provider:model`."""
+        return f"{self._provider}:{self._model}"
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        """Answer a question; see `reverie.llm.protocol.Model.answer`."""
+        told = Telling(on_text)
+        requests = 0
+
+        def attempt(left_s: float) -> Reply:
+            nonlocal requests
+            requests += 1
+            return told.guarded(lambda: self._answer_once(ask, left_s, told))
+
+        reply: Reply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        usage = replace(reply.usage, requests=requests)
+        return replace(reply, usage=usage if self._price is None else self._price.of(usage))
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text; see `reverie.llm.protocol.Embedder.embed`."""
+
+        def attempt(left_s: float) -> list[list[float]]:
+            answer = self._sent(
+                lambda: self._client.embeddings.create(
+                    model=self._model, input=list(texts), encoding_format="float", timeout=left_s
+                )
+            )
+            return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
+
+        if not texts:
+            return []
+        vectors = self._patience.tried(attempt, timeout_s=60.0, who=self.name)
+        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
+            raise ModelRefused(
+                f"{self.name} gave {len(vectors)} vectors for {len(texts)} texts, or uneven ones"
+            )
+        return vectors
+
+    # -- one try -----------------------------------------------------------------------------------------
+
+    def _answer_once(self, ask: Ask, left_s: float, told: Telling) -> Reply:
+        if ask.schema is None:
+            try:
+                return self._request(ask, None, left_s, told)
+            except NotUnderstood as error:
+                raise ModelRefused(str(error)) from error
+        reply: Reply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        return reply
+
+    def _request(self, ask: Ask, form: Form | None, left_s: float, told: Telling) -> Reply:
+        """One request, repeated without an argument that the server says it does not know."""
+        arguments = _arguments(ask, form)
+        while True:
+            kept = {name: value for name, value in arguments.items() if name not in self._left_out}
+            if "max_tokens" in self._left_out:
+                kept["max_completion_tokens"] = ask.max_tokens
+            try:
+                return self._streamed(kept, left_s, told)
+            except NotUnderstood as error:
+                named = _argument_named(str(error), kept)
+                if named is None:
+                    raise
+                self._left_out |= {named}
+
+    def _streamed(self, arguments: dict[str, Any], left_s: float, told: Telling) -> Reply:
+        create: Any = self._client.chat.completions.create
+        if not told.wanted:
+            whole: Reply = _reply(self._sent(lambda: create(model=self._model, timeout=left_s, **arguments)))
+            return whole
+        pieces = self._sent(
+            lambda: create(
+                model=self._model,
+                timeout=left_s,
+                stream=True,
+                stream_options={"include_usage": True},
+                **arguments,
+            )
+        )
+        gathered: Reply = self._sent(lambda: _gathered(pieces, told))
+        return gathered
+
+    def _sent(self, call: Callable[[], Any]) -> Any:
+        """What the library gives, with its errors as ours."""
+        try:
+            return call()
+        except openai.APITimeoutError as error:
+            raise TryAgain("the server did not answer in time") from error
+        except openai.APIStatusError as error:
+            raise self._failure(error) from error
+        except (openai.APIConnectionError, openai.APIResponseValidationError) as error:
+            raise TryAgain(f"the connection failed ({type(error.__cause__ or error).__name__})") from error
+        except openai.APIError as error:  # an error event within a stream, or a body that is no JSON
+            raise TryAgain(f"the answer broke off ({type(error).__name__})") from error
+        except json.JSONDecodeError as error:
+            raise TryAgain("the answer was no JSON") from error
+
+    def _failure(self, error: openai.APIStatusError) -> Exception:
+        said = f"{self.name} answered {error.status_code}: {_said(error)}"
+        if error.status_code in {400, 422}:
+            return NotUnderstood(said)
+        if error.status_code in TRANSIENT and "insufficient_quota" not in said:
+            return TryAgain(said, after_s=wished(error.response.headers))
+        return ModelRefused(f"{said}: check the key, the model's name and the address")
+
+
+class OllamaModel(OpenAIModel):
+    """A model that Ollama runs, through the address in `OLLAMA_HOST` or its usual one."""
+
+    @classmethod
+    def from_environment(cls, model: str, environ: Mapping[str, str]) -> OllamaModel:
+        """The model at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
+        host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+        address = host if "://" in host else f"http://{host}"
+        return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
+
+
+def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
+    messages = ask.messages
+    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens}
+    if ask.temperature is not None:
+        arguments["temperature"] = ask.temperature
+    if ask.tools:
+        arguments["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in ask.tools
+        ]
+    if ask.schema is not None and form == "schema":
+        schema = {"name": "answer", "schema": dict(ask.schema)}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif ask.schema is not None:
+        messages = in_words(messages, ask.schema)
+        if form == "json":
+            arguments["response_format"] = {"type": "json_object"}
+    arguments["messages"] = [_message(message) for message in messages]
+    return arguments
+
+
+def _message(message: Message) -> dict[str, Any]:
+    given: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        given["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.tool_calls
+        ]
+    if message.role == "tool":
+        given["tool_call_id"] = message.tool_call_id
+    return given
+
+
+def _reply(answer: Any) -> Reply:
+    """A whole answer. Servers leave fields out, so nothing here is taken for granted."""
+    choices = getattr(answer, "choices", None)
+    if not choices:
+        raise TryAgain("the answer has no choices")
+    message = choices[0].message
+    calls = tuple(
+        ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments or "{}")
+        for call in getattr(message, "tool_calls", None) or ()
+    )
+    return Reply(
+        text=message.content or getattr(message, "refusal", None) or "",
+        tool_calls=calls,
+        finish=_finish(choices[0].finish_reason, refused=bool(getattr(message, "refusal", None))),
+        model=getattr(answer, "model", None) or "",
+        usage=_usage(getattr(answer, "usage", None)),
+    )
+
+
+def _gathered(pieces: Any, told: Telling) -> Reply:
+    """An answer that arrives in pieces, put together."""
+    text, model, reason, usage = [], "", None, Usage()
+    calls: dict[int, dict[str, str]] = {}
+    for piece in pieces:
+        model = getattr(piece, "model", None) or model
+        if getattr(piece, "usage", None) is not None:
+            usage = _usage(piece.usage)
+        if not piece.choices:
+            continue
+        reason = piece.choices[0].finish_reason or reason
+        delta = piece.choices[0].delta
+        if delta.content:
+            text.append(delta.content)
+            told(delta.content)
+        for part in delta.tool_calls or ():
+            call = calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
+            call["id"] = part.id or call["id"]
+            if part.function is not None:
+                call["name"] += part.function.name or ""
+                call["arguments"] += part.function.arguments or ""
+    if reason is None:
+        raise TryAgain("the answer broke off")
+    return Reply(
+        text="".join(text),
+        tool_calls=tuple(
+            ToolCall(**{**call, "arguments": call["arguments"] or "{}"}) for call in calls.values()
+        ),
+        finish=_finish(reason),
+        model=model,
+        usage=usage,
+    )
+
+
+def _finish(reason: str | None, *, refused: bool = False) -> Finish:
+    return "refused" if refused else _FINISHES.get(reason or "stop", "stop")
+
+
+def _usage(counted: Any) -> Usage:
+    return Usage(
+        requests=1,
+        input_tokens=getattr(counted, "prompt_tokens", None) or 0,
+        output_tokens=getattr(counted, "completion_tokens", None) or 0,
+    )
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """The server's own words, short."""
+    body = error.body
+    said = body.get("message") if isinstance(body, dict) else None
+    return re.sub(r"\s+", " ", str(said or error.message))[:300]
+
+
+def _argument_named(said: str, arguments: Mapping[str, Any]) -> str | None:
+    """The argument that a refusal names and that can be left out: older and newer servers differ in these."""
+    for name in ("max_tokens", "temperature", "stream_options"):
+        if name in arguments and re.search(rf"\b{name}\b", said):
+            return name
+    return None

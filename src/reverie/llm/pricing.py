@@ -1,0 +1,25 @@
+"""What does an answer cost? Counts with prices that the caller names; knows no price list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reverie.llm.messages import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model's tokens cost.
+
+    Attributes:
+        input: US dollars for a million tokens read, 0 or more.
+        output: US dollars for a million tokens written, 0 or more.
+    """
+
+    input: float
+    output: float
+
+    def of(self, usage: Usage) -> Usage:
+        """The same usage with its cost."""
+        cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+        return replace(usage, cost=cost)

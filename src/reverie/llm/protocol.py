@@ -1,0 +1,137 @@
+"""What must a model be able to do, and how is one found by its name?
+
+Extending: any object with `name` and `answer` is a `Model`; any function from an `Ask` to text or a `Reply`
+becomes one through `called`. What a provider raises is one of `ModelUnavailable` (another try may work) and
+`ModelRefused` (the same question will not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+from reverie.domain.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
+from reverie.llm.messages import Ask, Reply
+
+OnText = Callable[[str], None]
+"""Told of each piece of an answer as it arrives."""
+
+Answering = Callable[[Ask], str | Reply]
+"""A function that plays a model."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Something that answers. Safe to use from several threads."""
+
+    @property
+    def name(self) -> str:
+        """`provider:model`, such as `openai:gpt-5-mini`."""
+        ...
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        """Answer a question within its `timeout_s`, all tries together.
+
+        Args:
+            ask: The question.
+            on_text: Told of each piece of the answer's text as it arrives; what was told of a try that then
+                failed is told again by the next one only if nothing was told before.
+
+        Raises:
+            ModelUnavailable: too slow, too busy, unreachable, cut off: try again later.
+            ModelRefused: the question, the key or the model's name is wrong.
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Something that makes vectors of texts."""
+
+    @property
+    def name(self) -> str:
+        """`provider:model`; vectors of different names are never compared."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, all of one length; raises like `Model.answer`."""
+        ...
+
+
+class _Called:
+    """A function as a model."""
+
+    def __init__(self, function: Answering, name: str) -> None:
+        self._function = function
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        try:
+            given = self._function(ask)
+        except ModelError:
+            raise
+        except Exception as error:  # whatever a stranger's function raises, to us it is a model that failed
+            raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
+        reply = Reply(text=given, model=self._name) if isinstance(given, str) else given
+        if not isinstance(reply, Reply):
+            raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a Reply")
+        if on_text is not None and reply.text:
+            on_text(reply.text)
+        return reply
+
+
+def called(function: Answering, *, name: str | None = None) -> Model:
+    """Any Python function as a model.
+
+    Args:
+        function: Takes an `Ask` and returns the answer's text, or a `Reply`. It keeps `timeout_s` itself.
+        name: What to call it; None takes `function:` and its own name.
+    """
+    own = getattr(function, "__name__", type(function).__name__)
+    return _Called(function, name or f"function:{own}")
+
+
+PROVIDERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "openai": ("reverie.llm.openai", "OpenAIModel", "openai"),
+        "ollama": ("reverie.llm.openai", "OllamaModel", "openai"),
+        "anthropic": ("reverie.llm.anthropic", "AnthropicModel", "anthropic"),
+    }
+)
+"""Each provider's name, with the module and class that speak to it and the extra that must be installed."""
+
+
+def named(name: str, *, environ: Mapping[str, str] | None = None) -> Model:
+    """The model of a name.
+
+    Args:
+        name: `provider:model`, such as `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `ollama:qwen3:8b`.
+        environ: Variables such as `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `ANTHROPIC_API_KEY`, `OLLAMA_HOST`,
+            as `os.environ` has them; None for none.
+
+    Raises:
+        InvalidInput: the name is not of that form, or names no provider.
+        MissingExtra: the provider's library is not installed; the message says how to install it.
+    """
+    provider, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not colon or not model.strip():
+        raise InvalidInput(f"model is {name!r}: name it as provider:model, such as openai:gpt-5-mini")
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"model is {name!r}: the providers are {', '.join(PROVIDERS)}")
+    module, attribute, extra = PROVIDERS[provider]
+    try:
+        found = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != extra:
+            raise
+        raise MissingExtra(
+            f"the model {name!r} needs the {extra} library: pip install 'reverie[{extra}]'"
+        ) from error
+    made: Model = found.from_environment(model.strip(), environ or {})
+    return made

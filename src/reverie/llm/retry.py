@@ -1,0 +1,147 @@
+"""How long and how often is a model asked? Deadlines over all tries, and pauses between them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from reverie.domain.errors import ModelUnavailable
+
+T = TypeVar("T")
+
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""Answers of HTTP servers after which another try may work."""
+
+LONGEST_PAUSE_S = 8.0
+_FIRST_PAUSE_S = 0.5
+
+
+class TryAgain(Exception):
+    """A try failed in a way that the next may not.
+
+    Args:
+        why: What went wrong, in words.
+        after_s: How many seconds the server asked to wait; None if it did not say.
+    """
+
+    def __init__(self, why: str, *, after_s: float | None = None) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often a question is tried.
+
+    Attributes:
+        tries: At most so many, 1 or more.
+        sleep: What waits for some seconds; tests pass their own.
+        chance: A number from 0 to 1 anew at each call; tests pass their own.
+    """
+
+    tries: int = 3
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+    def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
+        """What `call` gives, tried again with growing random pauses while it raises `TryAgain`.
+
+        The pauses double from half a second to eight, each between half and all of it by chance ("equal
+        jitter", AWS Architecture Blog, 2015); a server's own wish counts where it fits the time left.
+
+        Args:
+            call: Told how many seconds are left; raises `TryAgain` when another try may work.
+            timeout_s: For all tries and pauses together.
+            who: The model's name, for the error.
+
+        Raises:
+            ModelUnavailable: the time or the tries ran out.
+        """
+        end = time.monotonic() + timeout_s
+        for number in range(1, self.tries + 1):
+            try:
+                return within(end - time.monotonic(), call)
+            except TryAgain as failure:
+                left = end - time.monotonic()
+                pause = self._pause(number, failure.after_s)
+                if number == self.tries or pause >= left:
+                    tries = "once" if number == 1 else f"{number} times"
+                    raise ModelUnavailable(
+                        f"{who} was asked {tries} without an answer: {failure}"
+                    ) from failure
+                self.sleep(pause)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _pause(self, number: int, wished: float | None) -> float:
+        if wished is not None and wished >= 0:
+            return wished
+        longest: float = min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))
+        return longest * (0.5 + self.chance() / 2)
+
+
+class Telling:
+    """Passes the pieces of an answer on, and once something was passed on lets no other try begin."""
+
+    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+        self._on_text = on_text
+        self.wanted = on_text is not None
+        self._begun = False
+
+    def __call__(self, text: str) -> None:
+        """Pass a piece on."""
+        if self._on_text is not None and text:
+            self._begun = True
+            self._on_text(text)
+
+    def guarded(self, call: Callable[[], T]) -> T:
+        """What `call` gives; a failure in the middle of what was passed on already is final."""
+        try:
+            return call()
+        except TryAgain as failure:
+            if not self._begun:
+                raise
+            raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
+
+
+def wished(headers: Mapping[str, str]) -> float | None:
+    """How many seconds a server asks to wait, by its `retry-after`; None if it does not say in seconds."""
+    try:
+        return float(headers["retry-after"])
+    except (KeyError, ValueError):
+        return None
+
+
+@dataclass(slots=True)
+class _Outcome(Generic[T]):
+    value: list[T]
+    error: BaseException | None = None
+
+
+def within(seconds: float, call: Callable[[float], T]) -> T:
+    """What `call` gives, if it gives it in time; raises `TryAgain` otherwise.
+
+    A client's own timeout counts from byte to byte, so a server that drips would hold it for ever. The call
+    therefore runs on a thread of its own, which is left behind when the time is up and ends with its socket.
+    """
+    outcome: _Outcome[T] = _Outcome(value=[])
+
+    def run() -> None:
+        try:
+            outcome.value.append(call(seconds))
+        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, not swallowed
+            outcome.error = error
+
+    if seconds <= 0:
+        raise TryAgain("no time was left")
+    thread = threading.Thread(target=run, name="reverie-model", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TryAgain(f"no answer within {seconds:.1f} s")
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value[0]

@@ -1,0 +1,62 @@
+"""How is an answer of a certain form asked for, when servers differ in what they understand?
+
+A server that holds answers to a JSON schema is asked to; one that refuses that is asked for JSON and told
+the schema in words; one that refuses that too is told in words alone. What a server refused once is not
+tried on it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, Literal, TypeVar
+
+from reverie.domain.errors import ModelRefused
+from reverie.llm.messages import Message
+
+Form = Literal["schema", "json", "words"]
+T = TypeVar("T")
+
+
+class NotUnderstood(Exception):
+    """The server refused the request as a whole; a plainer one may do."""
+
+
+class Ladder:
+    """The forms that a server has not refused yet, the strictest first."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms = tuple(forms)
+
+    def ask(self, request: Callable[[Form], T]) -> T:
+        """What `request` gives in the strictest form that is understood.
+
+        A plainer form is remembered only if it succeeds: a request that is refused in every form was wrong
+        for another reason, which the first refusal states.
+
+        Raises:
+            ModelRefused: it was refused in every form.
+        """
+        refusal: NotUnderstood | None = None
+        for number, form in enumerate(self._forms):
+            try:
+                answer = request(form)
+            except NotUnderstood as error:
+                refusal = refusal or error
+                continue
+            self._forms = self._forms[number:]
+            return answer
+        raise ModelRefused(str(refusal)) from refusal
+
+
+def in_words(messages: Sequence[Message], schema: Mapping[str, Any]) -> tuple[Message, ...]:
+    """The messages with the schema told in words at the end of the last one of the user's."""
+    text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
+    told = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
+    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)
+    if last is None:
+        return (*messages, Message(role="user", content=told))
+    asked = replace(messages[last], content=f"{messages[last].content}\n\n{told}")
+    return (*messages[:last], asked, *messages[last + 1 :])

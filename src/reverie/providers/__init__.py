@@ -1,8 +1,0 @@
-"""Which models can be asked? A protocol, adapters for what people use, and a name for each.
-
-Nothing here is imported until a model is chosen: `import reverie` stays small and needs no key.
-"""
-
-from reverie.providers.base import Answering, Embedder, Model, called, named
-
-__all__ = ["Answering", "Embedder", "Model", "called", "named"]

@@ -1,0 +1,322 @@
+"""What does an agent see that keeps its memory as text files? Files by their paths, over pages and records.
+
+A path is a tuple of names below one root. In the memory itself the files are its pages and logs; within a
+scope they are records of that scope, and the pages, which are everybody's, can be read under `shared`. Both
+have the records under `records`, a file for each. Nothing here looks at the disk, so no link there leads
+anywhere; the readable folder mirrors what is done here. What a model is told about it is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from reverie.domain.change import JournalRow
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.documents.pages import PageFiles
+from reverie.repositories.documents.paths import Files, Heard, Listed, Parts, plain
+from reverie.repositories.documents.records import RecordFiles, ScopeFiles
+from reverie.repositories.key_value import Shelf
+from reverie.repositories.pages import Pages
+from reverie.repositories.records import Saving
+from reverie.stores.protocol import Store
+
+RECORDS = "records"
+"""The folder of the records."""
+
+SHARED = "shared"
+"""The folder of everybody's pages, within a scope."""
+
+KEPT_AS = "memory-files"
+"""The shelf on which the files of a scope are kept."""
+
+ATTEMPTS = 60
+"""How often a change that lost a race is made again before it gives up with `Conflict`."""
+
+_LONGEST_PAUSE_S = 0.02
+_T = TypeVar("_T")
+
+
+class Documents:
+    """Text files of an agent, of which every change is journalled. `Scoped.documents` gives it.
+
+    Safe to use from several threads, and beside other processes: each change is one transaction, made from
+    what is there at that moment.
+
+    Example:
+        >>> from reverie import Memory
+        >>> with Memory.open(":memory:") as memory:
+        ...     files = memory.scoped("").documents()
+        ...     _ = files.create(("customers", "acme.md"), "Pays by invoice.")
+        ...     files.read(("customers", "acme.md")), memory.pages.names()
+        ('Pays by invoice.', ['customers/acme.md'])
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        pages: Pages,
+        saving: Saving,
+        shelf: Shelf,
+        unconfirmed: Shelf,
+        scope: str,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        look: Callable[[], None],
+        heard: Heard | None = None,
+    ) -> None:
+        """Show a memory as files; `Scoped.documents` is the usual way.
+
+        Args:
+            store: Where everything is kept.
+            pages: What adds to logs.
+            saving: What changes records.
+            shelf: Where the files of a scope are kept.
+            unconfirmed: The same shelf, for files that rest on what a tool said.
+            scope: Whose memory it is; empty for everybody's, whose files are the pages.
+            clock: What tells the time.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+            look: Called first, to take in what a person changed in the readable files.
+            heard: Tells whose word a text is that shall be written; None where that is not known.
+        """
+        self.scope = scope
+        self._look = look
+        self._lock = threading.Lock()
+        of_pages = PageFiles(store, pages=pages, clock=clock, actor=actor, notice=notice, heard=heard)
+        self._mounts: dict[str, Files] = {
+            RECORDS: RecordFiles(
+                store, saving=saving, shelf=shelf.name, scope=scope, clock=clock, heard=heard
+            )
+        }
+        self._root: Files = of_pages
+        if scope:
+            self._mounts[SHARED] = _ReadOnly(
+                of_pages,
+                f"what is under {SHARED!r} is everybody's and can only be read here: "
+                "write a file of your own beside it",
+            )
+            self._root = ScopeFiles(store, shelf, unconfirmed, heard)
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        """Whether there is a file or a folder at a path; None for neither. The root is always there."""
+        self._look()
+        return self._kind(path)
+
+    def read(self, path: Parts) -> str | None:
+        """The text of a file; None if there is no such file."""
+        self._look()
+        files, inside = self._at(path)
+        return files.text(inside) if inside else None
+
+    def is_confirmed(self, path: Parts) -> bool:
+        """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
+        files, inside = self._at(path)
+        return not isinstance(files, ScopeFiles) or not inside or files.is_confirmed(inside)
+
+    def listed(self, path: Parts = (), *, depth: int = 2) -> list[Listed]:
+        """What is in a folder: each name in order, a folder's content behind it; hidden names are left out.
+
+        Args:
+            path: The folder; empty for the root.
+            depth: How many levels, 1 or more.
+        """
+        self._look()
+        files, inside = self._at(path)
+        found = files.listed(inside, depth)
+        if path:
+            return found
+        own = [each for each in found if each.path[0] not in self._mounts]
+        for name, mount in self._mounts.items():
+            content = mount.listed((), max(1, depth - 1))
+            if not content:
+                continue
+            top = [each for each in content if len(each.path) == 1]
+            sized = all(each.size is not None for each in top)
+            head = Listed(
+                path=(name,),
+                folder=True,
+                size=sum(each.size or 0 for each in top) if sized else None,
+                count=None if sized else sum(each.count or 0 for each in top),
+            )
+            own.append(head)
+            if depth > 1:
+                own += [
+                    Listed(path=(name, *each.path), folder=each.folder, size=each.size, count=each.count)
+                    for each in content
+                ]
+        return sorted(own, key=lambda each: each.path)
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def create(self, path: Parts, text: str) -> bool:
+        """Make a file where there is none.
+
+        Args:
+            path: Where.
+            text: What is in it, up to 200,000 characters; line ends become `\\n`.
+
+        Returns:
+            Whether it was made: not, where there is a file or a folder of that name.
+
+        Raises:
+            InvalidInput: no file of that name or content can be kept; the message says why.
+        """
+        text = plain(text)
+
+        def attempt() -> bool:
+            if self._kind(path) is not None:
+                return False
+            files, inside = self._place_for(path)
+            files.change({inside: None}, {inside: text}, "create file")
+            return True
+
+        return self._retried(attempt)
+
+    def edit(self, path: Parts, change: Callable[[str], str]) -> str | None:
+        """Change the text of a file, in one transaction: what others write meanwhile is never overwritten.
+
+        Args:
+            path: Which file.
+            change: Gives the new text for the one that is there; called again where others were faster. What
+                it raises is raised, and nothing is changed.
+
+        Returns:
+            The text that is in the file now; None if there is no such file.
+
+        Raises:
+            InvalidInput: the file cannot have that text, or can only be read or only grow.
+        """
+
+        def attempt() -> str | None:
+            files, inside = self._at(path)
+            old = files.text(inside) if inside else None
+            if old is None:
+                return None
+            new = plain(change(old))
+            if new == old:
+                return old
+            files.change({inside: old}, {inside: new}, "edit file")
+            return files.text(inside)  # as it is kept, which may be without a secret that was in it
+
+        return self._retried(attempt)
+
+    def remove(self, path: Parts) -> int:
+        """Remove a file, or a folder with all that is in it; a record's file archives the record.
+
+        Returns:
+            How many files were removed; 0 if there is no such file or folder.
+
+        Raises:
+            InvalidInput: it cannot be removed: the root, a log, the folder of records, what can only be read.
+        """
+        self._refuse_roots(path)
+
+        def attempt() -> int:
+            files, inside = self._at(path)
+            there = files.below(inside)
+            if there:
+                files.change(dict(there), dict.fromkeys(there), "delete file")
+            return len(there)
+
+        return self._retried(attempt)
+
+    def move(self, old: Parts, new: Parts) -> Literal["moved", "missing", "taken"]:
+        """Give a file, or a folder with all that is in it, another path.
+
+        A record's file can be moved to another folder under `records`, which is another category.
+
+        Returns:
+            Whether it was moved, there is nothing at `old`, or something at `new`.
+
+        Raises:
+            InvalidInput: it cannot be moved, or not there.
+        """
+        self._refuse_roots(old)
+
+        def attempt() -> Literal["moved", "missing", "taken"]:
+            if self._kind(new) is not None:
+                return "taken"
+            files, inside = self._at(old)
+            there = files.below(inside)
+            if not there:
+                return "missing"
+            if new[: len(old)] == old:
+                raise InvalidInput("a folder cannot be moved into itself: choose another place")
+            other, beyond = self._place_for(new)
+            if files is not other:
+                raise InvalidInput(
+                    f"files cannot be moved into or out of {' or '.join(map(repr, self._mounts))}: "
+                    "create the other one and delete this one"
+                )
+            moved = {(*beyond, *path[len(inside) :]): text for path, text in there.items()}
+            gone: dict[Parts, str | None] = dict.fromkeys(there)
+            free: dict[Parts, str | None] = dict.fromkeys(moved)
+            files.change({**there, **free}, {**gone, **moved}, "rename file")
+            return "moved"
+
+        return self._retried(attempt)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        if not path:
+            return "folder"
+        files, inside = self._at(path)
+        if not inside:
+            return "folder" if files.listed((), 1) else None
+        return files.kind(inside)
+
+    def _at(self, path: Parts) -> tuple[Files, Parts]:
+        mount = self._mounts.get(path[0]) if path else None
+        return (self._root, path) if mount is None else (mount, path[1:])
+
+    def _place_for(self, path: Parts) -> tuple[Files, Parts]:
+        """Where a new file of that path goes; raises `InvalidInput`."""
+        if len(path) == 1 and path[0] in self._mounts:
+            raise InvalidInput(f"{path[0]!r} is the name of a folder here: choose another one")
+        for end in range(1, len(path)):
+            if self._kind(path[:end]) == "file":
+                raise InvalidInput(f"{'/'.join(path[:end])!r} is a file, and files cannot lie in it")
+        return self._at(path)
+
+    def _refuse_roots(self, path: Parts) -> None:
+        if not path or (len(path) == 1 and path[0] in self._mounts):
+            raise InvalidInput("this folder cannot be removed or renamed: name what lies in it")
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """What `attempt` gives, made again from what is there then after each lost race."""
+        self._look()
+        with self._lock:
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return attempt()
+                except Conflict:
+                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+            return attempt()
+
+
+class _ReadOnly:
+    """Files that can only be read."""
+
+    def __init__(self, files: Files, why: str) -> None:
+        self._files = files
+        self._why = why
+        self.listed = files.listed
+        self.kind = files.kind
+        self.text = files.text
+        self.below = files.below
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        del before, after, reason
+        raise InvalidInput(self._why)

@@ -1,0 +1,195 @@
+"""Which files are pages, and what is each called? Pages and logs as files; decides nothing about folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.page import (
+    HISTORY,
+    LONGEST_PARAGRAPH,
+    MEMORY,
+    Page,
+    checked_page,
+    is_log,
+    valid_page_name,
+)
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.documents.paths import (
+    LONGEST_PATH,
+    Files,
+    Heard,
+    Listed,
+    Parts,
+    kind_of,
+    rests_on_others,
+    tree,
+)
+from reverie.repositories.pages import Pages
+from reverie.stores.protocol import Store
+
+_LINE_ENDED = re.compile(r"\s*\n\s*")
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+
+
+class PageFiles(Files):
+    """Pages and logs as files."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        pages: Pages,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        heard: Heard | None = None,
+    ) -> None:
+        self._heard = heard
+        self._store = store
+        self._pages = pages
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+
+    def listed(self, under: Parts, depth: int) -> list[Listed]:
+        return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        return kind_of(path, map(path_of_page, self._pages.names()))
+
+    def text(self, path: Parts) -> str | None:
+        name = page_of_path(path)
+        if is_log(name):
+            text = self._pages.read(name)
+            return f"{text}\n" if text else None
+        found = self._store.pages([name])
+        return found[0].content if found else None
+
+    def below(self, path: Parts) -> dict[Parts, str]:
+        names = ((path_of_page(name), name) for name in self._store.logs())
+        logs = {at: f"{self._pages.read(name)}\n" for at, name in names if at[: len(path)] == path}
+        pages = {path_of_page(page.name): page.content for page in self._store.pages()}
+        return {at: text for at, text in {**pages, **logs}.items() if at[: len(path)] == path}
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        logs = [path for path in after if is_log(page_of_path(path))]
+        if logs:
+            self._grow(logs, before, after, reason)
+            return
+        present = {page.name: page for page in self._store.pages()}
+        edits, now = [], self._clock()
+        for path, text in after.items():
+            name = page_of_path(path)
+            there = present.get(name)
+            if (None if there is None else there.content) != before[path]:
+                raise Conflict(f"page {name!r} has been changed: read it again")
+            if there is None:
+                _refuse_twin(name, [*present, *self._store.logs()])
+            self._refuse_hearsay(name, before[path] or "", text or "")
+            new = None if text is None else checked_page(Page(name=name, content=text, updated_at=now))
+            edits.append(Edit(before=there, after=new))
+        self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=now))
+
+    def _grow(
+        self,
+        logs: Sequence[Parts],
+        before: Mapping[Parts, str | None],
+        after: Mapping[Parts, str | None],
+        reason: str,
+    ) -> None:
+        """Add to a log; nothing else can be done to one."""
+        path = logs[0]
+        old, new = before[path] or "", after[path]
+        if len(after) > 1 or new is None or not new.startswith(old) or not new[len(old) :].strip():
+            raise InvalidInput(
+                f"{'/'.join(path)} only grows: text can be added behind its last line, and nothing else "
+                "changed, removed or renamed"
+            )
+        name = page_of_path(path)
+        self._refuse_hearsay(name, old, new)
+        between = _BLANK_LINES if name == HISTORY else _LINE_ENDED
+        paragraphs = between.split(new[len(old) :].strip())
+        if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
+            raise InvalidInput(
+                f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
+            )
+        for paragraph in paragraphs:
+            self._pages.append(name, paragraph, reason=reason)
+
+    def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
+        """What stands in every prompt, or is recalled, must not be the word of a tool."""
+        if (name == MEMORY or is_log(name)) and rests_on_others(self._heard, old, new):
+            raise InvalidInput(
+                f"{name} is put before you unasked, and this text rests on what a tool said, which is not "
+                "confirmed: write it into a file of its own, or ask the owner"
+            )
+
+
+def page_of_path(path: Parts) -> str:
+    """The name of the page that a file of that path is kept as; `path_of_page` takes it back.
+
+    What a page may be named stands as it is. Every other name of a file ends in `..md`, of a folder in `..d`,
+    with `_x20_` for a blank and the like.
+
+    Raises:
+        InvalidInput: the path is too long.
+
+    >>> page_of_path(("customers", "acme.md")), page_of_path(("to do", "list.txt"))
+    ('customers/acme.md', 'to_x20_do..d/list.txt..md')
+    """
+    *folders, file = path
+    name = "/".join([*(_escaped(each, _FOLDER) for each in folders), _escaped(file, _FILE)])
+    if len(name) > LONGEST_PATH:
+        raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
+    return valid_page_name(name)
+
+
+def path_of_page(name: str) -> Parts:
+    """The path at which a page or log is seen as a file."""
+    *folders, file = name.split("/")
+    return (*(_unescaped(each, _FOLDER) for each in folders), _unescaped(file, _FILE))
+
+
+_FILE = "..md"
+_FOLDER = "..d"
+_PLAIN = {
+    _FILE: re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md"),
+    # Folders named as what editors leave behind are none that the readable folder looks into.
+    _FOLDER: re.compile(
+        r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?<!\.swp)(?<!\.swx)(?<!\.tmp)(?<!\.bak)(?<!\.orig)(?<!\.part)"
+    ),
+}
+_ESCAPE = re.compile(r"_x([0-9a-f]{2,6})_")
+_ESCAPED = re.compile(r"[^A-Za-z0-9_.-]|^\.|_(?=x)")
+
+
+def _escaped(name: str, ending: str) -> str:
+    if _PLAIN[ending].fullmatch(name) and _unescaped(name, ending) == name:
+        return name
+    return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):02x}_", name) + ending
+
+
+def _unescaped(name: str, ending: str) -> str:
+    """The name that is kept so; the name itself, if none is."""
+    if not name.endswith(ending):
+        return name
+    found = _ESCAPE.sub(lambda escape: chr(min(int(escape[1], 16), 0x10FFFF)), name.removesuffix(ending))
+    again = _ESCAPED.sub(lambda sign: f"_x{ord(sign[0]):02x}_", found) + ending
+    is_plain = _PLAIN[ending].fullmatch(found) and not found.endswith(ending)
+    return found if found and again == name and not is_plain and "/" not in found else name
+
+
+def _refuse_twin(name: str, names: Iterable[str]) -> None:
+    """A name that differs from another's only in case: on many disks both would be one file."""
+    for other in names:
+        if other != name and other.casefold() == name.casefold():
+            raise InvalidInput(
+                f"there is {'/'.join(path_of_page(other))!r} already, which differs only in upper and lower "
+                "case: use that name"
+            )

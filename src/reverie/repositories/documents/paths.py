@@ -1,0 +1,164 @@
+"""Which path is meant, and what may one look like? Paths as tuples of names, texts, lists; stores nothing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import LONGEST_PAGE
+from reverie.domain.record import UNTRUSTED, Origin
+from reverie.domain.text.validation import raw_text
+
+Parts = tuple[str, ...]
+"""A path below the root, name by name; empty for the root itself."""
+
+Heard = Callable[[str], Origin]
+"""Tells whose word a text is that an agent wants to keep, such as `Session.origin_of`."""
+
+LONGEST_PATH = 200
+"""Characters of a path below the root."""
+
+_LINE_ENDS = re.compile(r"\r\n?")
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One file or folder in a list.
+
+    Attributes:
+        path: Where it is, below the folder that was listed.
+        folder: Whether it is a folder.
+        size: Bytes of the file, or of all files in the folder; None for a folder of records.
+        count: Records in a folder of records; None for all else.
+    """
+
+    path: Parts
+    folder: bool
+    size: int | None
+    count: int | None = None
+
+
+class Files(Protocol):
+    """Some of the files, kept in one way. Paths are those within them, and never empty but in `listed`."""
+
+    def listed(self, under: Parts, depth: int) -> list[Listed]:
+        """What is in a folder, so many levels deep, in order, without hidden names."""
+        ...
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        """Whether there is a file or a folder."""
+        ...
+
+    def text(self, path: Parts) -> str | None:
+        """The text of a file; None if there is none."""
+        ...
+
+    def below(self, path: Parts) -> dict[Parts, str]:
+        """The file of that path with its text, or all files in that folder; none if there is neither."""
+        ...
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        """Make all changes in one transaction, or none.
+
+        Args:
+            before: The texts that the changes were made from; None where there was no file.
+            after: The texts that there shall be, at the same paths; None where there shall be no file.
+            reason: Why, for the journal.
+
+        Raises:
+            Conflict: what is there is not `before` any more.
+            InvalidInput: it cannot be done.
+        """
+        ...
+
+
+def rests_on_others(heard: Heard | None, old: str, new: str) -> bool:
+    """Whether what a new text says beyond the old one is the word of somebody whom nobody confirmed.
+
+    Args:
+        heard: Tells whose word a text is; None where that is not known.
+        old: What was there.
+        new: What shall be there.
+    """
+    known = set(old.splitlines())
+    said = "\n".join(line for line in new.splitlines() if line not in known)
+    return heard is not None and bool(said.strip()) and heard(said) in UNTRUSTED
+
+
+def checked_path(text: object) -> Parts:
+    """A path, with `/` between its names, below the root; empty names and `.` are left out.
+
+    Args:
+        text: What the caller passed.
+
+    Raises:
+        InvalidInput: it leads out of the root, or somebody could take it for one that does: `..`, also
+            percent-encoded, a backslash, characters that look like these or that nobody sees.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"a path is {type(text).__name__}: pass a string")
+    path = unicodedata.normalize("NFC", text)
+    decoded = path
+    for _ in range(8):  # as often as anybody may have encoded it
+        decoded, before = urllib.parse.unquote(decoded), decoded
+        if decoded == before:
+            break
+    for form in {path, decoded, unicodedata.normalize("NFKC", decoded)}:
+        if ".." in form.split("/") or form.count("/") != path.count("/"):
+            raise InvalidInput("the path leads out of the folder")
+        if _LIKE_SLASHES_AND_DOTS & set(form):
+            raise InvalidInput("the path has a character that looks like a slash or a dot, or a backslash")
+        if any(unicodedata.category(sign) in _UNSEEN for sign in form):
+            raise InvalidInput("the path has a character that cannot be seen")
+    parts = tuple(part for part in path.split("/") if part not in {"", "."})
+    for part in parts:
+        if part != part.strip():
+            raise InvalidInput("a name in the path begins or ends with a blank")
+    return parts
+
+
+def plain(text: str) -> str:
+    """The text with `\\n` as its only line end."""
+    return _LINE_ENDS.sub("\n", text)
+
+
+def checked_text(text: object) -> str:
+    """The text itself, if a file may have it; raises `InvalidInput`."""
+    return raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+
+
+def kind_of(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | None:
+    """Whether a path is one of these files, or a folder that one of them is in."""
+    found: Literal["folder"] | None = None
+    for each in files:
+        if each == path:
+            return "file"
+        if each[: len(path)] == path:
+            found = "folder"
+    return found
+
+
+def tree(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[Listed]:
+    """The files and folders down to so many levels below a folder, in order, without hidden ones."""
+    folders: dict[Parts, int] = {}
+    found: list[Listed] = []
+    for path, size in sizes.items():
+        inside = path[len(under) :]
+        for end in range(1, len(inside)):
+            folders[inside[:end]] = folders.get(inside[:end], 0) + size
+        if inside and len(inside) <= depth:
+            found.append(Listed(path=inside, folder=False, size=size))
+    found += [
+        Listed(path=path, folder=True, size=size) for path, size in folders.items() if len(path) <= depth
+    ]
+    shown = [each for each in found if not any(name.startswith(".") for name in each.path)]
+    return sorted(shown, key=lambda each: each.path)

@@ -1,0 +1,247 @@
+"""Which files are records? Live records to be read and changed as files, and the files of a scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.record import ORIGINS, UNTRUSTED, Record
+from reverie.domain.scope import chain
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories.documents.paths import (
+    LONGEST_PATH,
+    Files,
+    Heard,
+    Listed,
+    Parts,
+    checked_text,
+    kind_of,
+    rests_on_others,
+    tree,
+)
+from reverie.repositories.key_value import Shelf
+from reverie.repositories.key_value_codec import Put, place_of
+from reverie.repositories.records import Changes, Saving
+from reverie.stores.protocol import Store
+
+NO_CATEGORY = "uncategorised"
+"""The folder of records without a category."""
+
+MOST_LISTED = 200
+"""Files of records shown of one folder, the latest changed first."""
+
+_ALL = 1_000_000
+_TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
+_ID = re.compile(r"[0-9a-f]{12}")
+_SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class ScopeFiles(Files):
+    """Files that are kept as records of a scope, by a shelf."""
+
+    def __init__(self, store: Store, shelf: Shelf, unconfirmed: Shelf, heard: Heard | None) -> None:
+        self._store = store
+        self._shelf = shelf
+        self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
+        self._heard = heard
+
+    def listed(self, under: Parts, depth: int) -> list[Listed]:
+        return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        return kind_of(path, self.below(()))
+
+    def text(self, path: Parts) -> str | None:
+        found = self._shelf.get(path[:-1], path[-1])
+        return None if found is None else str(found.value.get("text", ""))
+
+    def below(self, path: Parts) -> dict[Parts, str]:
+        found = self._shelf.search(limit=_ALL)
+        texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in found}
+        return {at: text for at, text in texts.items() if at[: len(path)] == path}
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        del reason  # a shelf says itself what it does
+        for path in after:
+            if len("/".join(path)) > LONGEST_PATH:
+                raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
+        doubted = [path for path, text in before.items() if text is not None and not self.is_confirmed(path)]
+        moved = set(before.values())
+        for path, text in after.items():
+            old = before[path]
+            if text is None or text in moved or not rests_on_others(self._heard, old or "", text):
+                continue
+            if old is not None and path not in doubted:
+                raise InvalidInput(
+                    "this text rests on what a tool said, which is not confirmed, and the file does not: "
+                    "write it into a file of its own, or ask the owner"
+                )
+            doubted.append(path)
+        (self._unconfirmed if doubted else self._shelf).put_many(
+            [
+                Put(
+                    namespace=path[:-1],
+                    key=path[-1],
+                    value=None if text is None else {"text": checked_text(text)},
+                    texts=None if text is None else [text],
+                )
+                for path, text in after.items()
+            ],
+            expected={
+                (path[:-1], path[-1]): None if text is None else {"text": text}
+                for path, text in before.items()
+            },
+        )
+
+    def is_confirmed(self, path: Parts) -> bool:
+        """Whether a file is the owner's or the agent's own word."""
+        found = self._shelf.get(path[:-1], path[-1])
+        records = [] if found is None else self._store.records([found.record])
+        return all(record.origin not in UNTRUSTED for record in records)
+
+
+class RecordFiles(Files):
+    """Live records as files, `{category}/{id}.md`, with their contents; not those that nobody confirmed."""
+
+    def __init__(
+        self, store: Store, *, saving: Saving, shelf: str, scope: str, clock: Clock, heard: Heard | None
+    ) -> None:
+        self._heard = heard
+        self._store = store
+        self._saving = saving
+        self._shelf = shelf
+        self._scope = scope
+        self._chain = chain(scope)
+        self._clock = clock
+
+    def listed(self, under: Parts, depth: int) -> list[Listed]:
+        found: list[Listed] = []
+        counts: dict[str, int] = {}
+        for category, count in self._categories().items():
+            path = _folder_of(category)
+            if path[: len(under)] == under and len(path) > len(under):
+                child = path[len(under)]
+                counts[child] = counts.get(child, 0) + count
+        for name, count in counts.items():
+            found.append(Listed(path=(name,), folder=True, size=None, count=count))
+            if depth > 1:
+                found += [
+                    Listed(path=(name, *each.path), folder=each.folder, size=each.size, count=each.count)
+                    for each in self.listed((*under, name), depth - 1)
+                ]
+        found += [
+            Listed(path=(_file_of(record),), folder=False, size=len(record.content.encode()))
+            for record in self._within(under)
+        ]
+        return sorted(found, key=lambda each: each.path)
+
+    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
+        if self._record(path) is not None:
+            return "file"
+        folders = map(_folder_of, self._categories())
+        return "folder" if any(each[: len(path)] == path for each in folders) else None
+
+    def text(self, path: Parts) -> str | None:
+        record = self._record(path)
+        return None if record is None else record.content
+
+    def below(self, path: Parts) -> dict[Parts, str]:
+        record = self._record(path)
+        if record is not None:
+            return {path: record.content}
+        if self.kind(path) == "folder":
+            raise InvalidInput("a folder of records cannot be removed or renamed as a whole: name one file")
+        return {}
+
+    def change(
+        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
+    ) -> None:
+        given = {path: text for path, text in before.items() if text is not None}
+        if len(given) != 1:
+            raise InvalidInput(
+                "files of records are named by their ids, and none can be made here: write a file elsewhere"
+            )
+        ((path, old),) = given.items()
+        record = self._record(path)
+        if record is None or record.content != old:
+            raise Conflict("the record has been changed: read it again")
+        if record.scope != self._scope:
+            raise InvalidInput(
+                "this record is everybody's and can only be read here: write a file of your own"
+            )
+        new = after[path]
+        if len(after) > 1:
+            (there,) = (other for other in after if other != path)
+            self._saving.update(record.id, {"category": _category_at(there, record)}, expected=record)
+        elif new is None:
+            self._saving.archive(record.id, reason=reason)
+        else:
+            if rests_on_others(self._heard, old, new):
+                raise InvalidInput(
+                    "the record stays as it is, because the new text rests on what a tool said, which is not "
+                    "confirmed: write it into a file of its own, or ask the owner"
+                )
+            kept = new if old.endswith("\n") else new.rstrip("\n")
+            changes: Changes = {"content": kept, "origin": max(record.origin, "agent", key=ORIGINS.index)}
+            self._saving.update(record.id, changes, expected=record)
+
+    def _record(self, path: Parts) -> Record | None:
+        """The live record whose file it is; None for none."""
+        name = path[-1].removesuffix(".md") if path else ""
+        if not _ID.fullmatch(name):
+            return None
+        for record in self._store.records([name]):
+            gone = record.expires_at is not None and record.expires_at <= self._clock()
+            if record.archived or gone or record.scope not in self._chain or self._is_file(record):
+                continue
+            if record.origin in UNTRUSTED:
+                continue
+            if (*_folder_of(record.category or ""), _file_of(record)) == path:
+                return record
+        return None
+
+    def _within(self, folder: Parts) -> Iterator[Record]:
+        """The latest changed records of a folder, without those of folders in it."""
+        if not folder:
+            return
+        category = None if folder == (NO_CATEGORY,) else "/".join(folder)
+        if category is not None and not all(map(_SEGMENT.fullmatch, folder)):
+            return
+        wanted = Filter(scopes=self._chain, category=category, origins=_TRUSTED, alive_at=self._clock())
+        left = MOST_LISTED
+        for record in self._store.find(wanted):
+            if record.category == category and not self._is_file(record):
+                left -= 1
+                yield record
+                if not left:
+                    return
+
+    def _categories(self) -> dict[str, int]:
+        wanted = Filter(scopes=self._chain, origins=_TRUSTED, alive_at=self._clock())
+        found = self._store.tally("category", wanted)
+        return {name: count for name, count in found.items() if name.split("/")[0] != self._shelf}
+
+    def _is_file(self, record: Record) -> bool:
+        """Whether the record stands for a file of its own already."""
+        return place_of(self._shelf, record) is not None
+
+
+def _folder_of(category: str) -> Parts:
+    return tuple(category.split("/")) if category else (NO_CATEGORY,)
+
+
+def _file_of(record: Record) -> str:
+    return f"{record.id}.md"
+
+
+def _category_at(path: Parts, record: Record) -> str | None:
+    if path[-1] != _file_of(record) or len(path) < 2:
+        raise InvalidInput(
+            f"the file of a record keeps its name: move it to another folder as {_file_of(record)!r}"
+        )
+    return None if path[:-1] == (NO_CATEGORY,) else "/".join(path[:-1])

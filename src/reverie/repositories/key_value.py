@@ -1,0 +1,460 @@
+"""What stands under this key? Values in namespaces, each kept as a record: a key-value store for programs.
+
+A value is put, read, replaced and taken away by its key, and found by its words. People see it among the
+records, can change it, and take back what a program did. Its form as a record is `reverie.repositories.key_value_codec`'s affair.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+from reverie.domain import category as categories
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.record import DATES, HOME_LAYERS, KEPT, ORIGINS, Origin, Record, checked, one_of
+from reverie.domain.scope import checked_scope
+from reverie.domain.text import relative_dates as dates
+from reverie.domain.text.timestamps import Clock
+from reverie.repositories import key_value_codec as kept
+from reverie.repositories.key_value_codec import Kept, Namespace, Place, Put
+from reverie.search.searcher import MOST_HITS, Question, Searching, checked_count
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redactor_of
+
+ATTEMPTS = 60
+"""How often a change that lost a race is made again before it gives up with `Conflict`."""
+
+_LONGEST_PAUSE_S = 0.02
+_CHUNK = 500
+_SPARE = 16  # more hits asked for than wanted, since some stand elsewhere or are not what is wanted
+_SHARE = 100  # a value is kept longer only where that adds a hundredth of its time, or a minute
+_LEAST_GAIN = timedelta(minutes=1)
+_REASON_EXPIRED = "expired"
+
+_T = TypeVar("_T")
+_Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+
+class Shelf:
+    """Values under keys, in namespaces. Safe to use from several threads, and beside other processes.
+
+    `Memory.shelf` gives it. Two programs that use shelves of different names never meet.
+
+    Example:
+        >>> from reverie import Memory
+        >>> with Memory.open(":memory:") as memory:
+        ...     shelf = memory.shelf("app")
+        ...     _ = shelf.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
+        ...     found = shelf.search("how should I answer?", namespace=("users",))
+        ...     print(shelf.get(("users", "alice"), "tone").value, [kept.key for kept in found])
+        {'text': 'Prefers short answers'} ['tone']
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: Store,
+        searching: Searching,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        scope: str = "",
+        origin: Origin = "agent",
+        zone: tzinfo = UTC,
+    ) -> None:
+        """Keep values in a store; `Memory.shelf` is the usual way.
+
+        Args:
+            name: The shelf's name, the first segment of its records' categories.
+            store: Where everything is kept.
+            searching: What searches in it.
+            clock: What tells the time.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+            scope: Whose memory it is; nothing of another scope is seen.
+            origin: Whose word the values are.
+            zone: Where the owner's days begin and end, for dates such as "yesterday".
+
+        Raises:
+            InvalidInput: name, scope or origin is not of its form.
+        """
+        self.name = categories.valid_category(name, name="shelf")
+        self.scope = checked_scope(scope)
+        one_of(origin, ORIGINS, name="origin")
+        self._origin = origin
+        self._store = store
+        self._searching = searching
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+        self._zone = zone
+        self._redactor = redactor_of(store)
+        self._lock = threading.Lock()
+
+    # -- one value ---------------------------------------------------------------------------------------
+
+    def get(self, namespace: Namespace, key: str) -> Kept | None:
+        """What stands under a key; None if nothing does.
+
+        Args:
+            namespace: Where, one text for each level.
+            key: Its name there.
+        """
+        return self.get_many([(namespace, key)])[0]
+
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        texts: Sequence[str] | None = None,
+        ttl: timedelta | None = None,
+    ) -> None:
+        """Put a value under a key, durably, in the place of what stands there.
+
+        Args:
+            namespace: Where, one text for each level.
+            key: Its name there; any text.
+            value: A JSON object of any size.
+            texts: What a search shall look at; None for the whole value, empty to leave it out of search.
+            ttl: For how long; None for ever.
+
+        Raises:
+            InvalidInput: an argument is not of its form; nothing was changed.
+        """
+        self.put_many([Put(namespace=namespace, key=key, value=value, texts=texts, ttl=ttl)])
+
+    def delete(self, namespace: Namespace, key: str) -> bool:
+        """Take away what stands under a key, archiving its record; False if nothing does."""
+        there = self.get(namespace, key) is not None
+        self.put_many([Put(namespace=namespace, key=key, value=None)])
+        return there
+
+    # -- several -----------------------------------------------------------------------------------------
+
+    def get_many(self, places: Sequence[Place]) -> list[Kept | None]:
+        """What stands in several places, in their order; None where nothing does.
+
+        Args:
+            places: Namespaces and keys.
+        """
+        now = self._clock()
+        there = self._records(places)
+        return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]
+
+    def put_many(
+        self, puts: Iterable[Put], *, expected: Mapping[Place, Mapping[str, Any] | None] | None = None
+    ) -> None:
+        """Put and take away several values in one transaction; of two under one key the last counts.
+
+        Args:
+            puts: What shall stand where; one without a value takes away what is there.
+            expected: What must stand there still in some of these places, None for nothing: for a value that
+                was made from another one.
+
+        Raises:
+            InvalidInput: one of them is not of its form; nothing was changed.
+            Conflict: something else than what was expected stands there, or others changed the same values
+                all the while.
+        """
+        wanted = {_checked_place(put.namespace, put.key): put for put in puts}
+        for place, put in wanted.items():
+            if put.value is not None:
+                kept.as_document(put.value)
+                self._refuse_secret(place)
+        if wanted and not self._retried(lambda: self._put_all(wanted, expected or {})):
+            raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
+
+    def touch(self, places: Sequence[Place]) -> int:
+        """Begin the time anew for which values are kept, because they were read.
+
+        To spare the journal, what would gain neither a minute nor a hundredth of its time is left.
+
+        Args:
+            places: Namespaces and keys; those without a time, or with nothing there, stay as they are.
+
+        Returns:
+            How many are kept longer now.
+        """
+
+        def attempt() -> int:
+            now = self._clock()
+            edits = []
+            for record in self._records(places).values():
+                found = self._read(record, now)
+                if found is None or found.ttl is None or found.expires_at is None:
+                    continue
+                until = _after(now, found.ttl)
+                if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
+                    edits.append(Edit(before=record, after=replace(record, expires_at=until)))
+            self._commit(edits, reason=f"{self.name}: read")
+            return len(edits)
+
+        return self._retried(attempt)
+
+    # -- looking for values ------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        namespace: Namespace = (),
+        limit: int = 10,
+        offset: int = 0,
+        where: _Accept | None = None,
+    ) -> list[Kept]:
+        """Values in a namespace and those below it: the best answers first, or the latest changed.
+
+        Args:
+            query: The question; None for all values. What is relevant to none is not found.
+            namespace: The beginning of their namespaces; empty for all.
+            limit: At most so many.
+            offset: Leave out so many first.
+            where: Whether a value is wanted; None for all. With a question it chooses among the 4,096 values
+                that have most of its words.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        checked_count(limit, name="limit", least=0)
+        checked_count(offset, name="offset", least=0)
+        wanted = _Wanted(namespace, where)
+        found = self._all(namespace) if query is None else self._answering(query, namespace, offset + limit)
+        return list(islice(filter(wanted, found), offset, offset + limit))
+
+    def namespaces(self) -> list[Namespace]:
+        """The namespaces in which anything stands, in order."""
+        return sorted({found.namespace for found in self._all(())})
+
+    # -- expiry ------------------------------------------------------------------------------------------
+
+    def sweep(self) -> int:
+        """Archive the records of values whose time is over; returns how many.
+
+        They are not found any more before that either. As everything archived they can be read by the
+        record's id, and purged when the user's retention is over.
+        """
+
+        def attempt() -> int:
+            now = self._clock()
+            over = [
+                record
+                for record in self._store.find(self._filter((), alive=None))
+                if record.expires_at is not None
+                and record.expires_at <= now
+                and kept.place_of(self.name, record) is not None
+            ]
+            for start in range(0, len(over), _CHUNK):
+                edits = [_archiving(record, now, _REASON_EXPIRED) for record in over[start : start + _CHUNK]]
+                self._commit(edits, reason=f"{self.name}: {_REASON_EXPIRED}")
+            return len(over)
+
+        return self._retried(attempt)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _records(self, places: Iterable[Place]) -> dict[Place, Record]:
+        """The records of places, archived ones too; those that were never used are left out."""
+        by_id: dict[str, Place] = {}
+        for namespace, key in places:
+            place = _checked_place(namespace, key)
+            by_id |= dict.fromkeys(self._ids(place), place)
+        found: dict[Place, Record] = {}
+        names = list(by_id)
+        for start in range(0, len(names), _CHUNK):
+            for record in self._store.records(names[start : start + _CHUNK]):
+                place = by_id[record.id]
+                if self._stands_for(record, place):
+                    found[place] = record
+        return found
+
+    def _stands_for(self, record: Record, place: Place) -> bool:
+        return record.scope == self.scope and kept.place_of(self.name, record) == place
+
+    def _ids(self, place: Place) -> list[str]:
+        return kept.ids_of(self.scope, kept.address(self.name, place))
+
+    def _read(self, record: Record, now: datetime, score: float | None = None) -> Kept | None:
+        """What a record keeps now; None for one that is archived, expired or keeps nothing here."""
+        if record.archived or (record.expires_at is not None and record.expires_at <= now):
+            return None
+        return kept.read(self.name, record, score=score)
+
+    def _put_all(
+        self, wanted: Mapping[Place, Put], expected: Mapping[Place, Mapping[str, Any] | None]
+    ) -> bool:
+        """Whether it was done: not, where something else stands there than was expected."""
+        now = self._clock()
+        there = self._records(wanted)
+        for place, value in expected.items():
+            found = self._read(there[place], now) if place in there else None
+            if (None if found is None else found.value) != value:
+                return False
+        edits = []
+        for place, put in wanted.items():
+            old = there.get(place)
+            if put.value is not None:
+                edits.append(Edit(before=old, after=self._written(place, put, old, now)))
+            elif old is not None and not old.archived:
+                edits.append(_archiving(old, now, f"{self.name}: delete"))
+        only_gone = all(put.value is None for put in wanted.values())
+        self._commit(edits, reason=f"{self.name}: {'delete' if only_gone else 'put'}")
+        return True
+
+    def _written(self, place: Place, put: Put, old: Record | None, now: datetime) -> Record:
+        """The record that shall stand for the value."""
+        if old is None or self._read(old, now) is None:
+            old = self._blank(place, self._free_id(place) if old is None else old.id, now)
+        record = kept.written(old, put, self._redactor.text)
+        days = dates.resolved(record.content, now, zone=self._zone)
+        metadata = {name: text for name, text in record.metadata.items() if name != DATES}
+        if days:
+            metadata[DATES] = dates.noted(days)
+        return checked(
+            replace(
+                record,
+                origin=self._origin,  # who replaces a value answers for it
+                updated_at=max(now, old.updated_at),
+                expires_at=None if put.ttl is None else _after(now, put.ttl),
+                metadata=MappingProxyType(metadata),
+            )
+        )
+
+    def _free_id(self, place: Place) -> str:
+        """The id for the record of a place that had none when it was looked for."""
+        names = self._ids(place)
+        there = self._store.records(names)
+        if any(self._stands_for(record, place) for record in there):
+            raise Conflict("somebody else has just put something there: read again")
+        taken = {record.id for record in there}
+        free = (name for name in names if name not in taken)
+        return next(free, names[-1])  # where something else has all of them, the store refuses
+
+    def _blank(self, place: Place, id: str, now: datetime) -> Record:
+        """A new record for a place, with nothing in it yet."""
+        return Record(
+            id=id,
+            content="(empty)",
+            category=kept.category_of(self.name, place[0]),
+            kind="fact",
+            layer=HOME_LAYERS["fact"],
+            origin=self._origin,
+            scope=self.scope,
+            created_at=now,
+            updated_at=now,
+            last_seen_at=now,
+            metadata=MappingProxyType({KEPT: kept.address(self.name, place)}),
+        )
+
+    def _refuse_secret(self, place: Place) -> None:
+        """Raise `InvalidInput` where a name is a secret: replaced it would be another's, or nobody's."""
+        where = kept.address(self.name, place)
+        if self._redactor.text(where) != where:
+            raise InvalidInput(
+                "a key or namespace holds what looks like a secret: choose another that tells nothing"
+            )
+
+    def _filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
+        category = kept.category_of(self.name, namespace)
+        return Filter(scopes=(self.scope,), category=category, alive_at=alive)
+
+    def _all(self, namespace: Namespace) -> Iterator[Kept]:
+        """Every value that may be in the namespace, the latest changed first."""
+        now = self._clock()
+        for record in self._store.find(self._filter(namespace, alive=now)):
+            if (found := self._read(record, now)) is not None:
+                yield found
+
+    def _answering(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Kept]:
+        """The values that may be in the namespace and answer a question, best first."""
+        now = self._clock()
+        seen: set[str] = set()
+        limit = min(wanted + _SPARE, MOST_HITS)
+        while True:
+            question = Question(
+                text=query,
+                allowed=self._filter(namespace, alive=now),
+                limit=limit,
+                exclude=frozenset(seen),
+                repeats=True,
+            )
+            hits = self._searching.records(question)
+            for hit in hits:
+                if hit.record is None:
+                    continue
+                seen.add(hit.record.id)
+                found = self._read(hit.record, now, hit.score)
+                if found is not None and found.searchable:
+                    yield found
+            if len(hits) < limit:
+                return
+            limit = MOST_HITS
+
+    def _commit(self, edits: Sequence[Edit], *, reason: str) -> None:
+        if edits:
+            self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock()))
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """What `attempt` returns, made again after each lost race; threads of this process wait instead."""
+        with self._lock:
+            for tries in range(ATTEMPTS):
+                try:
+                    return attempt()
+                except Conflict:
+                    if tries == ATTEMPTS - 1:
+                        raise
+                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+        raise AssertionError("unreachable")
+
+
+class _Wanted:
+    """Whether a value lies in a namespace, by whole labels, and is one of those looked for."""
+
+    def __init__(self, namespace: Namespace, where: _Accept | None) -> None:
+        self._namespace = tuple(namespace)
+        self._where = where
+
+    def __call__(self, found: Kept) -> bool:
+        inside = found.namespace[: len(self._namespace)] == self._namespace
+        return inside and (self._where is None or self._where(found.value))
+
+
+def _checked_place(namespace: Namespace, key: str) -> Place:
+    if isinstance(namespace, str) or not all(isinstance(label, str) for label in namespace):
+        raise InvalidInput(f"namespace is {namespace!r}: pass a tuple of strings, such as ('users', 'alice')")
+    if not isinstance(key, str):
+        raise InvalidInput(f"key is {key!r}: pass a string")
+    return tuple(namespace), key
+
+
+def _archiving(record: Record, now: datetime, reason: str) -> Edit:
+    return Edit(before=record, after=replace(record, archived_at=now, archive_reason=reason))
+
+
+def _after(now: datetime, ttl: timedelta) -> datetime:
+    try:
+        return now + ttl
+    except OverflowError:
+        raise InvalidInput(f"ttl is {ttl!r}: it reaches beyond the year 9999") from None
+
+
+def minutes(count: float, *, name: str = "ttl") -> timedelta:
+    """A number of minutes, also of none or less, as a length of time; raises `InvalidInput`."""
+    if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
+        raise InvalidInput(f"{name} is {count!r}: pass a number of minutes")
+    try:
+        return timedelta(minutes=count)
+    except OverflowError:
+        raise InvalidInput(f"{name} is {count!r}: pass a number of minutes") from None

@@ -1,0 +1,384 @@
+"""How does a value under a key become a record that people can read, and the value again?
+
+The record says in words what the value holds, for people, prompts and search; its metadata has the value
+itself, as JSON, losslessly. Where a person changed the words, the value is read with that change. Pure:
+stores nothing (`reverie.repositories.key_value` does).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from reverie.domain import category as categories
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
+from reverie.domain.text.validation import cleaned
+
+Namespace: TypeAlias = tuple[str, ...]
+Place: TypeAlias = tuple[Namespace, str]
+"""A namespace and a key in it."""
+
+HOW = "kept-how"
+VALUE = "kept-value"
+PROBES = 2
+"""How many ids a place may have: the second is for one whose first id something else has."""
+
+_OURS = re.compile(r"kept(-how|-value(-\d+)?)?")
+_LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
+_UNPRINTED = re.compile(r"[\x7f\ud800-\udfff]")
+_NOT_IN_A_CATEGORY = re.compile(r"[^A-Za-z0-9_-]+")
+_NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+_SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
+"""Keys that say nothing about what stands under them."""
+
+_Path: TypeAlias = tuple[str | int, ...]
+Clean: TypeAlias = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What stands under a key.
+
+    Attributes:
+        namespace: Where, one text for each level.
+        key: Its name there.
+        value: A JSON object, a copy of its own.
+        created_at: When something was put there first.
+        updated_at: When it was put, or changed by a person, last.
+        expires_at: When it goes by itself; None for never.
+        ttl: For how long it was put, or is kept again when it is read; None for ever.
+        searchable: Whether a search with a question may find it.
+        record: The id of the record that stands for it.
+        score: How well it answers the question, 0 to 1; None where none was asked.
+    """
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    record: str
+    expires_at: datetime | None = None
+    ttl: timedelta | None = None
+    searchable: bool = True
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """What shall stand under a key.
+
+    Attributes:
+        namespace: Where, one text for each level.
+        key: Its name there; any text.
+        value: A JSON object; None to take away what is there.
+        texts: What a search shall look at; None for the whole value, empty to leave it out of search.
+        ttl: For how long; None for ever.
+    """
+
+    namespace: Namespace
+    key: str
+    value: Mapping[str, Any] | None
+    texts: Sequence[str] | None = None
+    ttl: timedelta | None = None
+
+
+# -- where -----------------------------------------------------------------------------------------------
+
+
+def address(shelf: str, place: Place) -> str:
+    """The place as the metadata of a record has it."""
+    return _as_json([shelf, list(place[0]), place[1]])
+
+
+def ids_of(scope: str, where: str) -> list[str]:
+    """The ids that the record of an address may have, the usual one first.
+
+    Args:
+        scope: Whose memory it is.
+        where: What `address` gives.
+    """
+    texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
+    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
+
+
+def category_of(shelf: str, namespace: Namespace) -> str:
+    """The category of what is kept there: one of a longer namespace lies under that of its beginning.
+
+    Characters that a category cannot have become `-`; what would make it too long is left out.
+    """
+    category = shelf
+    for label in namespace:
+        segment = _NOT_IN_A_CATEGORY.sub("-", label) or "-"
+        if len(category) + 1 + len(segment) > categories.LONGEST:
+            break
+        category = f"{category}/{segment}"
+    return category
+
+
+def place_of(shelf: str, record: Record) -> Place | None:
+    """Where the record's value is kept; None if it stands for nothing on this shelf."""
+    where = record.metadata.get(KEPT, "")
+    if not where or record.id not in ids_of(record.scope, where):
+        return None
+    try:
+        name, namespace, key = json.loads(where)
+    except ValueError:
+        return None
+    return (tuple(namespace), key) if name == shelf else None
+
+
+# -- a value becomes a record ----------------------------------------------------------------------------
+
+
+def written(record: Record, put: Put, clean: Clean) -> Record:
+    """The record with another value in it: its words and its metadata; other metadata stays.
+
+    Args:
+        record: The record, with `KEPT` in its metadata.
+        put: The value.
+        clean: What replaces secrets in a text.
+
+    Raises:
+        InvalidInput: the value is no JSON object.
+    """
+    document = _without_secrets(as_document(put.value), clean)
+    content = clean(_words(put, json.loads(document)))
+    parts = _parts(document, clean)
+    how: dict[str, Any] = {"said": _digest(content)}
+    if put.texts is not None and not any(text.strip() for text in put.texts):
+        how["search"] = False
+    if put.ttl is not None:
+        how["ttl"] = put.ttl.total_seconds()
+    theirs = besides(record.metadata)
+    values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
+    metadata = {**theirs, KEPT: record.metadata[KEPT], HOW: json.dumps(how), **values}
+    return replace(record, content=content, metadata=MappingProxyType(metadata))
+
+
+def besides(metadata: Mapping[str, str]) -> dict[str, str]:
+    """What a record's metadata tell besides the value that it keeps."""
+    return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
+
+
+def _without_secrets(document: str, clean: Clean) -> str:
+    """The document with secrets replaced in its texts, each seen beside the key it stands under."""
+    if clean(document) == document:
+        return document
+    document = _as_json(_cleaned(json.loads(document), clean))
+    document = clean(document)
+    try:
+        replaced = json.loads(document)
+    except ValueError:
+        replaced = None
+    if isinstance(replaced, dict):
+        return document
+    raise InvalidInput("a value holds a secret in a form that cannot be replaced: leave it out")
+
+
+def _parts(document: str, clean: Clean) -> list[str]:
+    """The document in parts that are short enough, none of which looks like a secret for being cut there."""
+    for size in _LONGEST_PARTS:
+        parts = [document[at : at + size] for at in range(0, len(document), size)]
+        if all(clean(part) == part for part in parts):
+            return parts
+    raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
+
+
+def _cleaned(value: Any, clean: Clean, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {clean(name): _cleaned(inner, clean, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(inner, clean, key) for inner in value]
+    if not isinstance(value, str):
+        return value
+    label = f"{key}: " if key else ""
+    text = clean(label + value)
+    return text[len(label) :] if text.startswith(label) else clean(value)
+
+
+def as_document(value: object) -> str:
+    """A JSON object as text that metadata may hold.
+
+    Dates and times, UUIDs, enumerations, tuples and mappings are written as JSON has them.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"a value is {type(value).__name__}: pass a mapping of strings to JSON values")
+    try:
+        _check_keys(value)
+        return _as_json(dict(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"a value is no JSON: {error}") from None
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    return _UNPRINTED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _check_keys(value: object) -> None:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r} is no string")
+            _check_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_keys(inner)
+
+
+def _words(put: Put, value: dict[str, Any]) -> str:
+    """What the record says: the given texts, else the value in lines; where that is nothing, its place."""
+    text = _in_lines(value) if put.texts is None else "\n".join(put.texts)
+    if not _NOTHING.fullmatch(said := cleaned(text)[:LONGEST_CONTENT]):
+        return said
+    return cleaned(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
+
+
+def _in_lines(value: dict[str, Any]) -> str:
+    leaves = list(_leaves(value))
+    if len(leaves) == 1 and _speaks(*leaves[0]):
+        return str(leaves[0][1])
+    return "\n".join(f"{_label(path)}{_text(leaf)}" for path, leaf in leaves)
+
+
+def _speaks(path: _Path, leaf: object) -> bool:
+    return isinstance(leaf, str) and all(step in _SPEAKING for step in path)
+
+
+def _label(path: _Path) -> str:
+    return ".".join(map(str, path)) + ": "
+
+
+def _text(leaf: object) -> str:
+    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)
+
+
+def _leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
+    """Every text, number, truth value, null and empty container in a value, with the way to it."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
+
+
+# -- a record becomes a value ----------------------------------------------------------------------------
+
+
+def read(shelf: str, record: Record, *, score: float | None = None) -> Kept | None:
+    """What the record keeps; None if that is nothing of this shelf, or its value has been taken out of it."""
+    place = place_of(shelf, record)
+    if place is None:
+        return None
+    value, how = _stored(record)
+    if value is None:
+        return None
+    if how.get("said") != _digest(record.content):
+        value = _edited(value, record.content, how.get("said"))
+    ttl = how.get("ttl")
+    return Kept(
+        namespace=place[0],
+        key=place[1],
+        value=value,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        expires_at=record.expires_at,
+        ttl=timedelta(seconds=ttl) if isinstance(ttl, int | float) else None,
+        searchable=how.get("search") is not False,
+        record=record.id,
+        score=score,
+    )
+
+
+def _stored(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    parts: list[str] = []
+    while (name := VALUE if not parts else f"{VALUE}-{len(parts) + 1}") in record.metadata:
+        parts.append(record.metadata[name])
+    try:
+        value, how = json.loads("".join(parts)), json.loads(record.metadata.get(HOW, "{}"))
+    except ValueError:
+        return None, {}
+    return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
+
+
+def _edited(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
+    """The value with what a person made of the record's words; as it is, where they cannot be told apart."""
+    leaves = list(_leaves(value))
+    whole = [path for path, leaf in leaves if isinstance(leaf, str) and _digest(cleaned(leaf)) == said]
+    if whole:
+        return _with(value, dict.fromkeys(whole, content))
+    before = cleaned(_in_lines(value))
+    if _digest(before) != said or _from_lines(before, leaves) != {}:  # cut, or lines that look like others
+        return value
+    found = _from_lines(content, leaves)
+    return value if found is None else _with(value, found)
+
+
+def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
+    """What stands behind each label of the lines; None unless every label is there, in its order."""
+    starts: list[tuple[int, int]] = []
+    at = 0
+    for path, _ in leaves:
+        label = cleaned(_label(path))
+        begin = at if content.startswith(label, at) else content.find(f"\n{label}", at) + 1
+        if not content.startswith(label, begin) or (begin == 0 and starts):
+            return None
+        starts.append((begin, begin + len(label)))
+        at = begin + len(label)
+    ends = [begin - 1 for begin, _ in starts[1:]] + [len(content)]
+    changed: dict[_Path, object] = {}
+    for (path, leaf), (_, start), end in zip(leaves, starts, ends, strict=True):
+        text = content[start:end]
+        if text == cleaned(_text(leaf)):
+            continue
+        if isinstance(leaf, str):
+            changed[path] = text
+            continue
+        try:
+            changed[path] = json.loads(text)
+        except ValueError:
+            return None
+        if isinstance(leaf, dict | list) or isinstance(changed[path], dict | list):
+            return None
+    return changed
+
+
+def _with(value: dict[str, Any], changed: Mapping[_Path, object]) -> dict[str, Any]:
+    for path, leaf in changed.items():
+        inner: Any = value
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = leaf
+    return value

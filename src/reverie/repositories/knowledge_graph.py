@@ -1,0 +1,485 @@
+"""How does a memory hold entities, observations and relations? With the reference memory server's nine tools.
+
+They take and give what those of `@modelcontextprotocol/server-memory` do, word for word. An entity,
+each of its observations and each relation is a record: found by every search, journalled, taken back by an
+undo. What is deleted is archived. Every call is one transaction. Decides nothing about what is relevant:
+`search_nodes` looks for a piece of text, as the reference server does.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
+
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, checked
+from reverie.domain.scope import checked_scope
+from reverie.domain.text import relative_dates as dates
+from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.validation import cleaned
+from reverie.repositories import key_value_codec as kept
+from reverie.repositories.key_value_codec import Place
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redactor_of
+
+CATEGORY: Final = "knowledge-graph"
+"""The category of every record of the graph."""
+
+ENTITY: Final = "entity"
+ENTITY_TYPE: Final = "entity_type"
+OBSERVATION: Final = "observation"
+FROM: Final = "from"
+RELATION: Final = "relation"
+TO: Final = "to"
+
+ATTEMPTS = 60
+"""How often a change that lost a race is decided again before it gives up with `Conflict`."""
+
+_PATIENT = 30
+"""After so many lost races a change insists no longer that no record at all was changed meanwhile; that
+nothing stands twice is held by the records' ids."""
+
+_MOST_FOLLOWED = 2_000
+"""Changes after which it is quicker to read all anew than to follow them."""
+
+_LONGEST_PAUSE_S = 0.02
+
+_T = TypeVar("_T")
+Link: TypeAlias = tuple[str, str, str]
+"""Where a relation starts, its type, and where it ends."""
+
+Plain: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Entity:
+    """An entity as its records tell it, each under the observation that it stands for."""
+
+    kind: str
+    itself: list[Record] = field(default_factory=list)
+    observations: dict[str, list[Record]] = field(default_factory=dict)
+
+    def records(self) -> list[Record]:
+        return [*self.itself, *(record for each in self.observations.values() for record in each)]
+
+
+@dataclass(slots=True)
+class _Graph:
+    """Everything that is in the graph, in the order in which it was put there."""
+
+    entities: dict[str, _Entity] = field(default_factory=dict)
+    relations: dict[Link, list[Record]] = field(default_factory=dict)
+
+
+class KnowledgeGraph:
+    """Entities with observations, and relations between them. Safe for several threads and processes.
+
+    `Memory.knowledge_graph` gives it. Whatever is passed and returned has the reference server's form:
+    entities are `{"name", "entityType", "observations"}`, relations `{"from", "to", "relationType"}`.
+
+    Example:
+        >>> from reverie import Memory
+        >>> with Memory.open(":memory:") as memory:
+        ...     graph = memory.knowledge_graph()
+        ...     ada = {"name": "Ada", "entityType": "person", "observations": ["Likes trains"]}
+        ...     _ = graph.create_entities([ada])
+        ...     graph.search_nodes("TRAIN")["entities"] == [ada], memory.search("trains")[0].content
+        (True, 'Ada: Likes trains')
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        scope: str = "",
+        zone: tzinfo = UTC,
+    ) -> None:
+        """Keep a graph in a store; `Memory.knowledge_graph` is the usual way.
+
+        Args:
+            store: Where the records are.
+            clock: What tells the time.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+            scope: Whose graph it is; nothing of another scope is seen.
+            zone: Where the owner's days begin and end, for dates such as "yesterday".
+
+        Raises:
+            InvalidInput: it is no scope.
+        """
+        self.scope = checked_scope(scope)
+        self._store = store
+        self._clock = clock
+        self._actor = actor
+        self._notice = notice
+        self._zone = zone
+        self._redactor = redactor_of(store)
+        self._lock = threading.Lock()
+        self._known: tuple[int, _Graph] = (-1, _Graph())
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def create_entities(self, entities: Iterable[Mapping[str, Any]]) -> list[Plain]:
+        """Put entities there that are not; one whose name is there already is left as it is.
+
+        Args:
+            entities: `{"name", "entityType", "observations"}` each.
+
+        Returns:
+            Those that are new.
+        """
+        wanted = {
+            self._text(each, "name"): (self._text(each, "entityType"), self._texts(each, "observations"))
+            for each in reversed(list(entities))  # of two that have one name the first counts
+        }
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+            new = {name: wanted[name] for name in reversed(wanted) if name not in graph.entities}
+            edits = []
+            for name, (kind, observations) in new.items():
+                edits.append(self._entity(name, kind, now))
+                edits += [self._observation(name, kind, text, now) for text in observations]
+            return edits, [_plain_entity(name, kind, texts) for name, (kind, texts) in new.items()]
+
+        return self._changed(decide, "create entities")
+
+    def create_relations(self, relations: Iterable[Mapping[str, Any]]) -> list[Plain]:
+        """Put relations there that are not.
+
+        Args:
+            relations: `{"from", "to", "relationType"}` each; the entities need not be there.
+
+        Returns:
+            Those that are new.
+        """
+        wanted = dict.fromkeys(self._link(each) for each in relations)
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+            new = [link for link in wanted if link not in graph.relations]
+            return [self._relation(link, now) for link in new], [_plain_relation(link) for link in new]
+
+        return self._changed(decide, "create relations")
+
+    def add_observations(self, observations: Iterable[Mapping[str, Any]]) -> list[Plain]:
+        """Add observations to entities; those that an entity has already are left out.
+
+        Args:
+            observations: `{"entityName", "contents"}` each.
+
+        Returns:
+            `{"entityName", "addedObservations"}` for each that was passed.
+
+        Raises:
+            NotFound: there is no such entity; nothing was added to any.
+        """
+        wanted = [(self._text(each, "entityName"), self._texts(each, "contents")) for each in observations]
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+            edits, told, added = [], [], set[tuple[str, str]]()
+            for name, texts in wanted:
+                entity = graph.entities.get(name)
+                if entity is None:
+                    raise NotFound(f"Entity with name {name} not found")
+                new = [t for t in texts if t not in entity.observations and (name, t) not in added]
+                added |= {(name, text) for text in new}
+                edits += [self._observation(name, entity.kind, text, now) for text in new]
+                told.append({"entityName": name, "addedObservations": new})
+            return edits, told
+
+        return self._changed(decide, "add observations")
+
+    def delete_entities(self, names: Iterable[str]) -> None:
+        """Archive entities, their observations, and the relations that start or end at them.
+
+        Args:
+            names: Their names; those that are not there are passed over.
+        """
+        wanted = set(self._plain_texts(names, "names"))
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
+            gone = [graph.entities[name].records() for name in wanted if name in graph.entities]
+            gone += [found for link, found in graph.relations.items() if {link[0], link[2]} & wanted]
+            return _archiving(gone, now, "delete entities"), None
+
+        self._changed(decide, "delete entities")
+
+    def delete_observations(self, deletions: Iterable[Mapping[str, Any]]) -> None:
+        """Archive observations; the entities stay.
+
+        Args:
+            deletions: `{"entityName", "observations"}` each; what is not there is passed over.
+        """
+        wanted: dict[str, set[str]] = {}
+        for each in deletions:
+            texts = self._texts(each, "observations")
+            wanted.setdefault(self._text(each, "entityName"), set()).update(texts)
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
+            edits: list[Edit] = []
+            for name, texts in wanted.items():
+                entity = graph.entities.get(name)
+                if entity is None:
+                    continue
+                gone = [entity.observations[text] for text in texts if text in entity.observations]
+                if (
+                    gone and not entity.itself
+                ):  # it came in without a record of its own: it stays all the same
+                    edits.append(self._entity(name, entity.kind, now))
+                edits += _archiving(gone, now, "delete observations")
+            return edits, None
+
+        self._changed(decide, "delete observations")
+
+    def delete_relations(self, relations: Iterable[Mapping[str, Any]]) -> None:
+        """Archive relations.
+
+        Args:
+            relations: `{"from", "to", "relationType"}` each; those that are not there are passed over.
+        """
+        wanted = {self._link(each) for each in relations}
+
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
+            gone = [found for link, found in graph.relations.items() if link in wanted]
+            return _archiving(gone, now, "delete relations"), None
+
+        self._changed(decide, "delete relations")
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def read_graph(self) -> Plain:
+        """All of it: `{"entities", "relations"}`, in the order in which they were put there."""
+        with self._lock:
+            _, graph = self._read()
+            return _plain(graph, graph.entities, graph.relations)
+
+    def search_nodes(self, query: str) -> Plain:
+        """Entities whose name, type or one of whose observations has a text, and the relations at them.
+
+        Args:
+            query: The text; upper and lower case are the same.
+        """
+        wanted = self._plain(query, "query").lower()
+        with self._lock:
+            _, graph = self._read()
+            return _around(
+                graph,
+                [
+                    name
+                    for name, entity in graph.entities.items()
+                    if any(wanted in text.lower() for text in (name, entity.kind, *entity.observations))
+                ],
+            )
+
+    def open_nodes(self, names: Iterable[str]) -> Plain:
+        """Entities by name, and the relations that start or end at them.
+
+        Args:
+            names: Their names; those that are not there are passed over.
+        """
+        wanted = set(self._plain_texts(names, "names"))
+        with self._lock:
+            _, graph = self._read()
+            return _around(graph, [name for name in graph.entities if name in wanted])
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _changed(self, decide: Callable[[_Graph, datetime], tuple[list[Edit], _T]], reason: str) -> _T:
+        """Make the edits that a graph asks for, all or none; decided again when somebody else was quicker."""
+        with self._lock:
+            for tries in range(ATTEMPTS):
+                since, graph = self._read()
+                now = self._clock()
+                try:
+                    edits, answer = decide(graph, now)
+                    if edits:
+                        rows = self._store.commit(
+                            edits,
+                            actor=self._actor,
+                            reason=f"{CATEGORY}: {reason}",
+                            at=now,
+                            since=since if tries < _PATIENT else None,
+                        )
+                        self._notice(rows)
+                except Conflict:
+                    if tries == ATTEMPTS - 1:
+                        raise
+                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+                else:
+                    return answer
+        raise AssertionError("unreachable")
+
+    def _plain(self, text: object, name: str) -> str:
+        """A text as it is kept: without secrets, and without what cannot be stored."""
+        if not isinstance(text, str):
+            raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
+        return self._redactor.text(cleaned(text))
+
+    def _plain_texts(self, texts: object, name: str) -> list[str]:
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InvalidInput(f"{name} are {texts!r:.80}: pass a list of strings")
+        return list(dict.fromkeys(self._plain(text, name) for text in texts))
+
+    def _text(self, given: Mapping[str, Any], name: str) -> str:
+        return self._plain(_part(given, name), name)
+
+    def _texts(self, given: Mapping[str, Any], name: str) -> list[str]:
+        return self._plain_texts(_part(given, name), name)
+
+    def _link(self, given: Mapping[str, Any]) -> Link:
+        return self._text(given, "from"), self._text(given, "relationType"), self._text(given, "to")
+
+    def _read(self) -> tuple[int, _Graph]:
+        """The number of a change, and the graph as it is after it. The lock must be held.
+
+        What was only added since the last time is added; after any other change all is read anew.
+        """
+        known, graph = self._known
+        rows = self._store.journal(after=known, limit=_MOST_FOLLOWED) if known >= 0 else []
+        if known < 0 or len(rows) == _MOST_FOLLOWED or not all(self._follow(graph, row) for row in rows):
+            known, graph = self._store.sequence(), _Graph()
+            wanted = Filter(scopes=(self.scope,), category=CATEGORY)
+            for record in reversed(list(self._store.find(wanted, order="created"))):
+                _take(graph, record)
+        elif rows:
+            known = rows[-1].sequence
+        self._known = known, graph
+        return self._known
+
+    def _follow(self, graph: _Graph, row: JournalRow) -> bool:
+        """Add what a change added; False when it did anything else to the graph, or may have."""
+        if row.edit is None:
+            return False
+        before, after = row.edit.before, row.edit.after
+        for value in (before, after):
+            if isinstance(value, Record) and value.scope == self.scope and value.category == CATEGORY:
+                break
+        else:
+            return True
+        if before is not None or not isinstance(after, Record) or after.archived:
+            return False
+        _take(graph, after)
+        return True
+
+    def _entity(self, name: str, kind: str, now: datetime) -> Edit:
+        metadata = {ENTITY: name, ENTITY_TYPE: kind}
+        return self._put(((ENTITY,), name), f"{name}: {kind or ENTITY}", metadata, _tags(kind), now)
+
+    def _observation(self, name: str, kind: str, text: str, now: datetime) -> Edit:
+        metadata = {ENTITY: name, ENTITY_TYPE: kind, OBSERVATION: text}
+        return self._put(((OBSERVATION, name), text), _said(name, text), metadata, _tags(kind), now)
+
+    def _relation(self, link: Link, now: datetime) -> Edit:
+        source, verb, target = link
+        metadata = {FROM: source, RELATION: verb, TO: target}
+        content = f"{source} {verb.replace('_', ' ')} {target}"
+        return self._put(((RELATION, source, verb), target), content, metadata, (RELATION,), now)
+
+    def _put(
+        self, place: Place, content: str, metadata: Mapping[str, str], tags: tuple[str, ...], now: datetime
+    ) -> Edit:
+        """The edit that makes a record for a place in the graph; it has the same id whoever makes it."""
+        where = kept.address(CATEGORY, place)
+        names = kept.ids_of(self.scope, where)
+        there = {record.id: record for record in self._store.records(names)}
+        free = [name for name in names if name not in there or there[name].metadata.get(KEPT) == where]
+        old = there.get(free[0]) if free else None
+        if not free or (old is not None and not old.archived):
+            raise Conflict(f"record {names[0]!r} was put there meanwhile: read again")
+        days = dates.resolved(content, now, zone=self._zone)
+        noted = {DATES: dates.noted(days)} if days else {}
+        record = Record(
+            id=free[0],
+            content=content,
+            category=CATEGORY,
+            tags=tags,
+            origin="agent",
+            scope=self.scope,
+            created_at=now,
+            updated_at=now,
+            last_seen_at=now,
+            metadata=MappingProxyType({KEPT: where, **metadata, **noted}),
+        )
+        return Edit(before=old, after=checked(record))
+
+
+def _part(given: Mapping[str, Any], name: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{given!r:.80} stands where an object with {name} should")
+    if name not in given:
+        raise InvalidInput(f"{name} is missing beside {', '.join(map(str, given)) or 'nothing'}: pass it too")
+    return given[name]
+
+
+def _take(graph: _Graph, record: Record) -> None:
+    """Put what a record tells into the graph; one that tells nothing of a graph is passed over."""
+    told = record.metadata
+    if ENTITY in told:
+        name = told[ENTITY]
+        entity = graph.entities.setdefault(name, _Entity(told.get(ENTITY_TYPE, "")))
+        if OBSERVATION not in told:
+            entity.itself.append(record)
+        else:
+            entity.observations.setdefault(_observed(name, record), []).append(record)
+    elif FROM in told and RELATION in told and TO in told:
+        graph.relations.setdefault((told[FROM], told[RELATION], told[TO]), []).append(record)
+
+
+def _observed(name: str, record: Record) -> str:
+    """The observation that a record stands for, also where a person changed the record's words."""
+    text = record.metadata[OBSERVATION]
+    if record.content in (text, _said(name, text)):
+        return text
+    return record.content.removeprefix(f"{name}: ")
+
+
+def _said(name: str, text: str) -> str:
+    """An observation as a record says it, so that it can be understood by itself."""
+    plain = " ".join(name.replace("_", " ").split()).lower()
+    names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()
+    return text if names_it else f"{name}: {text}"
+
+
+def _tags(kind: str) -> tuple[str, ...]:
+    label = kind.strip()
+    return (label,) if label and len(label) <= LONGEST_LABEL else ()
+
+
+def _archiving(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Edit]:
+    unique = {record.id: record for records in gone for record in records}
+    return [
+        Edit(before=record, after=replace(record, archived_at=now, archive_reason=f"{CATEGORY}: {reason}"))
+        for record in unique.values()
+    ]
+
+
+def _plain_entity(name: str, kind: str, observations: Iterable[str]) -> Plain:
+    return {"name": name, "entityType": kind, "observations": list(observations)}
+
+
+def _plain_relation(link: Link) -> Plain:
+    return {"from": link[0], "to": link[2], "relationType": link[1]}
+
+
+def _plain(graph: _Graph, names: Iterable[str], links: Iterable[Link]) -> Plain:
+    entities = ((name, graph.entities[name]) for name in names)
+    return {
+        "entities": [_plain_entity(name, entity.kind, entity.observations) for name, entity in entities],
+        "relations": [_plain_relation(link) for link in links],
+    }
+
+
+def _around(graph: _Graph, names: Sequence[str]) -> Plain:
+    """Those entities, and every relation that has one of them at an end."""
+    found = set(names)
+    return _plain(graph, names, [link for link in graph.relations if link[0] in found or link[2] in found])

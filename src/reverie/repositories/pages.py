@@ -1,0 +1,609 @@
+"""How are pages and logs read and written? `MEMORY.md`, `HISTORY.md`, daily notes, and any other page.
+
+A page is one text, rewritten as a whole; a log grows by paragraphs. Every change is one journalled
+transaction. Whoever loses a race against another thread or process reads again, and where both changed the
+same page the changes of both are in the result. What stands in a prompt, and how much of it, is decided in
+`context.notes`; the files that people read and edit are written elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from datetime import time as times
+from typing import Literal, TypeVar
+
+from reverie.context import notes
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
+from reverie.domain.page import (
+    HISTORY,
+    LONGEST_PAGE,
+    LONGEST_PARAGRAPH,
+    MEMORY,
+    Page,
+    Paragraph,
+    checked_page,
+    checked_paragraph,
+    daily_note,
+    day_of,
+    is_log,
+    separator,
+    valid_page_name,
+)
+from reverie.domain.record import UNTRUSTED
+from reverie.domain.similarity.three_way_merge import merged_text
+from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import validation as tokens
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redacted_value, redactor_of
+
+_log = logging.getLogger("reverie")
+
+ATTEMPTS = 60
+"""How often a change that lost a race is made again before it gives up with `Conflict`."""
+
+NOTES_FAILED = "notes.failed"
+"""The counter of daily notes that could not be written."""
+
+NOON = times(12)
+"""The time taken for a note of another day that does not say one."""
+
+_LONGEST_PAUSE_S = 0.02
+_LINE_ENDS = re.compile(r"\r\n?")
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+_LINE_END = re.compile(r"\s*\n\s*")
+_STAMP = re.compile(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
+_NOTE_STAMP = re.compile(r"\[(\d{2}:\d{2})\] ")
+_SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a page that was written.
+
+    Attributes:
+        page: The page as it is now.
+        outcome: `created`, `changed`, or `unchanged` when it said that already.
+        merged: Whether somebody else had changed it meanwhile, so that it has the changes of both.
+        kept: Lines of the old page that a guarded rewrite would have lost, and that were kept.
+    """
+
+    page: Page
+    outcome: Literal["created", "changed", "unchanged"]
+    merged: bool = False
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOverview:
+    """One page or log in a list.
+
+    Attributes:
+        name: Its name.
+        paragraphs: How many paragraphs a log has; None for a page.
+        characters: How long a page is; None for a log.
+        updated_at: When a page last changed, or the time that a log's last paragraph tells of.
+    """
+
+    name: str
+    paragraphs: int | None
+    characters: int | None
+    updated_at: datetime
+
+    @property
+    def size(self) -> str:
+        """How much it holds, in words, such as `1,204 characters` or `1 paragraph`."""
+        many, noun = self.characters, "character"
+        if many is None:
+            many, noun = self.paragraphs or 0, "paragraph"
+        return f"{many:,} {noun}{'' if many == 1 else 's'}"
+
+
+class Pages:
+    """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        clock: Clock,
+        new_id: NewId,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+    ) -> None:
+        """Read and write the pages of a store.
+
+        Args:
+            store: Where they are.
+            settings: The settings.
+            clock: What tells the time.
+            new_id: What makes ids.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+        """
+        self._store = store
+        self._redactor = redactor_of(store)
+        self._settings = settings
+        self._clock = clock
+        self._new_id = new_id
+        self._actor = actor
+        self._notice = notice
+        self._lock = threading.Lock()
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def _acting(self, actor: str) -> Pages:
+        """The same, of which the journal names another as the author."""
+        other = copy.copy(self)
+        other._actor = actor
+        return other
+
+    def names(self) -> list[str]:
+        """The names of all pages and logs, in alphabetical order."""
+        return sorted([*(page.name for page in self._store.pages()), *self._store.logs()])
+
+    def overview(self) -> list[PageOverview]:
+        """All pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, the newest first."""
+        found = [
+            PageOverview(
+                name=page.name, paragraphs=None, characters=len(page.content), updated_at=page.updated_at
+            )
+            for page in self._store.pages()
+        ]
+        logs = self._store.logs()
+        for name in sorted(logs, reverse=True):
+            (last,) = self._store.paragraphs(page=name, start=-1) or (None,)
+            if last is not None:
+                found.append(
+                    PageOverview(name=name, paragraphs=logs[name], characters=None, updated_at=last.at)
+                )
+        return found
+
+    def read(self, name: str = MEMORY) -> str:
+        """The text of a page, or of a log with all its paragraphs; empty when there is none of that name.
+
+        Args:
+            name: Which.
+        """
+        if is_log(valid_page_name(name)):
+            return separator(name).join(one.content for one in self._store.paragraphs(page=name))
+        page = self._page(name)
+        return "" if page is None else page.content
+
+    def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
+        """The paragraphs of a log in their order; none when there is no such log.
+
+        Args:
+            name: Which log.
+            start: Leave out so many first; a negative one gives so many from the end.
+
+        Raises:
+            InvalidInput: it is a page and no log.
+        """
+        if not is_log(valid_page_name(name)):
+            raise InvalidInput(f"page is {name!r}, which has no paragraphs of its own: read it")
+        if isinstance(start, bool) or not isinstance(start, int):
+            raise InvalidInput(f"start is {start!r}: it is a whole number")
+        return self._store.paragraphs(page=name, start=start)
+
+    def notes(self, now: datetime | None = None) -> list[Paragraph]:
+        """Lines of the daily notes of today and the last `recent_days` days, those of a day in their order.
+
+        As many of the newest as could fit into `notes_tokens`, and as many more as could be replayed.
+
+        Args:
+            now: The moment; None for now.
+        """
+        today = self._moment(now, "now").date()
+        wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
+        found: list[Paragraph] = []
+        for days in range(self._settings.recent_days + 1):
+            if len(found) >= wanted or days >= today.toordinal():
+                break
+            day = daily_note(today.fromordinal(today.toordinal() - days))
+            found += self._store.paragraphs(page=day, start=len(found) - wanted)
+        return self._confirmed(found)
+
+    def _confirmed(self, found: Sequence[Paragraph]) -> list[Paragraph]:
+        """The notes without the answers that rest on what tools said."""
+        answers = self._store.turns([note.source for note in found if note.source])
+        doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
+        return [
+            replace(note, content=notes.without_answer(note.content)) if note.source in doubted else note
+            for note in found
+        ]
+
+    def context(self, now: datetime | None = None) -> str:
+        """The pages as a text for a prompt, in three sections; empty when there is nothing in them.
+
+        `## Long-term Memory` is the page `MEMORY.md`, from its beginning as far as `page_tokens` go;
+        `## Today's Notes` and `## Recent Context`, with a `### date` for each day before that has notes, the
+        newest day first, are the newest lines of the daily notes as far as `notes_tokens` go. Days are those
+        of UTC. (`Session.context` has them already.)
+
+        Args:
+            now: The moment; None for now.
+        """
+        moment = self._moment(now, "now")
+        return notes.context_text(
+            self.read(MEMORY),
+            self.notes(moment),
+            moment.date(),
+            page_room=self._settings.page_tokens,
+            notes_room=self._settings.notes_tokens,
+        )
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        name: str,
+        text: str,
+        *,
+        expected: str | None = None,
+        guard: bool = False,
+        reason: str = "",
+    ) -> Written:
+        """Write a page as a whole, making it if it is not there.
+
+        Args:
+            name: Which page: a path such as `MEMORY.md` or `projects/atlas.md`.
+            text: Its whole text, up to 200,000 characters; line ends become `\\n`.
+            expected: The text that yours was made from. If the page has another one by now, the changes of
+                both are merged line by line: what either wrote is there, and where both wrote, both stand.
+                None puts `text` in the place of whatever is there.
+            guard: Whether to let no line of the old text (`expected`, or what is there) go without a
+                successor: for rewrites by a model, which may come back short or empty
+                (`reverie.domain.similarity.rewrites.guarded`).
+            reason: Why, for the journal.
+
+        Raises:
+            InvalidInput: an argument is not of its form, or it is a log: `append` to it.
+            StoreUnavailable: it could not be written; nothing was changed.
+        """
+        if is_log(valid_page_name(name)):
+            raise InvalidInput(f"page is {name!r}, which only grows: append to it")
+        text = _checked_text(text, name="text")
+        base = None if expected is None else _checked_text(expected, name="expected")
+
+        def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
+            was = old if base is None else base
+            new, kept = _guarded(was, text) if guard else (text, ())
+            return merged_text(was, new, old), old not in (was, new), kept
+
+        return self._rewritten(name, change, reason=reason or "write")
+
+    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> Written:
+        """Put one piece of text in the place of another that stands exactly once in a page.
+
+        Args:
+            old: The piece as it stands there, with as much around it as makes it the only one.
+            new: What to put there; empty takes the piece out.
+            name: Which page.
+            reason: Why, for the journal.
+
+        Raises:
+            NotFound: there is no such page.
+            InvalidInput: the piece is empty, is not there, or is there more than once, or it is a log.
+        """
+        if is_log(valid_page_name(name)):
+            raise InvalidInput(f"page is {name!r}, which only grows: append to it, or edit its file by hand")
+        old = _checked_text(old, name="old", empty=False)
+        new = _checked_text(new, name="new")
+        if self._page(name) is None:
+            raise NotFound(f"there is no page {name!r}: write it first, or see which names there are")
+
+        def change(text: str) -> tuple[str, bool, tuple[str, ...]]:
+            times = text.count(old)
+            if times == 0:
+                raise InvalidInput(
+                    f"the text to be replaced is not in {name!r}: read the page and pass a piece as it stands"
+                )
+            if times > 1:
+                raise InvalidInput(
+                    f"the text to be replaced is {times} times in {name!r}: pass more of what is around it"
+                )
+            return text.replace(old, new), False, ()
+
+        return self._rewritten(name, change, reason=reason or "replace")
+
+    def append(
+        self,
+        name: str,
+        text: str,
+        *,
+        at: datetime | None = None,
+        source: str = "",
+        reason: str = "",
+    ) -> Paragraph | Page:
+        """Add a paragraph to the end of a log, or a line to the end of a page.
+
+        A paragraph of `HISTORY.md` begins with its time, `[2025-01-15 10:31]`, which is put there unless the
+        text has it; blank lines in it are taken out, since they would end it. A line of a daily note begins
+        with `[10:31]`; line ends in it become spaces.
+
+        Args:
+            name: Which.
+            text: What to add, up to 20,000 characters.
+            at: The moment it tells of; None takes the time that the text begins with, or else now (for the
+                daily note of another day, that day's noon).
+            source: For a log: the id of the turn it comes from, or another word on that.
+            reason: Why, for the journal.
+
+        Returns:
+            The paragraph, or the page as it is now.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+            StoreUnavailable: it could not be written; nothing was changed.
+        """
+        valid_page_name(name)
+        given = None if at is None else clocks.utc(at, name="at")
+        if is_log(name):
+            return self._add(self._paragraph(name, text, given, source), reason=reason or "append")
+        if at is not None or source:
+            raise InvalidInput(
+                f"page is {name!r}, whose lines have no time or source: leave at and source out"
+            )
+        line = _checked_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip("\n")
+
+        def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
+            between = "" if not old or old.endswith("\n") else "\n"
+            return f"{old}{between}{line}\n", False, ()
+
+        return self._rewritten(name, change, reason=reason or "append").page
+
+    def delete(self, name: str, *, reason: str = "") -> bool:
+        """Remove a page, or a log with all its paragraphs; the journal keeps what was in it.
+
+        Returns:
+            Whether there was one.
+        """
+        valid_page_name(name)
+
+        def attempt() -> bool:
+            there: Sequence[Page | Paragraph] = (
+                self._store.paragraphs(page=name) if is_log(name) else self._store.pages([name])
+            )
+            if there:
+                self._commit([Edit(before=one, after=None) for one in there], reason=reason or "delete page")
+            return bool(there)
+
+        return self._retried(attempt)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _page(self, name: str) -> Page | None:
+        found = self._store.pages([name])
+        return found[0] if found else None
+
+    def _moment(self, given: datetime | None, name: str) -> datetime:
+        return clocks.utc(self._clock() if given is None else given, name=name)
+
+    def _rewritten(
+        self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
+    ) -> Written:
+        """The page after `change` of its text, which gives the new one, whether it merged, what it kept."""
+
+        def attempt() -> Written:
+            before = self._page(name)
+            if before is None:
+                self._refuse_twin(name)
+            text, merged, kept = change("" if before is None else before.content)
+            text = self._redactor.text(text)
+            if before is not None and text == before.content:
+                return Written(page=before, outcome="unchanged", merged=merged, kept=kept)
+            after = checked_page(Page(name=name, content=text, updated_at=self._moment(None, "now")))
+            after = redacted_value(after, self._redactor, known=before is not None)
+            self._commit([Edit(before=before, after=after)], reason=reason)
+            outcome: Literal["created", "changed"] = "created" if before is None else "changed"
+            return Written(page=after, outcome=outcome, merged=merged, kept=kept)
+
+        return self._retried(attempt)
+
+    def _refuse_twin(self, name: str) -> None:
+        """A name that differs from another's only in case: on many disks both would be one file."""
+        for other in self.names():
+            if other != name and other.casefold() == name.casefold():
+                raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
+
+    def _paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
+        """The paragraph that is to be added, with a place still to be given."""
+        said = _checked_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
+        said, source = self._redactor.text(said), self._redactor.text(source)
+        day, now = day_of(name), self._moment(None, "now")
+        if day is None:
+            moment, said = _dated(_BLANK_LINES.sub("\n", said), at, now=now)
+        else:
+            moment, said = _timed(_LINE_END.sub(" ", said), at, day=day, now=now)
+        return _new_paragraph(self._new_id, page=name, at=moment, content=said, source=source)
+
+    def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
+        def attempt() -> Paragraph:
+            placed = replace(paragraph, position=_next_position(self._store, paragraph.page))
+            self._commit([Edit(before=None, after=placed)], reason=reason)
+            return placed
+
+        return self._retried(attempt)
+
+    def _commit(self, edits: Sequence[Edit], *, reason: str) -> None:
+        rows = self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock())
+        self._notice(rows)
+
+    def _retried(self, attempt: Callable[[], _T]) -> _T:
+        """What `attempt` gives, made again after each lost race."""
+        with self._lock:
+            for tries in range(ATTEMPTS - 1):
+                try:
+                    return attempt()
+                except Conflict:
+                    if tries:
+                        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+            return attempt()
+
+
+# -- daily notes -------------------------------------------------------------------------------------------
+
+
+def note_edits(
+    store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
+) -> list[Edit]:
+    """The edits that note the exchanges which new turns complete, each in the daily note of its day.
+
+    Args:
+        store: Where the notes are.
+        turns: Consecutive turns of a session, the earliest first, the new ones among them.
+        since: The position of the first new one.
+        now: The moment.
+        new_id: What makes ids.
+    """
+    edits: list[Edit] = []
+    places: dict[str, float] = {}
+    for question, answer in notes.exchanges(turns, since=since, now=now):
+        at = clocks.utc(answer.at, name="at")
+        page = daily_note(at.date())
+        line = notes.exchange_line(question.content, answer.content, at)
+        note = _new_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
+        place = places[page] + 1.0 if page in places else _next_position(store, page)
+        places[page] = place
+        edits.append(Edit(before=None, after=replace(note, position=place)))
+    return edits
+
+
+def commit_with_notes(
+    store: Store,
+    edits: Sequence[Edit],
+    noted: Callable[[], Sequence[Edit]],
+    *,
+    actor: str,
+    reason: str,
+    at: datetime,
+    cursors: Mapping[str, str | None] | None,
+    counts: Mapping[str, int] | None = None,
+) -> list[JournalRow]:
+    """Make the edits, and the notes with them; where the notes cannot be written, the edits without them.
+
+    One transaction for both costs one write to the disk, and nobody who is killed leaves one without the
+    other. A failure that is not the notes' own fails again without them, and is raised then.
+
+    Args:
+        store: Where.
+        edits: What must be made.
+        noted: Gives the edits of the notes.
+        actor: See `Store.commit`, like the rest.
+        reason: Why.
+        at: When.
+        cursors: What to set along with it.
+        counts: What to add to counters along with it.
+
+    Raises:
+        Conflict: see `Store.commit`.
+        StoreError: the edits by themselves cannot be made either.
+    """
+    beside: Sequence[Edit] = ()
+    try:
+        beside = noted()
+    except (StoreError, InvalidInput) as error:
+        failure: Exception = error
+    else:
+        try:
+            return store.commit(
+                [*edits, *beside], actor=actor, reason=reason, at=at, cursors=cursors, counts=counts
+            )
+        except (StoreError, Conflict) as error:
+            if not beside:
+                raise
+            failure = error
+    counts = {**(counts or {}), NOTES_FAILED: max(1, len(beside))}
+    rows = store.commit(edits, actor=actor, reason=reason, at=at, cursors=cursors, counts=counts)
+    _log.warning("a daily note could not be written and is left out: %s", failure)
+    return rows
+
+
+def notes_from(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
+    """The lines of daily notes that were written after any of the turns."""
+    ids: dict[str, set[str]] = {}
+    for turn in turns:
+        if turn.role == "assistant":
+            ids.setdefault(daily_note(clocks.utc(turn.at, name="at").date()), set()).add(turn.id)
+    return [
+        note
+        for page, wanted in sorted(ids.items())
+        for note in store.paragraphs(page=page)
+        if note.source in wanted
+    ]
+
+
+# -- small things ------------------------------------------------------------------------------------------
+
+
+def _guarded(old: str, new: str) -> tuple[str, tuple[str, ...]]:
+    from reverie.domain.similarity.rewrites import (
+        guarded,  # here: few write so, and its patterns take time to compile
+    )
+
+    return guarded(old, new)
+
+
+def _checked_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
+    """The text with plain line ends, if it may be stored."""
+    return _LINE_ENDS.sub("\n", tokens.raw_text(text, name=name, longest=longest, empty=empty))
+
+
+def _dated(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
+    """The moment that a paragraph tells of, and the paragraph beginning with it."""
+    stamp = _STAMP.match(text)
+    told = _told(stamp[2], stamp[3]) if stamp is not None else None
+    if stamp is None or told is None:
+        moment = now if at is None else at
+        return moment, f"[{moment:%Y-%m-%d %H:%M}] {text}"
+    rest = _checked_text(text[stamp.end() :], name="text", empty=False)
+    return told if at is None else at, f"[{told:%Y-%m-%d %H:%M}] {rest}"
+
+
+def _timed(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
+    """The moment that a line of a daily note tells of, and the line beginning with it.
+
+    Of a line for another day than today that names no time, only the day is known: it is noon, and not said.
+    """
+    stamp = _NOTE_STAMP.match(text)
+    if stamp is not None:
+        told = _told(day.isoformat(), stamp[1])
+        return at or told or now, text
+    if at is None and now.date() != day:
+        return datetime.combine(day, NOON, UTC), text
+    moment = now if at is None else at
+    return moment, f"[{moment:%H:%M}] {text}"
+
+
+def _told(day: str, time: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(f"{day}T{time}:00+00:00")
+    except ValueError:  # the thirteenth month
+        return None
+
+
+def _new_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
+    return checked_paragraph(
+        Paragraph(id=new_id(), page=page, position=0.0, at=at, content=content, source=source)
+    )
+
+
+def _next_position(store: Store, page: str) -> float:
+    last = store.paragraphs(page=page, start=-1)
+    return last[0].position + 1.0 if last else 0.0

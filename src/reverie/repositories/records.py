@@ -1,0 +1,650 @@
+"""How does something become a record, once and only once? Saving, changing, archiving, purging.
+
+Every change is one transaction with its journal row. Whoever loses a race against another thread or
+process reads again and decides again, so that two who save the same fact leave one record seen twice.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, TypeVar
+
+from reverie.domain import category as categories
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.page import Paragraph
+from reverie.domain.passage import Wanted
+from reverie.domain.record import (
+    DATES,
+    HOME_LAYERS,
+    KINDS,
+    NOTHING,
+    ROUGH,
+    UNTRUSTED,
+    Kind,
+    Layer,
+    Origin,
+    Record,
+    checked,
+    labels,
+    one_of,
+)
+from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
+from reverie.domain.text import relative_dates as dates
+from reverie.domain.text import timestamps as clock
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
+from reverie.stores.protocol import Store, readable
+from reverie.stores.redacting import redacted_value, redactor_of
+
+ATTEMPTS = 60
+"""How often a change that lost a race decides again before it gives up with `Conflict`."""
+
+_PATIENT = 8
+"""After so many lost races a save no longer insists that nothing at all was saved meanwhile: only the very
+same words can still refuse it. Of two near repetitions that are saved in that moment both may stay."""
+
+_LONGEST_PAUSE_S = 0.02
+
+ANTI_PATTERN_TAG = "anti-pattern"
+_CHUNK = 500
+_MOST_CANDIDATES = 8
+_MOST_SUPERSEDED = 20
+
+Outcome = Literal["created", "reinforced", "extended"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something to be remembered, as `Memory.save` takes it.
+
+    Attributes:
+        content: What to remember, in words; 1 to 100,000 characters.
+        category: A slash path such as `user-preferences/style`.
+        kind: What sort of thing it is; None takes `anti_pattern` under `anti-patterns`, `preference`
+            under `user-preferences`, else `fact`.
+        layer: None takes the kind's home layer.
+        tags: Labels.
+        confidence: How sure it is, 0 to 1.
+        importance: How much it matters, 0 to 1.
+        source: Where it came from.
+        references: Files, addresses, turn ids it speaks of.
+        origin: Whose word it is: `owner`, `agent`, `tool`, `web`, `import`.
+        scope: Whose memory it is; empty for everybody's.
+        pinned: Whether to keep it from decay and from every automatic change.
+        valid_from: From when it holds.
+        valid_to: Until when it holds.
+        ttl: After how long it leaves search by itself, such as `30d`; None for never.
+        metadata: Text to text, for the caller's own use.
+        created_at: When it was learned; None for now.
+        rough: Whether background thinking may split and file it, if there is a model.
+    """
+
+    content: str
+    category: str | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    tags: Iterable[str] = ()
+    confidence: float = 0.8
+    importance: float = 0.5
+    source: str = ""
+    references: Iterable[str] = ()
+    origin: Origin = "owner"
+    scope: str = ""
+    pinned: bool = False
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    ttl: str | float | timedelta | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    created_at: datetime | None = None
+    rough: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What became of a save.
+
+    Attributes:
+        record: The record as it is now.
+        outcome: `created`; `reinforced` when it was known already; `extended` when it adds to a known one.
+    """
+
+    record: Record
+    outcome: Outcome
+
+
+class Changes(TypedDict, total=False):
+    """What `Memory.update` can change, as keyword arguments.
+
+    Attributes:
+        content: What it says.
+        category: Its category; None for none.
+        kind: What sort of thing it is.
+        layer: Its layer.
+        tags: Its labels, in place of the old ones.
+        confidence: How sure it is, 0 to 1.
+        importance: How much it matters, 0 to 1.
+        source: Where it came from.
+        references: What it speaks of, in place of the old ones.
+        origin: Whose word it is.
+        valid_from: From when it holds; None for always.
+        valid_to: Until when it holds; None for ever.
+        expires_at: When it leaves search by itself; None for never.
+        metadata: In place of the old.
+    """
+
+    content: str
+    category: str | None
+    kind: Kind
+    layer: Layer
+    tags: Iterable[str]
+    confidence: float
+    importance: float
+    source: str
+    references: Iterable[str]
+    origin: Origin
+    valid_from: datetime | None
+    valid_to: datetime | None
+    expires_at: datetime | None
+    metadata: Mapping[str, str]
+
+
+class Saving:
+    """Changes records. Safe to use from several threads, and beside other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        clock: Clock,
+        new_id: NewId,
+        actor: str,
+        notice: Callable[[Sequence[JournalRow]], None],
+        zone: tzinfo = UTC,
+    ) -> None:
+        """Change the records of a store.
+
+        Args:
+            store: Where they are.
+            index: What finds those that say the same.
+            clock: What tells the time.
+            new_id: What makes ids.
+            actor: Who is named in the journal as the author of changes.
+            notice: Told of every change made here.
+            zone: Where the owner's days begin and end, for dates such as "yesterday".
+        """
+        self._store = store
+        self._redactor = redactor_of(store)
+        self._index = index
+        self._notice = notice
+        self._zone = zone
+        self._clock = clock
+        self._new_id = new_id
+        self._actor = actor
+        self._lock = threading.Lock()
+
+    def acting(self, actor: str) -> Saving:
+        """The same, of which the journal names another as the author."""
+        other = copy.copy(self)
+        other._actor = actor
+        return other
+
+    # -- saving ------------------------------------------------------------------------------------------
+
+    def save(self, note: Note, *, reason: str = "save") -> Saved:
+        """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
+        record = self._record(note)
+
+        def attempt(tries: int) -> Saved:
+            alike, since = self._alike(record, thorough=tries > 0)
+            decision = decide(record, alike, now=self._clock())
+            if isinstance(decision, Create) and _is_of_any_kind(note):
+                decision = self._in_another_kind(record) or decision
+            edits = [_edit(decision)]
+            if isinstance(decision, Create):
+                edits, decision = self._superseding(decision)
+            self._commit(edits, reason=reason, since=since if tries < _PATIENT else None)
+            return _saved(decision)
+
+        return self._retried(attempt)
+
+    def save_many(
+        self, notes: Iterable[Note | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
+    ) -> list[Saved]:
+        """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
+        records = self._records(map(_note, notes))  # all are checked before any is written
+        saved: list[Saved] = []
+        for start in range(0, len(records), _CHUNK):
+            chunk = records[start : start + _CHUNK]
+            saved += self._retried(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
+            if progress is not None:
+                progress(len(chunk))
+        return saved
+
+    def _records(self, notes: Iterable[Note]) -> list[tuple[Record, bool]]:
+        """Each note as a record, and whether it may be of any kind."""
+        return [(self._record(note), _is_of_any_kind(note)) for note in notes]
+
+    def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[Saved]:
+        since = self._store.sequence()
+        edits, saved = self._decided(chunk)
+        self._commit(edits, since=since if tries < _PATIENT else None)
+        return saved
+
+    def planned(self, notes: Iterable[Note]) -> list[Edit]:
+        """The changes that saving these would make now; nothing is written.
+
+        Raises:
+            InvalidInput: one of them is not of its form.
+        """
+        return self._decided(self._records(notes))[0]
+
+    def _decided(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Edit], list[Saved]]:
+        pending = _Pending()
+        saved = []
+        for record, is_of_any_kind in chunk:
+            stored, _ = self._alike(record, thorough=True)
+            candidates = pending.alike(record) + pending.as_they_are(stored)
+            decision = decide(record, candidates, now=self._clock())
+            if isinstance(decision, Create) and is_of_any_kind:
+                decision = self._in_another_kind(record, pending) or decision
+            if isinstance(decision, Create):
+                edits, decision = self._superseding(decision)
+                pending.end(edits[:-1])
+            pending.take(decision)
+            saved.append(_saved(decision))
+        return pending.edits(), saved
+
+    def _in_another_kind(self, record: Record, pending: _Pending | None = None) -> Reinforce | None:
+        """What a note of which nobody said the kind repeats, of whatever kind that is; None if it is new.
+
+        Prompts and tools do not show the kind, so an agent that saves again what it was shown cannot name it.
+        """
+        keys, _ = self._index.alike(
+            analyse(record).cues.split(), Filter(scopes=(record.scope,)), _MOST_CANDIDATES
+        )
+        found = [old for old in readable(self._store.records, keys) if old is not None]
+        if pending is not None:
+            found = pending.alike(record) + pending.as_they_are(found)
+        for old in found:
+            if old.kind == record.kind or record.category not in (None, old.category):
+                continue
+            again = replace(record, kind=old.kind, layer=old.layer)
+            decision = decide(again, [old], now=self._clock())
+            if isinstance(decision, Reinforce):
+                return decision
+        return None
+
+    def _superseding(self, decision: Create) -> tuple[list[Edit], Create]:
+        """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
+
+        Nothing is archived: what held is found as of then, and left out where only the latest is wanted.
+        """
+        from reverie.domain.similarity.supersession import (  # here: a search never needs its patterns
+            replaces,
+            says_change,
+        )
+
+        record = decision.record
+        if not says_change(record.content):
+            return [_edit(decision)], decision
+        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
+        wanted = Wanted(words=[(word, 1.0) for word in dict.fromkeys(analyse(record).terms.split())])
+        keys = self._index.any_of("record", wanted, allowed, _MOST_SUPERSEDED)
+        since = record.valid_from or max(self._clock(), record.created_at)
+        found = [
+            old
+            for old in readable(self._store.records, keys)
+            if old is not None and _may_end(old, record, since) and replaces(record.content, old.content)
+        ]
+        if not found:
+            return [_edit(decision)], decision
+        told = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
+        new = replace(record, valid_from=since, metadata=MappingProxyType(told))
+        edits = [
+            Edit(
+                before=old,
+                after=replace(
+                    old,
+                    valid_to=since,
+                    updated_at=max(old.updated_at, self._clock()),
+                    metadata=MappingProxyType({**old.metadata, "superseded_by": new.id}),
+                ),
+            )
+            for old in found
+        ]
+        return [*edits, Edit(before=None, after=checked(new))], Create(record=new)
+
+    def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
+        """Live records of the same scope and kind that may say the same, as of some journal row.
+
+        The very same words share all keys, so the index finds them too; only where so many share some of
+        them that it had to cut is the store asked as well, after the first attempt met with a conflict.
+        """
+        allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
+        keys, since = self._index.alike(analyse(record).cues.split(), allowed, _MOST_CANDIDATES)
+        found = readable(self._store.records, keys) if keys else []
+        alike = [old for old in found if old is not None]
+        same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
+        return ([same] if same is not None else alike), since
+
+    def _record(self, note: Note) -> Record:
+        """The note as a record, checked."""
+        now = self._clock()
+        category = None if note.category is None else categories.valid_category(note.category)
+        kind = note.kind if note.kind is not None else _kind_of(category)
+        one_of(kind, KINDS, name="kind")
+        tags = labels(note.tags, name="tag")
+        if kind == "anti_pattern":
+            category = category or f"{categories.ANTI_PATTERNS}/{categories.GENERAL}"
+            tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
+        created = now if note.created_at is None else clock.utc(note.created_at, name="created_at")
+        ttl = None if note.ttl is None else clock.parse_duration(note.ttl)
+        record = Record(
+            id=self._new_id(),
+            content=note.content,
+            category=category,
+            kind=kind,
+            layer=note.layer if note.layer is not None else HOME_LAYERS[kind],
+            tags=tags,
+            confidence=note.confidence,
+            importance=note.importance,
+            source=note.source,
+            references=labels(note.references, name="reference", longest=2_000),
+            origin=note.origin,
+            scope=note.scope,
+            pinned=note.pinned,
+            created_at=created,
+            updated_at=created,
+            last_seen_at=created,
+            valid_from=_utc(note.valid_from, "valid_from"),
+            valid_to=_utc(note.valid_to, "valid_to"),
+            expires_at=None if ttl is None else now + ttl,
+            metadata=MappingProxyType(_mapping(note.metadata) | ({ROUGH: "true"} if note.rough else {})),
+        )
+        return checked(self._dated(redacted_value(checked(record), self._redactor)))
+
+    def _dated(self, record: Record) -> Record:
+        """The record with what relative dates in it mean, from the moment it was said."""
+        if DATES in record.metadata or not isinstance(record.content, str):
+            return record
+        found = dates.resolved(record.content, record.created_at, zone=self._zone)
+        if not found:
+            return record
+        return replace(record, metadata=MappingProxyType({**record.metadata, DATES: dates.noted(found)}))
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def update(self, id: str, changes: Changes, *, expected: Record | None) -> Record:
+        """Change fields of a record (see `Memory.update`)."""
+        if unknown := set(changes) - set(Changes.__annotations__):
+            raise TypeError(f"update() has no argument {sorted(unknown)!r}")
+        wanted: dict[str, Any] = dict(changes)
+        if "tags" in wanted:
+            wanted["tags"] = labels(wanted["tags"], name="tag")
+        if "references" in wanted:
+            wanted["references"] = labels(wanted["references"], name="reference", longest=2_000)
+        for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
+            wanted[name] = _utc(wanted[name], name)
+        if "metadata" in wanted:
+            wanted["metadata"] = MappingProxyType(_mapping(wanted["metadata"]))
+
+        def change(record: Record) -> Record:
+            if expected is not None and record != expected:
+                raise Conflict(f"record {id!r} has changed since you read it: read it again")
+            return replace(record, **wanted, updated_at=self._clock())
+
+        return self._changed(id, change, reason="update", retry=expected is None)
+
+    def archive(self, id: str, *, reason: str) -> Record:
+        """Take a record out of search, keeping it (see `Memory.archive`)."""
+
+        def change(record: Record) -> Record:
+            if record.archived:
+                return record
+            return replace(record, archived_at=self._clock(), archive_reason=reason)
+
+        return self._changed(id, change, reason=reason or "archive")
+
+    def restore(self, id: str) -> Record:
+        """Bring an archived record back into search (see `Memory.restore`)."""
+
+        def change(record: Record) -> Record:
+            if not record.archived:
+                return record
+            twin = self._store.record_like(record.scope, record.fingerprint)
+            if twin is not None:
+                raise InvalidInput(
+                    f"record {id!r} cannot be restored: the live record {twin.id!r} says the same; "
+                    "archive that one first"
+                )
+            return replace(record, archived_at=None, archive_reason="")
+
+        return self._changed(id, change, reason="restore")
+
+    def pin(self, id: str, pinned: bool) -> Record:
+        """Pin a record or let it go (see `Memory.pin`)."""
+        reason = "pin" if pinned else "unpin"
+        return self._changed(id, lambda record: replace(record, pinned=pinned), reason=reason)
+
+    def expire(self) -> int:
+        """Archive what has passed its `expires_at`; returns how many."""
+        now = self._clock()
+        count = 0
+        for record in list(self._store.find(Filter())):
+            if record.expires_at is not None and record.expires_at <= now:
+                self.archive(record.id, reason="expired")
+                count += 1
+        return count
+
+    def purge(self, *, older_than: timedelta) -> int:
+        """Remove records for good that were archived longer ago than `older_than` (see `Memory.purge`)."""
+        limit = self._clock() - older_than
+        archived = self._store.find(Filter(archived=True))
+        due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]
+        for start in range(0, len(due), _CHUNK):
+            edits = [Edit(before=record, after=None) for record in due[start : start + _CHUNK]]
+            self._commit(edits, reason="purge")
+        return len(due)
+
+    def delete_session(
+        self,
+        id: str,
+        *,
+        cursors: Mapping[str, str | None],
+        noted: Callable[[Sequence[Turn]], Sequence[Paragraph]],
+    ) -> int:
+        """Remove a session and its turns for good (see `Memory.delete_session`).
+
+        Args:
+            id: Which session.
+            cursors: What to set along with it.
+            noted: Gives what was noted after the turns, which goes with them.
+        """
+
+        def attempt(_: int) -> int:
+            state = self._store.session(id)
+            if state is None:
+                return 0
+            turns = self._store.turns(session=id)
+            gone: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
+            edits = [Edit(before=one, after=None) for one in gone]
+            self._commit(edits, reason="delete session", cursors=cursors)
+            return len(turns)
+
+        return self._retried(attempt)
+
+    def _changed(
+        self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
+    ) -> Record:
+        def attempt(_: int = 0) -> Record:
+            found = self._store.records([id])
+            if not found:
+                raise NotFound(no_record(id))
+            after = redacted_value(checked(change(found[0])), self._redactor, known=True)
+            if after != found[0]:
+                twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
+                if twin is not None and twin.id != id:
+                    raise InvalidInput(
+                        f"record {id!r} would say the same as the live record {twin.id!r}: "
+                        "archive one of them instead"
+                    )
+                self._commit([Edit(before=found[0], after=after)], reason=reason)
+            return after
+
+        return self._retried(attempt) if retry else attempt()
+
+    # -- committing --------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        reason: str = "save",
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+    ) -> None:
+        rows: list[JournalRow] = self._store.commit(
+            edits, actor=self._actor, reason=reason, at=self._clock(), since=since, cursors=cursors
+        )
+        self._notice(rows)
+
+    def _retried(self, attempt: Callable[[int], _T]) -> _T:
+        """What `attempt` returns, tried again after each lost race; it is told how many tries there were.
+
+        Threads of this process wait for each other instead: a lock costs less than a lost race.
+        """
+        with self._lock:
+            for tries in range(ATTEMPTS - 1):
+                try:
+                    return attempt(tries)
+                except Conflict:
+                    if tries:  # once may be chance; those who lose again should not all come back at once
+                        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+            return attempt(ATTEMPTS)
+
+
+class _Pending:
+    """Decisions of one chunk that are not committed yet, so that later notes of it see earlier ones."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Record | None] = {}
+        self._now: dict[str, Record] = {}
+        self._by_cue: dict[str, dict[str, None]] = {}
+
+    def alike(self, record: Record) -> list[Record]:
+        """Records of this chunk that may say the same."""
+        ids = {name: None for cue in self._cues(record) for name in self._by_cue.get(cue, ())}
+        return [self._now[name] for name in ids]
+
+    @staticmethod
+    def _cues(record: Record) -> list[str]:
+        return [record.fingerprint, *analyse(record).cues.split()]
+
+    def as_they_are(self, records: Iterable[Record]) -> list[Record]:
+        """Stored records with what this chunk has already decided about them."""
+        return [self._now.get(record.id, record) for record in records]
+
+    def take(self, decision: Decision) -> None:
+        """Note a decision for the transaction to come."""
+        edit = _edit(decision)
+        after = edit.after
+        assert isinstance(after, Record)
+        if after.id not in self._first:
+            assert edit.before is None or isinstance(edit.before, Record)
+            self._first[after.id] = edit.before
+        self._now[after.id] = after
+        for cue in self._cues(after):
+            self._by_cue.setdefault(cue, {})[after.id] = None
+
+    def end(self, edits: Iterable[Edit]) -> None:
+        """Note what a new record supersedes, where this chunk has not changed it already."""
+        for edit in edits:
+            assert isinstance(edit.before, Record)
+            assert isinstance(edit.after, Record)
+            if edit.id not in self._first:
+                self._first[edit.id], self._now[edit.id] = edit.before, edit.after
+
+    def edits(self) -> list[Edit]:
+        """One edit for each record concerned."""
+        return [Edit(before=self._first[name], after=after) for name, after in self._now.items()]
+
+
+def _edit(decision: Decision) -> Edit:
+    if isinstance(decision, Create):
+        return Edit(before=None, after=decision.record)
+    return Edit(before=decision.old, after=decision.after)
+
+
+def _is_of_any_kind(note: Note) -> bool:
+    """Whether nobody said what sort of thing it is, or where it belongs, but by its category."""
+    return note.kind is None and note.layer is None
+
+
+def no_record(id: str) -> str:
+    """What is said of an id that no record has."""
+    return f"no record has the id {id!r}: search or list for the right one"
+
+
+def _may_end(old: Record, new: Record, since: datetime) -> bool:
+    """Whether what the old record tells may be ended by the new one's word."""
+    return (
+        not old.archived
+        and not old.pinned
+        and not old.is_kept
+        and old.valid_to is None
+        and (old.valid_from or old.created_at) <= since
+        and not (new.origin in UNTRUSTED and old.origin not in UNTRUSTED)
+    )
+
+
+def _saved(decision: Decision) -> Saved:
+    if isinstance(decision, Create):
+        return Saved(record=decision.record, outcome="created")
+    if isinstance(decision, Reinforce):
+        return Saved(record=decision.after, outcome="reinforced")
+    return Saved(record=decision.after, outcome="extended")
+
+
+def _kind_of(category: str | None) -> Kind:
+    if categories.lies_under(category, categories.ANTI_PATTERNS):
+        return "anti_pattern"
+    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+
+
+def _note(note: Note | Mapping[str, Any]) -> Note:
+    if isinstance(note, Note):
+        return note
+    if not isinstance(note, Mapping):
+        raise InvalidInput(f"a note is {type(note).__name__}: pass a Note or a mapping with 'content'")
+    if unknown := set(note) - _NOTE_FIELDS:
+        raise InvalidInput(f"unknown field of a note: {sorted(unknown)!r}; use {sorted(_NOTE_FIELDS)!r}")
+    if "content" not in note:
+        raise InvalidInput("a note has no content: pass 'content'")
+    return Note(**note)
+
+
+def _mapping(metadata: object) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidInput(f"metadata is {type(metadata).__name__}: pass a mapping of text to text")
+    return dict(metadata)
+
+
+_NOTE_FIELDS = {f.name for f in fields(Note)}
+
+
+def _utc(moment: datetime | None, name: str) -> datetime | None:
+    return None if moment is None else clock.utc(moment, name=name)

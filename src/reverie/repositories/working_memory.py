@@ -1,0 +1,270 @@
+"""What is on the agent's scratch pad? Texts by key, each with an expiry, kept in the store.
+
+A session has a namespace of its own; `agent` outlives sessions. Nothing here is remembered for the long
+term, and nothing is put into a prompt but the names of the keys.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from reverie.context import render
+from reverie.domain import category as categories
+from reverie.domain.entry import AGENT, SCOPE, Entry, checked_entry
+from reverie.domain.errors import InvalidInput, WorkingMemoryFull
+from reverie.domain.passage import Passage
+from reverie.domain.record import labels
+from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text.timestamps import Clock, parse_duration
+from reverie.domain.text.validation import plain_text
+from reverie.search.query import parse
+from reverie.search.ranking import Statistics, rank
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import redacted_value, redactor_of
+
+SCRATCHPAD_CAPACITY = 5_000
+"""Live entries of the agent's scratchpad; a session has as many as the settings say."""
+
+MOST_HITS = 1_000
+
+LONGEST_QUERY = 10_000
+"""Characters of a question, as in every search."""
+
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_SEPARATORS = ("/", ":", ".")
+_EXPIRING_NAMED = 3
+
+
+class Default(Enum):
+    """Says that an argument was not given, where None means something."""
+
+    TTL = "the namespace's own"
+
+
+DEFAULT: Final = Default.TTL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryHit:
+    """An entry that a search found.
+
+    Attributes:
+        score: 0 to 1; larger is better; 0 when nothing was asked.
+        entry: What was found.
+        matched: The words of the question that it has, in the analyser's form.
+    """
+
+    score: float
+    entry: Entry
+    matched: tuple[str, ...] = ()
+
+
+class WorkingMemory:
+    """Texts by key in one namespace. Safe to use from several threads; keeps nothing but in the store.
+
+    Args:
+        store: Where the entries are.
+        namespace: Whose they are: `session/{id}`; or `agent`, or `scope/{scope}`, for a scratchpad that
+            outlives sessions, where an entry is kept unless it is given a ttl, and 5,000 may be.
+        settings: How long a session's entry lives, and how many it may have.
+        clock: What tells the time.
+    """
+
+    def __init__(self, store: Store, namespace: str, *, settings: Settings, clock: Clock) -> None:
+        outlives = namespace == AGENT or namespace.startswith(SCOPE)
+        self._store = store
+        self._redactor = redactor_of(store)
+        self._clock = clock
+        self._default_ttl = None if outlives else settings.default_ttl
+        self._capacity = SCRATCHPAD_CAPACITY if outlives else settings.max_entries
+        self._analysed: dict[str, tuple[Entry, Passage]] = {}
+        self.namespace = namespace
+
+    def set(
+        self,
+        key: str,
+        data: str,
+        *,
+        ttl: str | float | timedelta | Default | None = DEFAULT,
+        category: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> Entry:
+        """Keep a text under a key, in place of what was there.
+
+        Args:
+            key: 1 to 200 characters; `/`, `:` and `.` separate segments for `list`.
+            data: The text, up to 2,000,000 characters; may be empty.
+            ttl: How long: `"90s"`, `"10m"`, seconds, or a timedelta; None keeps it. Not given: 5 minutes
+                in a session, for ever in the agent's scratchpad, unless set otherwise.
+            category: A slash path.
+            tags: Labels.
+
+        Returns:
+            The entry as it was stored.
+
+        Raises:
+            WorkingMemoryFull: there are as many live entries of other keys as may be (50 in a session);
+                nothing was stored.
+            InvalidInput: an argument is not of its form; nothing was stored.
+        """
+        now = self._clock()
+        lives = self._default_ttl if isinstance(ttl, Default) else ttl
+        entry = Entry(
+            namespace=self.namespace,
+            key=key,
+            data=data,
+            stored_at=now,
+            expires_at=None if lives is None else now + parse_duration(lives),
+            category=category,
+            tags=labels(tags, name="tag"),
+        )
+        entry = redacted_value(checked_entry(entry), self._redactor)
+        if not self._store.put_entry(entry, capacity=self._capacity, now=now):
+            raise WorkingMemoryFull(self._full(now))
+        return entry
+
+    def get(self, key: str) -> str | None:
+        """The text under a key; None if there is none or it has expired."""
+        entry = self.entry(key)
+        return None if entry is None else entry.data
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry under a key, with its expiry; None if there is none or it has expired."""
+        return next((entry for entry in self.list() if entry.key == key), None)
+
+    def list(self, prefix: str = "") -> builtins.list[Entry]:
+        """The live entries, by key.
+
+        Args:
+            prefix: Only keys that are it or go on from it with a new segment: `api` lists `api`,
+                `api.endpoint` and `api/v1` but not `apikey`; `api.` only what begins with exactly that.
+        """
+        entries = self._store.entries(self.namespace, now=self._clock())
+        return [entry for entry in entries if lies_under(entry.key, prefix)]
+
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        category: str | None = None,
+        tags: Iterable[str] = (),
+        limit: int = 10,
+    ) -> builtins.list[EntryHit]:
+        """Entries that have words of a question in key, text, tags or category, best first (BM25).
+
+        Args:
+            query: What to look for; None gives the newest instead, with score 0.
+            category: Only this category and those below it.
+            tags: Only entries that have all of these.
+            limit: At most so many, 1 to 1,000.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
+            raise InvalidInput(f"limit is {limit!r}: it is a whole number from 1 to {MOST_HITS:,}")
+        if category is not None:
+            categories.valid_category(category)
+        wanted = labels(tags, name="tag")
+        if query is not None:
+            plain_text(query, name="query", longest=LONGEST_QUERY, empty=True)
+        entries = self.list()
+        allowed = [
+            entry
+            for entry in entries
+            if (category is None or categories.lies_under(entry.category, category))
+            and all(tag in entry.tags for tag in wanted)
+        ]
+        if query is None:
+            newest = sorted(allowed, key=lambda entry: entry.stored_at, reverse=True)
+            return [EntryHit(score=0.0, entry=entry) for entry in newest[:limit]]
+        return self._ranked(query, entries, allowed, limit)
+
+    def delete(self, key: str) -> bool:
+        """Remove the entry under a key; False if there was none."""
+        was_there = self.entry(key) is not None
+        return self._store.drop_entries(self.namespace, [key]) > 0 and was_there
+
+    def clear(self) -> int:
+        """Remove every entry of the namespace; returns how many there were."""
+        count = len(self.list())
+        self._store.drop_entries(self.namespace)
+        return count
+
+    def inventory(self) -> str:
+        """The live entries as a prompt lists them, under RockBot's header; empty when there are none.
+
+        Each is a line such as `- draft: expires in 4m32s, category: mail, tags: alice`, or `kept` for one
+        that does not expire; never its data.
+        """
+        return render.inventory(self.list(), self._clock())
+
+    def _ranked(
+        self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
+    ) -> builtins.list[EntryHit]:
+        query = parse(question)
+        passages = {entry.key: self._passage(entry) for entry in entries}
+        self._analysed = {entry.key: (entry, passages[entry.key]) for entry in entries}
+        statistics = Statistics(
+            passages=len(passages),
+            mean_length=sum(passage.length for passage in passages.values()) / max(1, len(passages)),
+            frequencies={
+                token: sum(f" {token} " in passage.terms for passage in passages.values())
+                for token in query.tokens
+            },
+        )
+        numbered = dict(enumerate(allowed))
+        candidates = [passages[entry.key]._replace(key=number) for number, entry in numbered.items()]
+        ranked = rank(query, candidates, statistics=statistics, limit=limit)
+        return [
+            EntryHit(score=found.relevance, entry=numbered[found.key], matched=found.matched)
+            for found in ranked
+        ]
+
+    def _passage(self, entry: Entry) -> Passage:
+        """What the ranker sees of an entry; kept until the entry changes, since texts can be long."""
+        known = self._analysed.get(entry.key)
+        if known is not None and known[0] == entry:
+            return known[1]
+        tokens = analysis.tokens(entry.searchable_text())
+        return Passage(key=0, terms=analysis.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
+
+    def _full(self, now: datetime) -> str:
+        entries = self._store.entries(self.namespace, now=now)
+        expiring = sorted((entry.expires_at, entry.key) for entry in entries if entry.expires_at is not None)[
+            :_EXPIRING_NAMED
+        ]
+        following = ", ".join(f"{key!r} in {render.countdown(at - now)}" for at, key in expiring)
+        return (
+            f"nothing was stored: {self.namespace!r} already has {len(entries)} entries, as many as it may; "
+            + (f"next to expire: {following}; " if following else "none of them expires; ")
+            + "delete or overwrite one"
+        )
+
+
+def as_stored(working: WorkingMemory, text: str) -> str:
+    """A text as an entry can hold it: secrets replaced, and what no entry may have made `\ufffd`.
+
+    For whoever cuts a text into several entries: a secret that was cut in two would not be seen as one.
+
+    Args:
+        working: Where it will be set.
+        text: Any text.
+    """
+    return redactor_of(working._store).text(_UNSTORABLE.sub("\ufffd", text))
+
+
+def lies_under(key: str, prefix: str) -> bool:
+    """Whether a key is the prefix or goes on from it with a new segment (`/`, `:` or `.` between them)."""
+    if not prefix or key == prefix:
+        return True
+    if not key.startswith(prefix):
+        return False
+    return prefix.endswith(_SEPARATORS) or key[len(prefix)] in _SEPARATORS

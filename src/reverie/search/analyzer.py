@@ -1,0 +1,57 @@
+"""What does search keep of a record, turn or paragraph? The one analyser handed to stores and index."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from reverie.domain.conversation import Turn
+from reverie.domain.page import Paragraph
+from reverie.domain.passage import Analysis
+from reverie.domain.record import Record
+from reverie.domain.text import tokenizer as analysis
+
+_LONGEST_REMEMBERED = 2_000
+
+
+def analyse(value: Record | Turn | Paragraph) -> Analysis:
+    """The tokens of a record, a turn or a paragraph, and what else is noted of it.
+
+    For a turn that is who says it, when, and in what form; for a record the keys by which another that says
+    the same is found (`reverie.domain.similarity.comparison.keys`); for a paragraph nothing, and the time that it begins
+    with is no word of it.
+
+    The same value always gives the same analysis. A value that was just analysed costs next to nothing:
+    the store and the index both ask.
+    """
+    text = value.text if isinstance(value, Paragraph) else value.searchable_text()
+    short = len(text) <= _LONGEST_REMEMBERED
+    terms, length = (_packed_again if short else _packed)(text)
+    if isinstance(value, Paragraph):
+        return Analysis(terms=terms, length=length)
+    if isinstance(value, Record):
+        return Analysis(terms=terms, length=length, cues=_keys(value.content))
+    return Analysis(
+        terms=terms,
+        length=length,
+        cues=(_cues_again if short else analysis.cues)(text),
+        speaker=(value.speaker or value.role).casefold(),
+        dates=analysis.pack(analysis.date_tokens(value.at)),
+    )
+
+
+def _packed(text: str) -> tuple[str, int]:
+    tokens = analysis.tokens(text)
+    return analysis.pack(tokens), len(tokens)
+
+
+_packed_again = lru_cache(maxsize=2_048)(_packed)
+_cues_again = lru_cache(maxsize=2_048)(analysis.cues)
+
+
+def _keys(text: str) -> str:
+    from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
+        keys,
+        read_again,
+    )
+
+    return " ".join(keys(read_again(text)))

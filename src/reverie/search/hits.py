@@ -1,0 +1,160 @@
+"""What did a search find, and why? The hit, and the reasons it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import Paragraph
+from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record
+from reverie.domain.text import timestamps as clock
+
+_NO_PARTS: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """Why a hit was found and stands where it stands.
+
+    Attributes:
+        matched: The words of the question that it has, in the analyser's form.
+        parts: The parts of its score by name (`relevance`, `recency`, `importance`, `confidence`, …),
+            each 0 to 1.
+        evidence: What relevance was made of, by name (`words`, `pairs`, `neighbours`, …).
+        note: What else there is to say, such as how a literal search found it.
+    """
+
+    matched: tuple[str, ...] = ()
+    parts: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
+    evidence: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
+    note: str = ""
+
+    def __str__(self) -> str:
+        pieces = []
+        if self.matched:
+            pieces.append("matched " + ", ".join(self.matched))
+        if self.note:
+            pieces.append(self.note)
+        pieces.extend(f"{name} {value:.2f}" for name, value in self.parts.items())
+        return " · ".join(pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One record, turn, session or paragraph of `HISTORY.md` that a search found.
+
+    Attributes:
+        score: 0 to 1, comparable between searches; larger is better.
+        why: The reasons.
+        record: The record found; None for anything else.
+        turn: The turn found; for a session, its best turn; None for anything else.
+        session: The session found, when sessions were searched for; None otherwise.
+        paragraph: The paragraph of `HISTORY.md` found; None for anything else.
+    """
+
+    score: float
+    why: Why
+    record: Record | None = None
+    turn: Turn | None = None
+    session: SessionState | None = None
+    paragraph: Paragraph | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the record, session, turn or paragraph found."""
+        if self.session is not None:
+            return self.session.id
+        return self._value.id
+
+    @property
+    def content(self) -> str:
+        """What the record, turn or paragraph says."""
+        return self._value.content
+
+    @property
+    def at(self) -> datetime:
+        """When the record was created or the turn was said, or the time that the paragraph tells of."""
+        value = self._value
+        return value.created_at if isinstance(value, Record) else value.at
+
+    @property
+    def kind(self) -> str:
+        """The record's kind, `turn`, `session` or `paragraph`."""
+        return self.record.kind if self.record is not None else self.type
+
+    @property
+    def layer(self) -> Layer:
+        """The record's layer; turns and paragraphs are episodic."""
+        return self.record.layer if self.record is not None else "episodic"
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata of the record or turn; a paragraph has none."""
+        value = self._value
+        return NOTHING if isinstance(value, Paragraph) else value.metadata or NOTHING
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it may be put into a prompt unasked: not from a tool, the web or an import, nor resting on
+        what they said."""
+        return self._value.origin not in UNTRUSTED
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as JSON has it."""
+        found: dict[str, Any] = {
+            "id": self.id,
+            "type": self.type,
+            "score": round(self.score, 6),
+            "content": self.content,
+            "at": clock.format_time(self.at),
+            "kind": self.kind,
+            "layer": self.layer,
+            "why": {
+                "matched": list(self.why.matched),
+                "parts": {name: round(value, 6) for name, value in self.why.parts.items()},
+                "evidence": {name: round(value, 6) for name, value in self.why.evidence.items()},
+                "note": self.why.note,
+            },
+        }
+        if self.record is not None:
+            found["record"] = self.record.to_dict()
+        if self.turn is not None:
+            found["turn"] = self.turn.to_dict()
+        if self.paragraph is not None:
+            found["paragraph"] = self.paragraph.to_dict()
+        return found
+
+    @property
+    def type(self) -> Literal["record", "turn", "session", "paragraph"]:
+        """What was found."""
+        if self.session is not None:
+            return "session"
+        if self.record is not None:
+            return "record"
+        return "turn" if self.turn is not None else "paragraph"
+
+    @property
+    def _value(self) -> Record | Turn | Paragraph:
+        value = self.record or self.turn or self.paragraph
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FIL:
+    """Findings, insights and lessons about one question, each best first (agentkit's FILResult)."""
+
+    findings: list[Hit]
+    insights: list[Hit]
+    lessons: list[Hit]
+
+
+Unit = Literal["turn", "session"]
+"""What a search through conversations finds."""
+
+SearchMode = Literal["words", "literal", "regex"]
+"""How a query is read: as words to rank by, as a text to stand there literally, or as a pattern."""

@@ -1,0 +1,606 @@
+"""Which passages could answer a question, as of the very last change? The index that follows the journal.
+
+The store is the truth. On disk lies a tantivy commit, complete up to some journal row; what changed since
+then is held in two small lexicons: the passages as they are now (`fresh`), and the versions that the
+commit still has but that no longer hold (`stale`). Together they give the same candidates and exactly the
+same word statistics as if everything had just been committed, in every process, after every write. Of what
+was forgotten (`Store.erase`) only the keys are noted (`gone`): the commit is asked what to count off.
+
+When the lexicons have grown, whoever gets tantivy's writer lock folds them into a new commit, on a thread
+of its own; the others notice the commit and drop what it covers. A missing or broken index is built anew
+from the store; if the disk refuses it, in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+from typing import Literal, assert_never
+
+from reverie.domain.change import JournalRow
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.filter import Filter, matches_paragraph, matches_record, matches_turn
+from reverie.domain.page import HISTORY, Paragraph
+from reverie.domain.passage import SEARCHABLE, Among, Analyse, Analysis, Passage, Searchable, Wanted, Weight
+from reverie.domain.record import Record
+from reverie.search.index.inverted_index import BRIEFEST, OFTEN, Leaf, Lexicon, Value, emphasis
+from reverie.search.index.tantivy_index import (
+    Batch,
+    Committed,
+    IndexBroken,
+    WriterBusy,
+    remove_index,
+    remove_older,
+)
+from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+FOLD_AT = 1_000
+"""Fold when so many passages are in no commit: searching them costs well under a millisecond."""
+
+FOLD_ON_CLOSE = 200
+"""Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
+
+_BATCH = 1_000
+_MOST_EXTENTS = 10_000
+_REBUILD_AT = 2_000
+_WAIT_FOR_REBUILD_S = 60.0
+_WAIT_FOR_SCRUB_S = 30.0
+_TRIES = 3
+_FINENESS = 32  # the weight of what is rare is rounded to parts of this
+_LARGEST_SUM = (1 << 23) // (BRIEFEST * emphasis(OFTEN[-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """How the index stands.
+
+    Attributes:
+        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
+            `in memory` when the disk refuses it.
+        committed: Passages in the commit on disk.
+        waiting: Passages changed since, held in memory.
+        segments: Of how many pieces the commit consists.
+        sequence: The journal row that searches are up to date with.
+        problem: What went wrong, if anything did.
+    """
+
+    state: Literal["current", "rebuilding", "in memory"]
+    committed: int
+    waiting: int
+    segments: int
+    sequence: int
+    problem: str = ""
+
+
+class SearchIndex:
+    """Candidates and exact word statistics over a store. Safe to use from several threads.
+
+    Nothing is opened before the first question.
+    """
+
+    def __init__(
+        self, store: Store, folder: Path | None, *, analyse: Analyse, fold_at: int = FOLD_AT
+    ) -> None:
+        """Follow `store`, with the commit in `folder` (None: in memory).
+
+        Args:
+            store: The truth.
+            folder: Where the index lies; it may be missing, outdated or broken.
+            analyse: The same analyser that the store was opened with.
+            fold_at: Fold when so many passages are in no commit.
+        """
+        self._store = store
+        self._folder = folder
+        self._analyse = analyse
+        self._fold_at = fold_at
+        self._lock = threading.RLock()
+        self._folding: threading.Thread | None = None
+        self._closing = False
+        self._committed: Committed | None = None
+        self._lost = False
+        self._problem = ""
+        self._followed = 0
+        self._extents: dict[tuple[Searchable, tuple[str, ...]], tuple[int, bool]] = {}
+        self._extents_at = 0
+        self._forget_tail(0)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+        """Keys of the passages that may answer best, the newest changes included.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            wanted: What to look for.
+            allowed: What the result is restricted to.
+            limit: At most so many from the commit, and so many from what changed since.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            if allowed.scopes is not None:
+                weights = self._rarities(subject, wanted, allowed.scopes)
+                return self._weighed(subject, weights, allowed, limit, brief=True)
+            passes = _passes(subject, allowed)
+            fresh = self._fresh[subject].any_of(wanted, passes, limit)
+            return (
+                self._without_stale(
+                    subject, limit, lambda most: committed.any_of(subject, wanted, allowed, most)
+                )
+                + fresh
+            )
+
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
+        """Records that may say the same as another: they share some of its analysis's cues.
+
+        Args:
+            cues: The cues of the other one.
+            allowed: What the result is restricted to.
+            limit: At most so many from the commit, and so many from what changed since.
+
+        Returns:
+            Their keys, and the journal row up to which this is the whole answer.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            if allowed.scopes is not None:
+                weights = [Weight(among="cues", token=cue, weight=1) for cue in cues]
+                return self._weighed("record", weights, allowed, limit, brief=False), self._followed
+            fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
+            there = self._without_stale("record", limit, lambda most: committed.alike(cues, allowed, most))
+            return fresh + there, self._followed
+
+    def frequencies(
+        self, subject: Searchable, words: Sequence[str], scopes: Collection[str] | None
+    ) -> dict[str, int]:
+        """In how many live passages of those scopes (None: of all) each word stands, exactly."""
+        with self._lock:
+            committed = self._catch_up()
+            if scopes is not None and self._extent(subject, scopes)[1]:
+                scopes = None
+            fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
+            return {
+                word: committed.frequency(subject, word, scopes)
+                + fresh.frequency(word, scopes)
+                - stale.frequency(word, scopes)
+                - (committed.among(subject, word, scopes, gone) if gone else 0)
+                for word in words
+            }
+
+    def status(self) -> IndexStatus:
+        """How the index stands."""
+        with self._lock:
+            committed = self._catch_up()
+            state: Literal["current", "rebuilding", "in memory"] = "current"
+            if self._lost:
+                state = "rebuilding"
+            elif self._problem:
+                state = "in memory"
+            return IndexStatus(
+                state=state,
+                committed=committed.passages,
+                waiting=self._waiting(),
+                segments=committed.segments,
+                sequence=self._followed,
+                problem=self._problem,
+            )
+
+    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """The keys of all passages that a search could find, for comparing with the store.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            after: Only larger ones.
+            until: Only those up to this one; None for all.
+
+        Raises:
+            IndexBroken: the commit cannot be read.
+        """
+        with self._lock:
+            committed = self._catch_up().keys(subject, after, until)
+            fresh = {leaf.key for leaf in self._fresh[subject].leaves()}
+            stale = {leaf.key for leaf in self._stale[subject].leaves()} | self._gone[subject]
+        in_range = {key for key in fresh if after < key and (until is None or key <= until)}
+        return (committed - stale) | in_range
+
+    def _rarities(self, subject: Searchable, wanted: Wanted, scopes: Collection[str]) -> list[Weight]:
+        """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
+        passages, _ = self._extent(subject, scopes)
+        held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
+        found: list[tuple[Among, str, float]] = [
+            ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
+            for word, weight in wanted.words
+            if held[word]
+        ]
+        found += [("dates", token, weight * log(1 + passages)) for token, weight in wanted.dates]
+        found += [("speakers", token, weight * log(1 + passages)) for token, weight in wanted.speakers]
+        # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
+        fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in found)))
+        return [
+            Weight(among=among, token=token, weight=max(1, round(fineness * weight)))
+            for among, token, weight in found
+        ]
+
+    def _weighed(
+        self,
+        subject: Searchable,
+        weights: Sequence[Weight],
+        allowed: Filter,
+        limit: int,
+        *,
+        brief: bool,
+    ) -> list[int]:
+        """Candidates within a scope: what other scopes hold must not change which ones they are.
+
+        So they are not chosen by tantivy's BM25, whose frequencies are those of all scopes, and neither by
+        what is in the commit and what is not yet, which depends on what others write: all matches are put in
+        order by exact figures, those of the same figure the newest first. The caller has the lock.
+        """
+        committed = self._committed
+        assert committed is not None
+        fresh = self._fresh[subject].weighed(weights, _passes(subject, allowed), limit, brief=brief)
+        if allowed.scopes is not None and self._extent(subject, allowed.scopes)[1]:
+            allowed = replace(allowed, scopes=None)
+        left_out = self._stale_keys(subject)
+
+        most = 4 * limit
+        while True:
+            found = committed.weighed(subject, weights, allowed, most, brief=brief) if weights else []
+            is_all = len(found) < most
+            least = -1 if is_all else found[-1][1]  # of that figure there may be more
+            kept = [(key, figure) for key, figure in found if figure > least and key not in left_out]
+            if is_all or len(kept) >= limit:
+                break
+            # There may be thousands of the same figure, such as all that have just the one frequent word, so
+            # the newest of them are looked for among the newest that have anything at all.
+            newest = committed.newest(subject, weights, allowed, most)
+            found = committed.weighed(subject, weights, allowed, most, brief=brief, after=newest[-1] - 1)
+            tied = sorted((key for key, figure in found if figure == least), reverse=True)
+            kept += [(key, least) for key in tied if key not in left_out]
+            if len(kept) >= limit:
+                break
+            most *= 8
+        best = sorted(fresh + kept, key=lambda one: (-one[1], -one[0]))
+        return [key for key, _ in best[:limit]]
+
+    def _stale_keys(self, subject: Searchable) -> Set[int]:
+        """Of what the commit has, that which holds no longer."""
+        stale, gone = self._stale[subject].keys(), self._gone[subject]
+        return stale | gone if stale or gone else frozenset()
+
+    def _extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
+        """How many passages those scopes hold, and whether that is all there are: then the scopes need not
+        be looked at. Remembered until something changes; the caller has the lock and has caught up."""
+        if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
+            self._extents_at = self._followed
+            self._extents.clear()
+        known = self._extents.get((subject, tuple(scopes)))
+        if known is None:
+            passages = self._store.measure(subject, tuple(scopes)).passages
+            known = passages, passages == self._store.measure(subject, None).passages
+            if self._store.sequence() != self._followed:  # counted later than what is followed here
+                return passages, False
+            self._extents[(subject, tuple(scopes))] = known
+        return known
+
+    def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
+        stale, gone = self._stale[subject], self._gone[subject]
+        left_out = len(stale) + len(gone)
+        if not left_out:
+            return ask(limit)
+        most = limit + min(left_out, limit)
+        while True:
+            keys = ask(most)
+            kept = [key for key in keys if key not in stale and key not in gone]
+            if len(kept) >= limit or len(keys) < most:
+                return kept[:limit]
+            most *= 4
+
+    # -- following ---------------------------------------------------------------------------------
+
+    def notice(self, rows: Sequence[JournalRow]) -> None:
+        """Take in changes just made by this process, which saves reading them back from the journal."""
+        with self._lock:
+            if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
+                for row in rows:
+                    self._follow(row)
+                self._followed = rows[-1].sequence
+
+    def _catch_up(self) -> Committed:
+        """Take in everything that the journal holds; the caller has the lock."""
+        newest = self._store.sequence()  # first: who has lost the store has no business with its index
+        committed = self._committed if self._committed is not None else self._open()
+        if not self._lost:
+            try:
+                if committed.refresh():
+                    self._forget_tail(committed.sequence)
+            except IndexBroken as error:
+                self._lose(error)
+        while self._followed < newest:
+            rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
+            if not rows:
+                break
+            for row in rows:
+                self._follow(row)
+            self._followed = rows[-1].sequence
+        if self._waiting() >= self._fold_at:
+            self._fold_in_background()
+        return committed
+
+    def _start_over(self) -> Committed:
+        """Build the index anew from the store, and forget the tail."""
+        committed = self._build(self._replace())
+        self._committed = committed
+        self._forget_tail(committed.sequence)
+        return committed
+
+    def _follow(self, row: JournalRow) -> None:
+        if row.subject not in SEARCHABLE:
+            return
+        fresh, stale = self._fresh[row.subject], self._stale[row.subject]
+        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        if row.forgotten:
+            # What the commit has of it is not known any more, so its words cannot be counted off: the key
+            # is noted, and the commit itself is asked in which of these keys a word stands.
+            fresh.remove(row.key)
+            stale.remove(row.key)
+            if self._committed is None or row.key <= self._committed.sequence:
+                self._gone[row.subject].add(row.key)
+        elif row.key in fresh:
+            fresh.remove(row.key)
+        elif row.key not in stale and _is_live(before):
+            assert isinstance(before, Value)
+            stale.add(Leaf(row.key, before, self._analyse(before)))
+        if _is_live(after):
+            assert isinstance(after, Value)
+            fresh.add(Leaf(row.key, after, self._analyse(after)))
+
+    def _forget_tail(self, followed: int) -> None:
+        self._followed = followed
+        self._fresh: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+        self._stale: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+        self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
+
+    def _waiting(self) -> int:
+        sides: tuple[Mapping[Searchable, Sized], ...] = (self._fresh, self._stale, self._gone)
+        return sum(len(lexicon) for side in sides for lexicon in side.values())
+
+    # -- opening and building ------------------------------------------------------------------------
+
+    def _open(self) -> Committed:
+        try:
+            committed = Committed(self._folder)
+        except IndexBroken as error:
+            self._report("the search index cannot be read and is built again", error)
+            committed = self._replace()
+        if committed.sequence > self._store.sequence():
+            # An index of another store, or of one that was restored from a backup.
+            committed = self._replace()
+        if committed.sequence == 0 and self._folder is not None:
+            remove_older(self._folder)
+        if committed.sequence == 0 and self._store.sequence() >= _REBUILD_AT:
+            committed = self._build(committed)
+        self._committed = committed
+        self._forget_tail(committed.sequence)
+        return committed
+
+    def _replace(self) -> Committed:
+        """An empty index in place of what is there; in memory if the disk refuses."""
+        if self._folder is not None:
+            remove_index(self._folder)
+        try:
+            return Committed(self._folder)
+        except IndexBroken as error:
+            return self._in_memory(error)
+
+    def _in_memory(self, error: Exception) -> Committed:
+        self._report("the search index cannot be kept on disk and is held in memory", error)
+        self._problem = str(error)
+        return Committed(None)
+
+    def _build(self, committed: Committed) -> Committed:
+        """Fill an empty index from the store; if another process is at it, wait for that one."""
+        deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
+        broken = 0
+        while True:
+            try:
+                try:
+                    committed.write(self._fill, merge=True)
+                except WriterBusy:
+                    if time.monotonic() > deadline:
+                        return committed  # correct all the same: everything is followed in memory
+                    time.sleep(0.05)
+                committed.refresh()
+            except IndexBroken as error:  # deleted while it was built, or the disk is full
+                broken += 1
+                committed = self._replace() if broken < _TRIES else self._in_memory(error)
+                continue
+            if committed.sequence or not self._store.sequence():
+                return committed
+
+    def _fill(self, batch: Batch) -> int:
+        """Put in everything there is, and then, from the journal, what has changed while it was read."""
+        sequence = self._store.sequence()
+        for leaf in self._all_leaves():
+            batch.add(leaf)
+        while rows := self._store.journal(after=sequence, limit=_BATCH):
+            for row in rows:
+                batch.remove(row.key)
+                after = None if row.edit is None else row.edit.after
+                if _is_live(after):
+                    assert isinstance(after, Value)
+                    batch.add(Leaf(row.key, after, self._analyse(after)))
+            sequence = rows[-1].sequence
+        return sequence
+
+    def _all_leaves(self) -> Iterator[Leaf]:
+        for subject in SEARCHABLE:
+            after = 0
+            while batch := self._store.live(subject, after=after, limit=_BATCH):
+                after = batch[-1][0].key
+                for passage, value in batch:
+                    yield Leaf(passage.key, value, _analysis_of(passage))
+
+    def _lose(self, error: Exception) -> None:
+        """The files are gone or broken: go on with what is still open, and build new ones beside."""
+        self._report("the search index was lost and is built again", error)
+        self._lost = True
+        self._start(self._rebuild)
+
+    def _rebuild(self) -> None:
+        replacement = self._build(self._replace())
+        with self._lock:
+            self._committed = replacement
+            self._forget_tail(replacement.sequence)
+            self._lost = False
+
+    def _report(self, what: str, error: Exception) -> None:
+        _log.warning("%s: %s", what, error)
+
+    # -- folding -----------------------------------------------------------------------------------
+
+    def fold(self) -> bool:
+        """Make a commit of everything that changed since the last.
+
+        Returns:
+            Whether it was made; False when another process is writing, which is fine.
+        """
+        with self._lock:
+            committed = self._catch_up()
+            if not self._waiting() or self._lost:
+                return False
+            fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.leaves()]
+            stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.leaves()]
+            stale += [key for keys in self._gone.values() for key in keys]
+            sequence = self._followed
+
+        def fill(batch: Batch) -> int:
+            for key in (*stale, *(leaf.key for leaf in fresh)):
+                batch.remove(key)
+            for leaf in fresh:
+                batch.add(leaf)
+            return sequence
+
+        try:
+            committed.write(fill, merge=True)
+        except WriterBusy:
+            return False
+        except IndexBroken as error:
+            with self._lock:
+                if not self._lost:
+                    self._lose(error)
+            return False
+        return True
+
+    def scrub(self) -> bool:
+        """Write the commit afresh from the store, so that no file holds a word of what was forgotten.
+
+        tantivy only marks what is deleted; its words stay in the files until these are merged. Other
+        processes go over to the new commit at their next search, as to any other.
+
+        Returns:
+            Whether it was done; False when another process was writing all the while.
+        """
+        deadline = time.monotonic() + _WAIT_FOR_SCRUB_S
+        while True:
+            with self._lock:
+                committed = self._catch_up()
+                unusable = self._lost or bool(self._problem)
+            try:
+                if unusable:
+                    raise IndexBroken("it was lost before")
+                committed.write(self._fill, merge=False, afresh=True)
+            except WriterBusy:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.02)
+                continue
+            except IndexBroken:
+                self.rebuild()
+                return not self._problem or self._folder is None or not self._folder.exists()
+            with self._lock:
+                self._catch_up()
+            return True
+
+    def rebuild(self) -> None:
+        """Throw the index away and build it anew from the store; who has it open elsewhere notices."""
+        with self._lock:
+            self._lost, self._problem = False, ""
+            self._start_over()
+
+    def _fold_in_background(self) -> None:
+        self._start(self._fold_quietly)
+
+    def _fold_quietly(self) -> None:
+        if not self.fold():
+            time.sleep(0.05)  # somebody else folds: do not ask again at once
+
+    def _unless_unavailable(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except (
+            StoreUnavailable
+        ) as error:  # replaced or removed: whoever asks next is told by the store itself
+            self._report("the search index is left as it is", error)
+
+    def _start(self, work: Callable[[], object]) -> None:
+        if self._closing:  # the store may be closed before it is done; who opens it next sees to it
+            return
+        if self._folding is None or not self._folding.is_alive():
+            self._folding = threading.Thread(
+                target=self._unless_unavailable, args=(work,), name="reverie-index", daemon=True
+            )
+            self._folding.start()
+
+    def close(self) -> None:
+        """Finish what is under way, and leave a commit behind if much has changed since the last."""
+        with self._lock:
+            self._closing = True
+            folding = self._folding
+        if folding is not None:
+            folding.join()
+        with self._lock:
+            worthwhile = self._committed is not None and self._waiting() >= FOLD_ON_CLOSE
+        if worthwhile and self._folder is not None:
+            self._unless_unavailable(self.fold)
+        with self._lock:
+            self._committed = None
+            self._forget_tail(0)
+
+
+def _is_live(value: object) -> bool:
+    """Whether a search may find it: daily notes are not searched, since they repeat turns."""
+    return (
+        isinstance(value, Turn)
+        or (isinstance(value, Record) and not value.archived)
+        or (isinstance(value, Paragraph) and value.page == HISTORY)
+    )
+
+
+def _passes(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
+    match subject:
+        case "record":
+            return lambda value: isinstance(value, Record) and matches_record(allowed, value)
+        case "turn":
+            return lambda value: isinstance(value, Turn) and matches_turn(allowed, value)
+        case "paragraph":
+            return lambda value: isinstance(value, Paragraph) and matches_paragraph(allowed, value)
+        case _:
+            assert_never(subject)
+
+
+def _analysis_of(passage: Passage) -> Analysis:
+    return Analysis(
+        terms=passage.terms,
+        length=passage.length,
+        speaker=passage.speaker,
+        cues=passage.cues,
+        dates=passage.dates,
+    )

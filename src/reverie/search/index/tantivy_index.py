@@ -1,0 +1,483 @@
+"""Which of very many passages hold these words? The tantivy index on disk, one commit at a time.
+
+It is derived from the store and may vanish or break at any moment: every method that finds it unusable
+raises `IndexBroken`, and its owner makes a new one. It knows up to which journal row it is complete
+(`sequence`), kept inside the index itself so that it can never disagree with the documents beside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import tantivy
+from tantivy import Occur, Query
+
+from reverie.domain import category as categories
+from reverie.domain.conversation import Turn
+from reverie.domain.filter import Filter
+from reverie.domain.passage import Searchable, Wanted, Weight, scope_of, searchable
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
+from reverie.search.index.inverted_index import OFTEN, ONCE, Leaf, brevity
+
+FORMAT = "3"
+"""Part of the folder's name; another schema or analyser gets another folder and is built anew."""
+
+_NEVER = (1 << 62) - 1
+_HEAP_BYTES = 64_000_000
+_KEYS_AT_ONCE = 500
+_MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
+_MARKER = 0
+_NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
+_WORDS: dict[Searchable, str] = {
+    "record": "record_words",
+    "turn": "turn_words",
+    "paragraph": "paragraph_words",
+}
+
+
+class IndexBroken(Exception):
+    """The index on disk is missing or unreadable. Internal: the owner builds a new one."""
+
+
+class WriterBusy(Exception):
+    """Another process is writing to the index. Internal: the owner tries again later."""
+
+
+def schema() -> tantivy.Schema:
+    """The fields of a passage in the index."""
+    builder = tantivy.SchemaBuilder()
+    for field in (*_WORDS.values(), "dates", "alike", "often"):
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
+    for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
+        builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_unsigned_field("sequence", fast=True)
+    builder.add_unsigned_field("brevity", fast=True)
+    for field in ("created", "valid_from", "valid_to", "pinned"):
+        builder.add_integer_field(field, indexed=True, fast=True)
+    return builder.build()
+
+
+class Batch:
+    """What goes into one commit, in order: a later change of a passage holds against an earlier one."""
+
+    def __init__(self, writer: tantivy.IndexWriter, fields: tantivy.Schema) -> None:
+        self._writer = writer
+        self._fields = fields
+
+    def remove(self, key: int) -> None:
+        """Take a passage out; an unknown key is fine."""
+        # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
+        self._writer.delete_documents_by_query(Query.term_query(self._fields, "key", key))
+
+    def add(self, leaf: Leaf) -> None:
+        """Put a passage in, which must not be there."""
+        self._writer.add_document(_document(leaf))
+
+
+class Committed:
+    """The newest commit of the index, and the way to make the next one."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Open the index in `folder`, or make an empty one there; None keeps it in memory.
+
+        Raises:
+            IndexBroken: what is there cannot be opened.
+        """
+        self._folder = folder
+        self._schema = schema()
+        try:
+            if folder is None:
+                self._index = tantivy.Index(self._schema)
+            else:
+                for made in (folder.parent, folder):
+                    made.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._index = tantivy.Index(self._schema, str(folder), reuse=True)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        self._commits_in_memory = 0
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            self._stamp = self._read_stamp()
+            self._index.reload()
+            self._searcher = self._index.searcher()
+            self.sequence = self._sequence_in(self._searcher)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        marked = int(self.sequence > 0)
+        alive = self._searcher.num_docs
+        counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
+        self._exact = counted == alive
+        self._frequencies: dict[tuple[Searchable, str, str | None], int] = {}
+        self.passages = alive - marked
+
+    def _sequence_in(self, searcher: tantivy.Searcher) -> int:
+        """The journal row up to which a commit is complete; 0 for an empty index."""
+        found = searcher.search(self._term("key", _MARKER), 1, count=False).hits
+        values = searcher.fast_field_values("sequence", [address for _, address in found])
+        return int(values[0]) if values and values[0] is not None else 0
+
+    @property
+    def segments(self) -> int:
+        """Of how many segments the commit consists."""
+        return self._searcher.num_segments
+
+    def refresh(self) -> bool:
+        """Take a newer commit into use, if another process or `write` has made one.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            IndexBroken: the index has been deleted or cannot be read.
+        """
+        if self._read_stamp() == self._stamp:
+            return False
+        self._load()
+        return True
+
+    def _read_stamp(self) -> int:
+        """Changes with every commit; a single stat, because every search asks."""
+        if self._folder is None:
+            return self._commits_in_memory
+        try:
+            return (self._folder / "meta.json").stat().st_mtime_ns
+        except OSError as error:
+            raise IndexBroken(str(error)) from None
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
+        field = _WORDS[subject]
+        clauses = [
+            (Occur.Should, self._weighted(self._term(name, token), weight))
+            for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
+            for token, weight in tokens
+        ]
+        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+
+    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
+        """Keys of the records that share most of the cues, at most `limit`."""
+        clauses = [(Occur.Should, self._term("alike", cue)) for cue in cues]
+        return self._keys("record", Query.boolean_query(clauses), allowed, limit)
+
+    def weighed(
+        self,
+        subject: Searchable,
+        weights: Sequence[Weight],
+        allowed: Filter,
+        limit: int,
+        *,
+        brief: bool,
+        after: int = 0,
+    ) -> list[tuple[int, int]]:
+        """Keys of the passages that have the most of it, and what that comes to, at most `limit`.
+
+        That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
+        all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
+        order tantivy adds them up. Which of those with the same figure come first is tantivy's affair.
+
+        Args:
+            subject: Records, turns, or paragraphs.
+            weights: What to look for.
+            allowed: What the result is restricted to.
+            limit: At most so many.
+            brief: Whether brevity counts.
+            after: Only larger keys.
+        """
+        query = self._any_weighed(subject, weights)
+        if after:
+            newer = Query.const_score_query(self._larger(after, None), 0.0)
+            query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
+        return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
+
+    def newest(
+        self, subject: Searchable, weights: Sequence[Weight], allowed: Filter, limit: int
+    ) -> list[int]:
+        """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
+        query = self._any_weighed(subject, weights)
+        query = Query.boolean_query([(Occur.Must, query), *self._restrictions(subject, allowed)])
+        try:
+            found = self._searcher.search(query, limit, count=False, order_by_field="key").hits
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return [int(key) for key, _ in found]
+
+    def _any_weighed(self, subject: Searchable, weights: Sequence[Weight]) -> Query:
+        fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
+        scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
+        for each in weights:
+            if each.among == "words":
+                tokens = (_said_often(subject, each.token, least) for least in OFTEN)
+                scored += [
+                    ("often", token, each.weight)
+                    for token in tokens
+                    if self._searcher.doc_freq("often", token)
+                ]
+        clauses = [
+            (Occur.Should, Query.const_score_query(self._term(field, token), weight))
+            for field, token, weight in scored
+        ]
+        return Query.boolean_query(clauses)
+
+    def among(
+        self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
+    ) -> int:
+        """In how many of these passages, where they lie in those scopes (None: in any), the word stands."""
+        holding = [(Occur.Must, self._term(_WORDS[subject], word))]
+        if scopes is not None:
+            holding.append((Occur.Must, self._scoped(scopes)))
+        found = 0
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            some = [(Occur.Should, self._term("key", key)) for key in keys[start : start + _KEYS_AT_ONCE]]
+            found += self._count(Query.boolean_query([*holding, (Occur.Must, Query.boolean_query(some))]))
+        return found
+
+    def _count(self, query: Query) -> int:
+        try:
+            found = self._searcher.search(query, 1, count=True)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return int(found.count)  # type: ignore[attr-defined]  # missing in its stubs
+
+    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+        """The keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
+        within = self._larger(after, until)
+        query = Query.boolean_query([(Occur.Must, within), (Occur.Must, self._term("all", subject))])
+        return set(self._keys(subject, query, Filter(), max(self.passages + 1, 1)))
+
+    def _larger(self, after: int, until: int | None) -> Query:
+        last = _NEVER if until is None else until
+        return Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, last)
+
+    def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
+        return [key for key, _ in self._found(subject, query, allowed, limit)]
+
+    def _found(
+        self, subject: Searchable, query: Query, allowed: Filter, limit: int, *, times: str | None = None
+    ) -> list[tuple[int, int]]:
+        """Keys of what a query finds, and the whole numbers that their scores (times a field) come to."""
+        restrictions = self._restrictions(subject, allowed)
+        if restrictions:
+            query = Query.boolean_query([(Occur.Must, query), *restrictions])
+        try:
+            hits = self._searcher.search(query, limit, count=False, weight_by_field=times).hits
+            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        return [
+            (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
+        ]
+
+    def frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
+        """In how many live passages of those scopes (None: of all) the word stands, exactly.
+
+        tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
+        taken only when there are none; the exact count is remembered until the next commit.
+        """
+        field = _WORDS[subject]
+        most = self._searcher.doc_freq(field, word)
+        if not most or (scopes is None and self._exact):
+            return most
+        if scopes is None:
+            return self._counted(subject, word, None)
+        return sum(self._counted(subject, word, scope) for scope in set(scopes))
+
+    def _counted(self, subject: Searchable, word: str, scope: str | None) -> int:
+        """How many live passages have the word, in one scope or (None) in all; remembered."""
+        known = (subject, word, scope)
+        if known not in self._frequencies:
+            if len(self._frequencies) >= _MOST_FREQUENCIES:
+                self._frequencies.clear()
+            query = self._term(_WORDS[subject], word)
+            if scope is not None:
+                query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped([scope]))])
+            self._frequencies[known] = self._count(query)
+        return self._frequencies[known]
+
+    def _term(self, field: str, value: str | int) -> Query:
+        return Query.term_query(self._schema, field, value, index_option="freq")
+
+    def _scoped(self, scopes: Collection[str]) -> Query:
+        return self._among("scope", [f"={scope}" for scope in scopes])
+
+    def _among(self, field: str, values: Collection[str]) -> Query:
+        if len(values) == 1:
+            return self._term(field, next(iter(values)))
+        return Query.term_set_query(self._schema, field, list(values))
+
+    @staticmethod
+    def _weighted(query: Query, weight: float) -> Query:
+        return query if weight == 1.0 else Query.boost_query(query, weight)
+
+    def _restrictions(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
+        """The filter as clauses that select and do not score."""
+        needed: list[Query] = []
+        if allowed.scopes is not None:
+            needed.append(self._scoped(allowed.scopes))
+        if allowed.category is not None:
+            needed.append(self._term("category", allowed.category))
+        needed.extend(self._term("tag", tag) for tag in allowed.tags)
+        for field, values in (
+            ("kind", allowed.kinds),
+            ("layer", allowed.layers),
+            ("origin", allowed.origins),
+            ("session", allowed.sessions),
+            ("role", allowed.roles),
+        ):
+            if values:
+                needed.append(self._among(field, values))
+        if allowed.pinned is not None:
+            needed.append(self._term("pinned", int(allowed.pinned)))
+        needed.extend(self._ranges(allowed))
+        return [(Occur.Must, Query.const_score_query(query, 0.0)) for query in needed]
+
+    def _ranges(self, allowed: Filter) -> list[Query]:
+        ranges = []
+        if allowed.created_after is not None or allowed.created_before is not None:
+            low = to_microseconds(allowed.created_after) if allowed.created_after else -_NEVER
+            high = to_microseconds(allowed.created_before) if allowed.created_before else _NEVER
+            ranges.append(self._range("created", low, high - 1))
+        if allowed.valid_at is not None:
+            moment = to_microseconds(allowed.valid_at)
+            ranges.append(self._range("valid_from", -_NEVER, moment))
+            ranges.append(self._range("valid_to", moment + 1, _NEVER))
+        return ranges
+
+    def _range(self, field: str, low: int, high: int) -> Query:
+        return Query.range_query(self._schema, field, tantivy.FieldType.Integer, low, high)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def write(self, fill: Callable[[Batch], int], *, merge: bool, afresh: bool = False) -> None:
+        """Make one commit. What this object answers stays the same until `refresh`.
+
+        Args:
+            fill: Takes passages out and puts passages in, and returns the journal row up to which the index
+                is complete with that. It is called with the writer's lock held, and only if nobody has
+                made a commit since the one that is in use here.
+            merge: Wait until tantivy has merged small segments; slower now, quicker searches later.
+            afresh: Begin with nothing, and leave no file of earlier commits in the folder. Who has them
+                open reads on in them until the next `refresh`.
+
+        Raises:
+            WriterBusy: somebody else is writing, or has just written: refresh and try again.
+            IndexBroken: the index cannot be written (deleted, disk full, unreadable).
+        """
+        writer = self._writer()
+        try:
+            self._index.reload()
+            if self._sequence_in(self._index.searcher()) != self.sequence:
+                raise WriterBusy("another commit came first")
+            earlier = self._files() if afresh else []
+            if afresh:
+                writer.delete_all_documents()
+            batch = Batch(writer, self._schema)
+            sequence = fill(batch)
+            batch.remove(_MARKER)
+            writer.add_document(_marker(sequence))
+            writer.commit()
+            for file in earlier:
+                file.unlink(missing_ok=True)
+        except (ValueError, OSError) as error:
+            raise IndexBroken(str(error)) from None
+        self._commits_in_memory += 1
+        if merge:
+            with suppress(ValueError):  # a failed merge costs speed only; the commit stands
+                writer.wait_merging_threads()
+        self._make_private()
+
+    def _files(self) -> list[Path]:
+        """What holds words: everything in the folder but the lists of files and the locks."""
+        if self._folder is None:
+            return []
+        return [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
+
+    def _make_private(self) -> None:
+        """Take the files from everybody else: tantivy makes them as the umask says."""
+        if self._folder is not None:
+            for file in self._folder.iterdir():
+                with suppress(OSError):  # merged away meanwhile
+                    file.chmod(0o600)
+
+    def _writer(self) -> tantivy.IndexWriter:
+        try:
+            return self._index.writer(_HEAP_BYTES, 1)
+        except (ValueError, OSError) as error:
+            if "lock" in str(error).lower():
+                raise WriterBusy(str(error)) from None
+            raise IndexBroken(str(error)) from None
+
+
+def remove_index(folder: Path) -> None:
+    """Delete an index folder, whatever is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_older(folder: Path) -> None:
+    """Delete the indexes of earlier formats beside this one."""
+    with suppress(OSError):
+        for beside in folder.parent.iterdir():
+            if beside.name.isdigit() and folder.name.isdigit() and int(beside.name) < int(folder.name):
+                remove_index(beside)
+
+
+def _marker(sequence: int) -> tantivy.Document:
+    document = tantivy.Document()
+    document.add_unsigned("key", _MARKER)
+    document.add_unsigned("sequence", sequence)
+    document.add_text("all", "marker")
+    return document
+
+
+def _document(leaf: Leaf) -> tantivy.Document:
+    value, analysis = leaf.value, leaf.analysis
+    subject = searchable(value)
+    document = tantivy.Document()
+    document.add_text(_WORDS[subject], analysis.terms)
+    document.add_text("all", subject)
+    counts = Counter(analysis.terms.split())
+    often = [_said_often(subject, word, least) for word in counts for least in OFTEN if counts[word] >= least]
+    document.add_text("often", " ".join(often))
+    document.add_text("scope", f"={scope_of(value)}")
+    document.add_unsigned("key", leaf.key)
+    # tantivy multiplies by log2(2 + field), which is to be the brevity.
+    document.add_unsigned("brevity", 2 ** brevity(analysis.length) - 2)
+    if isinstance(value, Record):
+        document.add_text("alike", analysis.cues)
+        _add_record(document, value)
+    else:
+        document.add_integer("created", to_microseconds(value.at))
+    if isinstance(value, Turn):
+        document.add_text("session", value.session)
+        document.add_text("role", value.role)
+        document.add_text("dates", analysis.dates)  # turns alone are looked for by their date or speaker
+        if analysis.speaker:
+            document.add_text("speaker", analysis.speaker)
+    return document
+
+
+def _said_often(subject: Searchable, word: str, times: int) -> str:
+    """What stands in the index for a word that a passage says so often, or more often."""
+    return f"{subject[0]}{times}{word}"
+
+
+def _add_record(document: tantivy.Document, record: Record) -> None:
+    document.add_integer("created", to_microseconds(record.created_at))
+    document.add_integer("valid_from", to_microseconds(record.valid_from) if record.valid_from else -_NEVER)
+    document.add_integer("valid_to", to_microseconds(record.valid_to) if record.valid_to else _NEVER)
+    document.add_integer("pinned", int(record.pinned))
+    for name, text in (("kind", record.kind), ("layer", record.layer), ("origin", record.origin)):
+        document.add_text(name, text)
+    for category in categories.ancestors(record.category):
+        document.add_text("category", category)
+    for tag in record.tags:
+        document.add_text("tag", tag)

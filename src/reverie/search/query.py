@@ -1,0 +1,244 @@
+"""What does a question ask for? Its words with weights, and what else in it tells where the answer stands.
+
+A question loses its own stop words ("what", "when", "did", "would"); documents keep theirs. A word is never
+added and never exchanged for another: what the user said is what is looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from reverie.domain.text.tokenizer import MONTHS, STOP_WORDS, stem, words
+
+__all__ = ["Day", "Query", "Term", "parse"]
+
+Kind = Literal["word", "whole", "joined", "name", "common"]
+
+#: What a turn is labelled with when nobody gave a name; "user" in a question is a word, not a person.
+ROLES = frozenset({"user", "assistant", "system", "tool"})
+
+_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b(?!\.)", re.IGNORECASE)
+_WANTS_TIME = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE
+)
+_WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
+
+_MONTH = "|".join(MONTHS)
+_DATE = re.compile(
+    rf"(?P<iso>\b(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)(?:-(?P<d>\d\d))?\b)"
+    rf"|(?:\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b(?P<month>{_MONTH})\b"
+    rf"(?: (?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? ?(?P<year>(?:19|20)\d\d)\b)?"
+    rf"|\b(?P<alone>(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+#: Months that are English words too: a month only with a number beside it, a preposition before it, or a
+#: capital inside a sentence.
+_AMBIGUOUS = frozenset({"march", "may"})
+_PREPOSITION = re.compile(
+    r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this) $", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One thing to look for.
+
+    Attributes:
+        token: In the analyser's form.
+        weight: 0 and up; multiplies the weight that its rareness gives it.
+        kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
+            two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
+            both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
+            it is; `common` for a stop word of a question that has nothing else.
+        of: For `joined`, the tokens of the two.
+    """
+
+    token: str
+    weight: float = 1.0
+    kind: Kind = "word"
+    of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """A day, month or year named in a question; what is not said is None."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+    @property
+    def token(self) -> str:
+        """The same in the words of :func:`reverie.domain.text.tokenizer.date_tokens`."""
+        if self.month is None:
+            return f"@{self.year:04d}"
+        if self.day is None:
+            return f"@{MONTHS[self.month - 1]}" if self.year is None else f"@{self.year:04d}-{self.month:02d}"
+        return (
+            f"@{self.month:02d}-{self.day:02d}"
+            if self.year is None
+            else f"@{self.year:04d}-{self.month:02d}-{self.day:02d}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is
+    found."""
+
+    text: str
+    terms: tuple[Term, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    speakers: frozenset[str] = frozenset()
+    days: tuple[Day, ...] = ()
+    first_person: bool = False
+    wants_time: bool = False
+    wants_number: bool = False
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Every term's token: those whose frequencies the ranker wants."""
+        return tuple(term.token for term in self.terms)
+
+    def wanted(self, *, turns: bool) -> tuple[Term, ...]:
+        """The terms to ask an index of turns, or of records, for.
+
+        In turns a speaker's name is left out: people call each other by name all the time, so it would fill
+        the pool with greetings. Only a question that has nothing else ("what did Ann say?") looks for it
+        there.
+        """
+        if not turns or all(term.kind == "name" for term in self.terms):
+            return self.terms
+        return tuple(term for term in self.terms if term.kind != "name")
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+
+def parse(text: str, *, speakers: Collection[str] = ()) -> Query:
+    """Take a question apart.
+
+    ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
+    the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
+    any usable word (punctuation, single letters) is empty and finds nothing.
+
+    >>> parse("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
+    ('paint', 'may', '2023', 'ann')
+    """
+    days, spans = _dates(text)
+    months = {month for start, end in spans for month in _AMBIGUOUS if month in text[start:end].casefold()}
+    chunks = list(_sorted_out(text, _names(speakers), months))
+    kinds: dict[str, Kind] = {part: "word" for sort, _, parts in chunks if sort == "word" for part in parts}
+    for _, _, compound in words(text):
+        for whole in compound:
+            kinds.setdefault(whole, "whole")
+    named = {part for sort, _, parts in chunks if sort == "name" for part in parts}
+    if not kinds and not named:
+        kinds = {part: "common" for _, _, parts in chunks for part in parts}
+    for part in sorted(named):
+        kinds.setdefault(part, "name")
+    pairs, joined = _together(chunks)
+    return Query(
+        text=text,
+        terms=(
+            *(Term(token=token, kind=kind) for token, kind in kinds.items()),
+            *(Term(token=token, kind="joined", of=of) for token, of in joined.items() if token not in kinds),
+        ),
+        pairs=pairs,
+        speakers=frozenset(name for sort, names, _ in chunks if sort == "name" for name in names.split("\n")),
+        days=days,
+        first_person=_FIRST_PERSON.search(text) is not None,
+        wants_time=_WANTS_TIME.search(text) is not None,
+        wants_number=_WANTS_NUMBER.search(text) is not None,
+    )
+
+
+_Chunk = tuple[Literal["word", "stop", "name"], str, tuple[str, ...]]
+
+
+def _sorted_out(text: str, names: Mapping[str, str], months: Collection[str]) -> Iterator[_Chunk]:
+    """Each chunk as (what it is, its folded form or the names meant, its tokens)."""
+    lower = text == text.lower()
+    for chunk, parts, _ in words(text):
+        folded = chunk.casefold()
+        # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb
+        # too.
+        if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
+            yield "name", names[folded], parts
+        elif folded in STOP_WORDS and folded not in months:
+            yield "stop", folded, parts
+        else:
+            yield "word", folded, parts
+
+
+def _together(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
+    """The tokens that stand together, and the words that two of them would make written as one."""
+    pairs: dict[tuple[str, str], None] = {}
+    joined: dict[str, tuple[str, str]] = {}
+    previous, before = "", ""
+    for sort, folded, parts in chunks:
+        if sort != "word":
+            # A stop word that the analyser drops from documents too ("of") does not part its neighbours
+            # there.
+            previous, before = "" if parts else previous, ""
+            continue
+        plain = len(parts) == 1 and folded.isascii() and folded.isalpha()
+        for part in parts:
+            if previous and previous != part:
+                pairs.setdefault((previous, part))
+                if before and plain:
+                    joined.setdefault(stem(before + folded), (previous, part))
+            previous = part
+        before = folded if plain else ""
+    return tuple(pairs), joined
+
+
+def _names(speakers: Collection[str]) -> dict[str, str]:
+    """Each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
+    names: dict[str, str] = {}
+    for folded in sorted({speaker.casefold() for speaker in speakers} - ROLES):
+        for chunk, parts, _ in words(folded):
+            if parts:
+                names[chunk] = f"{names[chunk]}\n{folded}" if chunk in names else folded
+    return names
+
+
+def _dates(text: str) -> tuple[tuple[Day, ...], list[tuple[int, int]]]:
+    """The days named in ``text`` and where they stand."""
+    found: dict[Day, None] = {}
+    spans: list[tuple[int, int]] = []
+    for match in _DATE.finditer(text):
+        if match["iso"]:
+            day = _day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
+        elif match["alone"]:
+            day = Day(year=int(match["alone"]))
+        else:
+            number = match["before"] or match["after"]
+            if match["month"].casefold() in _AMBIGUOUS and not (
+                number or match["year"] or _is_month(text, match)
+            ):
+                continue
+            month = MONTHS.index(match["month"].casefold()) + 1
+            day = _day(int(match["year"]) if match["year"] else None, month, int(number) if number else None)
+        if day is not None:
+            found.setdefault(day)
+            spans.append(match.span())
+    return tuple(found), spans
+
+
+def _day(year: int | None, month: int, day: int | None) -> Day | None:
+    """The day, or its month where there is no such day, or None where there is no such month."""
+    if not 1 <= month <= 12:
+        return None
+    return Day(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
+
+
+def _is_month(text: str, match: re.Match[str]) -> bool:
+    """Whether "may" or "march", without a number, means the month."""
+    start = match.start("month")
+    if _PREPOSITION.search(text[max(0, start - 12) : start]):
+        return True
+    return start > 0 and text[start].isupper() and not text[:start].rstrip().endswith((".", "?", "!"))

@@ -1,0 +1,463 @@
+"""How does a question become hits? From index to store to ranker.
+
+The one path that every search takes: the API's, the prompt's, the command line's and the evaluation's.
+Decides nothing about ranking (`recall` does) and nothing about prompts (`context` does).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import assert_never, get_args
+
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import (
+    Filter,
+    checked_filter,
+    holds,
+    matches_paragraph,
+    matches_record,
+    matches_turn,
+)
+from reverie.domain.page import HISTORY, Paragraph
+from reverie.domain.passage import Measure, Passage, Searchable, Wanted
+from reverie.domain.record import Record, one_of, share
+from reverie.domain.scope import EVERYBODY
+from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.validation import plain_text
+from reverie.search import calibration, scoring
+from reverie.search.hits import Hit, SearchMode, Why
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.query import Query, parse
+from reverie.search.ranking import Ranked, RankingSettings, Statistics, rank
+from reverie.settings import Settings
+from reverie.stores.protocol import Store, readable
+
+LONGEST_QUERY = 10_000
+"""Characters of a question; a prompt's message is cut to it, a search refuses more."""
+
+MOST_HITS = 1_000
+
+POOL = 40
+"""Candidates asked of the index, at least; more find no better ones."""
+
+_MORE_THAN_WANTED = 16
+"""How many more candidates than hits are asked for, where that is more than `POOL`."""
+
+NEIGHBOURS = 4
+"""Turns before and after a candidate that are ranked with it."""
+
+_LARGEST_POOL = 4_096
+_DATE_WEIGHT = 0.6
+_NOT_HOLDING = 0.5  # what the score of a record counts for that held before, or will hold later
+_MOST_MEASURES = 1_000
+
+_EVERYBODYS = Filter(scopes=(EVERYBODY,))
+_SCOPED: tuple[Searchable, ...] = ("record", "turn")
+
+_TYPES = ("record", "turn", "paragraph")
+"""Which stands first among hits of the same score."""
+
+_Value = Record | Turn | Paragraph
+
+_SPARE = 4
+"""How many more values than asked for are loaded, so that duplicates among them need no second look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is looked for, among what.
+
+    Attributes:
+        text: The question's words; None for what changed last.
+        allowed: What the result is restricted to.
+        limit: At most so many hits, 1 to 1,000.
+        min_score: Only hits that score at least so much, 0 to 1.
+        exclude: Ids of records, turns and paragraphs that must not be found.
+        mode: How the text is read.
+        repeats: Whether records that say the same are all found, not just the best of them.
+    """
+
+    text: str | None
+    allowed: Filter
+    limit: int = 10
+    min_score: float = 0.0
+    exclude: frozenset[str] = field(default_factory=frozenset)
+    mode: SearchMode = "words"
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A passage with its place, before its value is loaded."""
+
+    passage: Passage
+    ranked: Ranked
+    score: scoring.Score
+
+
+def _key(passage: Passage) -> int:
+    return passage.key
+
+
+def _thread(passage: Passage) -> int | None:
+    return passage.thread
+
+
+class Searching:
+    """Searches over one store and its index. Safe to use from several threads; changes nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: SearchIndex,
+        *,
+        clock: Clock,
+        settings: RankingSettings,
+        floor: float | None = None,
+        weights: scoring.ScoringSettings = scoring.DEFAULTS,
+    ) -> None:
+        """Search `store` through `index`.
+
+        Args:
+            store: Where the values are.
+            index: What finds candidates in it.
+            clock: What tells the time.
+            settings: The constants of ranking.
+            floor: The relevance below which the best hit is none, 0 to 1; None takes `calibration.FLOOR`.
+            weights: What relevance, recency, importance, confidence and kind count for.
+        """
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._settings = settings
+        self._weights = weights
+        self._floor = calibration.FLOOR if floor is None else floor
+        self._scopes_used = (-1, False, 0)  # journal's number, the answer, up to where there is nothing
+        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+
+    def uses_scopes(self) -> bool:
+        """Whether anything here belongs to a scope: then it has to be said whose memory is meant.
+
+        Found out anew when the journal has moved: by what is counted of live things anyway, and by looking at
+        what was added since the last look for the others (archived records, sessions without a turn).
+        """
+        sequence = self._store.sequence()
+        known, used, looked = self._scopes_used
+        if known == sequence:
+            return used
+        used = any(
+            self._measure(subject, Filter()).passages != self._measure(subject, _EVERYBODYS).passages
+            for subject in _SCOPED
+        )
+        if used:
+            used = self._store.has_scopes()  # the counts were read one after the other, and others may write
+        if not used:
+            used = self._store.has_scopes(after=looked)
+            looked = looked if used else sequence
+        self._scopes_used = (sequence, used, looked)
+        return used
+
+    # -- the ways to search ----------------------------------------------------------------------------
+
+    def records(self, question: Question) -> list[Hit]:
+        """Records that answer the question, best first."""
+        return self._hits("record", question)
+
+    def turns(self, question: Question) -> list[Hit]:
+        """Turns that answer the question, best first; a turn is found through its neighbours too."""
+        return self._hits("turn", question)
+
+    def paragraphs(self, question: Question) -> list[Hit]:
+        """Paragraphs of `HISTORY.md` that answer the question, best first."""
+        return self._hits("paragraph", question)
+
+    def everything(self, question: Question) -> list[Hit]:
+        """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
+        found: list[Hit] = []
+        if not question.allowed.only_turns:
+            found += self.records(question)
+        if not question.allowed.only_records:
+            found += self.turns(question)
+        if not (question.allowed.only_turns or question.allowed.only_records):
+            found += self.paragraphs(question)
+        found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
+        return _without_repeats(found)[: question.limit]
+
+    def sessions(self, question: Question) -> list[Hit]:
+        """Sessions that answer the question, best first: each is as good as its best turn.
+
+        (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
+        development half: they change recall@10 and any@5 by at most .002, or make it worse.)
+        """
+        found = self._hits("turn", question, distinct=_thread)
+        return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
+
+    def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
+        """What a prompt asks for: records, turns and paragraphs together, best first."""
+        return self.everything(Question(text=query, allowed=allowed, limit=limit, exclude=exclude))
+
+    def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
+        """The records changed last, newest first."""
+        return list(self._store.find(_alive(allowed, self._clock()), limit=limit))
+
+    def _hits(
+        self, subject: Searchable, question: Question, *, distinct: Callable[[Passage], int | None] = _key
+    ) -> list[Hit]:
+        """Hits of one kind, at most one of those for which `distinct` gives the same."""
+        checked_question(question)
+        question = replace(question, allowed=_alive(question.allowed, self._clock()))
+        if question.text is None:
+            return self._newest(subject, question)
+        if question.mode != "words":
+            return self._standing(subject, question, _pattern(question.text, question.mode))
+        return self._ranked(subject, question, question.text, distinct)
+
+    def _newest(self, subject: Searchable, question: Question) -> list[Hit]:
+        """What changed last, newest first."""
+        return self._taken(
+            self._everything(subject, question, None), question, note="newest first", score=0.0
+        )
+
+    def _standing(self, subject: Searchable, question: Question, pattern: re.Pattern[str]) -> list[Hit]:
+        """What has the text, or matches the pattern, newest first."""
+        containing = question.text if question.mode == "literal" else None
+        values = self._everything(subject, question, containing)
+        found = (value for value in values if pattern.search(value.content))
+        note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
+        return self._taken(found, question, note=note, score=1.0)
+
+    def _everything(
+        self, subject: Searchable, question: Question, containing: str | None
+    ) -> Iterator[_Value]:
+        match subject:
+            case "record":
+                return self._store.find(question.allowed, containing=containing)
+            case "turn":
+                return self._store.scan_turns(question.allowed, containing=containing)
+            case "paragraph":
+                there = self._store.paragraphs(page=HISTORY)
+                there = [one for one in there if matches_paragraph(question.allowed, one)]
+                return iter(sorted(reversed(there), key=lambda one: one.at, reverse=True))
+            case _:
+                assert_never(subject)
+
+    def _taken(self, values: Iterator[_Value], question: Question, *, note: str, score: float) -> list[Hit]:
+        kept = (value for value in values if value.id not in question.exclude)
+        return [_found(value, Why(note=note), score) for value in islice(kept, question.limit)]
+
+    # -- the one path ----------------------------------------------------------------------------------
+
+    def _ranked(
+        self,
+        subject: Searchable,
+        question: Question,
+        text: str,
+        distinct: Callable[[Passage], int | None],
+    ) -> list[Hit]:
+        """Rank, load and check, with a larger pool where restrictions used the first one up."""
+        measure = self._measure(subject, question.allowed)
+        query = parse(text, speakers=measure.speakers)
+        if not query or not measure.passages:
+            return []
+        pool = max(POOL, question.limit + _MORE_THAN_WANTED)
+        while True:
+            scored, full = self._scored(subject, query, question, pool)
+            firsts: dict[int | None, _Scored] = {}
+            for entry in scored:
+                firsts.setdefault(distinct(entry.passage), entry)
+            hits = self._load(subject, list(firsts.values()), question)
+            exhausted = not full or not scored or scored[-1].score.total < question.min_score
+            if len(hits) >= question.limit or exhausted or pool >= _LARGEST_POOL:
+                return hits
+            pool = min(4 * pool, _LARGEST_POOL)
+
+    def _scored(
+        self, subject: Searchable, query: Query, question: Question, pool: int
+    ) -> tuple[list[_Scored], bool]:
+        """The relevant passages, best first, and whether the index had more than `pool` to offer."""
+        allowed = question.allowed
+        wanted, measure = _wanted(subject, query), self._measure(subject, allowed)
+        statistics = Statistics(
+            passages=measure.passages,
+            mean_length=measure.mean_length,
+            frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
+        )
+        keys = self._index.any_of(subject, wanted, allowed, pool)
+        is_full = len(keys) >= pool
+        around = NEIGHBOURS if subject == "turn" else 0
+        passages = self._store.passages(subject, keys, around=around)
+        # Turns keep the order of relevance, so those far behind need not be looked at; records may still
+        # change places by what else is known of them.
+        most = 2 * pool if subject == "turn" else None
+        ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
+        ranked = calibration.relevant(ranked, query, floor=self._floor)
+        by_key = {passage.key: passage for passage in passages}
+        now = self._clock().timestamp()
+        scored = [
+            _Scored(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self._weights))
+            for entry in ranked
+        ]
+        scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
+        return scored, is_full
+
+    def _load(self, subject: Searchable, scored: Sequence[_Scored], question: Question) -> list[Hit]:
+        """The first `limit` hits with their values, without repeats and without what is not allowed.
+
+        Of what several scopes say in the same words, the one that is named first in the filter is taken.
+        """
+        hits: list[Hit] = []
+        said: dict[str, int] = {}
+        places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
+        step = question.limit + _SPARE
+        now = None if question.allowed.valid_at is not None else self._clock()
+        for start in range(0, len(scored), step):
+            batch = [
+                entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
+            ]
+            for entry, value in zip(batch, self._values(subject, batch), strict=True):
+                if value is None or value.id in question.exclude or not _allowed(question.allowed, value):
+                    continue
+                text = _said(value)
+                hit = _hit(entry, value, now)
+                if hit.score < question.min_score:
+                    continue
+                if question.repeats or text not in said:
+                    said[text] = len(hits)
+                    hits.append(hit)
+                elif _place(hit, places) < _place(hits[said[text]], places):
+                    hits[said[text]] = hit
+            if len(hits) >= question.limit or len(batch) < step:
+                break
+        hits.sort(key=lambda hit: (-hit.score, _place(hit, places)))
+        return hits[: question.limit]
+
+    def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
+        """The values of the passages; None for one that has gone since, or cannot be read."""
+        keys = [entry.passage.key for entry in batch]
+        read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
+            "record": self._store.records,
+            "turn": self._store.turns,
+            "paragraph": self._store.paragraphs,
+        }
+        return readable(read[subject], keys)
+
+    def _measure(self, subject: Searchable, allowed: Filter) -> Measure:
+        """How much there is in the scopes, remembered until the journal moves."""
+        sequence = self._store.sequence()
+        known = self._measures.get((subject, allowed.scopes))
+        if known is None or known[0] != sequence:
+            if len(self._measures) > _MOST_MEASURES:
+                self._measures.clear()
+            known = (sequence, self._store.measure(subject, allowed.scopes))
+            self._measures[(subject, allowed.scopes)] = known
+        return known[1]
+
+
+def weights_of(settings: Settings) -> scoring.ScoringSettings:
+    """What the parts of a score count for by the settings: how soon recency fades, if it does."""
+    return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
+
+
+def checked_question(question: Question) -> Question:
+    """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    if question.text is not None:
+        plain_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
+    checked_count(question.limit, name="limit", most=MOST_HITS)
+    one_of(question.mode, get_args(SearchMode), name="mode")
+    share(question.min_score, name="min_score")
+    checked_filter(question.allowed)
+    return question
+
+
+def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
+    """`value`, if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
+    return value
+
+
+def _wanted(subject: Searchable, query: Query) -> Wanted:
+    return Wanted(
+        words=[(term.token, term.weight) for term in query.wanted(turns=subject == "turn")],
+        dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
+    )
+
+
+def _alive(allowed: Filter, now: datetime) -> Filter:
+    return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
+
+
+def _allowed(allowed: Filter, value: _Value) -> bool:
+    """Checked once more on the value itself: neighbours were never filtered, and time has passed."""
+    if isinstance(value, Record):
+        return matches_record(allowed, value)
+    return matches_turn(allowed, value) if isinstance(value, Turn) else matches_paragraph(allowed, value)
+
+
+def _score(entry: Ranked, passage: Passage, now: float, weights: scoring.ScoringSettings) -> scoring.Score:
+    return scoring.score(
+        entry.relevance,
+        age_days=max(0.0, now - passage.at) / 86_400,
+        importance=passage.importance,
+        confidence=passage.confidence,
+        kind=passage.kind,
+        pinned=passage.pinned,
+        settings=weights,
+    )
+
+
+def _hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
+    ranked = entry.ranked
+    why = Why(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
+    if now is not None and isinstance(value, Record) and not holds(value, now):
+        why = replace(why, note="does not hold now: it did before, or will later")
+        return _found(value, why, entry.score.total * _NOT_HOLDING)
+    return _found(value, why, entry.score.total)
+
+
+def _found(value: _Value, why: Why, score: float) -> Hit:
+    if isinstance(value, Record):
+        return Hit(score=score, why=why, record=value)
+    if isinstance(value, Turn):
+        return Hit(score=score, why=why, turn=value)
+    return Hit(score=score, why=why, paragraph=value)
+
+
+def _place(hit: Hit, places: Mapping[str, int]) -> int:
+    """Which place the scope of what was found has among those that were asked for."""
+    value = hit.record or hit.turn
+    return places.get("" if value is None else value.scope, 0)
+
+
+def _said(value: _Value) -> str:
+    """What makes a hit the same as an earlier one: the words, of paragraphs the time too; turns never are."""
+    return value.id if isinstance(value, Turn) else _words(value.content)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _without_repeats(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits without turns and paragraphs that say just what a record among them says."""
+    hits = list(hits)
+    records = {_words(hit.record.content) for hit in hits if hit.record is not None}
+    return [hit for hit in hits if hit.record is not None or _words(_text(hit)) not in records]
+
+
+def _text(hit: Hit) -> str:
+    return hit.content if hit.paragraph is None else hit.paragraph.text
+
+
+def _pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
+    plain_text(text, name="query", longest=LONGEST_QUERY)
+    try:
+        return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
+    except re.error as error:
+        raise InvalidInput(f"query is {text!r}, which is no regular expression: {error}") from None

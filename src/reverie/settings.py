@@ -1,0 +1,571 @@
+"""What can be set, to what, and from where? One frozen object, from a file, an environment and arguments.
+
+Every setting has one name and one default; the names of the seeds' systems are accepted for it. Nothing here
+is read from the outside unless it is handed in: opening a memory looks at no environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, timedelta, tzinfo
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NoReturn
+
+from reverie.domain.errors import InvalidInput, MissingExtra, NotFound
+from reverie.domain.secrets import MOST_PATTERNS, Redactor, redactor_of, unsound
+from reverie.domain.text.timestamps import parse_duration
+
+ENVIRONMENT_PREFIX = "REVERIE_"
+_IN_ENVIRONMENT = "in the environment"
+
+NOT_SETTINGS = frozenset({"REVERIE_FOLDER", "REVERIE_HOOK_SCOPE", "REVERIE_MCP_TOKEN", "REVERIE_RAG_API_KEY"})
+"""Variables of that prefix that say where things are or hold a secret, not how things are set."""
+
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What values a setting takes, and under which other names."""
+
+    kind: _Kind
+    low: float = 0
+    high: float = 1_000_000
+    optional: bool = False
+    also: tuple[str, ...] = ()
+
+
+def _setting(
+    default: Any,
+    kind: _Kind,
+    *also: str,
+    low: float = 0,
+    high: float = 1_000_000,
+    optional: bool = False,
+) -> Any:
+    form = _Form(kind=kind, low=low, high=high, optional=optional, also=also)
+    return dataclasses.field(default=default, metadata={"form": form})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Where the files of a profile are.
+
+    Attributes:
+        profile: The folder of `soul.md`, `directives.md` and `style.md`.
+        memory: The folder of long-term memory.
+        dream: The directive of the consolidation pass.
+        preference_dream: The directive of the pass that infers preferences.
+        memory_rules: The directive of the enrichment of notes.
+    """
+
+    profile: Path
+    memory: Path
+    dream: Path
+    preference_dream: Path
+    memory_rules: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting. A number of minutes or days may also be written as text, such as `"90s"` or `"1h30m"`.
+
+    Attributes:
+        memory_enabled: Whether anything remembered goes into a prompt (what is recalled, pages, notes);
+            default yes. golemcore's `memory.enabled`.
+        retain_turns: Turns in a session's window, 1 to 10,000; default 50. RockBot's `MaxTurnsPerSession`.
+        replay_turns: Turns replayed into a prompt, 1 to 10,000; default 20. RockBot's
+            `MaxLlmContextTurns`.
+        idle_minutes: Minutes without use after which a session leaves main memory, over 0; default 60.
+            RockBot's `SessionIdleTimeout`.
+        memory_window: Turns in the window above which it is consolidated, 0 to 10,000; default 50; 0 for
+            never. Autobot's name.
+        recent_days: Days before today whose notes go into a prompt, 0 to 365; default 7. golemcore's
+            `recentDays`.
+        daily_notes: Whether daily notes are written; default yes. golemcore's `legacyDailyNotesEnabled`.
+        page_tokens: Tokens that `MEMORY.md` takes in a prompt at most, 0 to 1,000,000; default 1,200.
+        notes_tokens: Tokens that daily notes take in a prompt at most, 0 to 1,000,000; default 500.
+        soft_tokens: Tokens that what is recalled takes, except for scores of .85 and more; 0 to 1,000,000;
+            default 1,800. golemcore's `softPromptBudgetTokens`.
+        hard_tokens: Tokens that the system part of a pack never exceeds, at least `soft_tokens`; default
+            3,500. golemcore's `maxPromptBudgetTokens`.
+        working_top_k: Lines of the working-memory inventory that are sure of their place, 0 to 1,000;
+            default 6. golemcore's `workingTopK`.
+        episodic_top_k: Recalled episodic records and turns at most, 0 to 1,000; default 8. `episodicTopK`.
+        semantic_top_k: The same for semantic records; default 6. `semanticTopK`.
+        procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
+        recall_limit: What is recalled for a message at most, 0 to 100; default 8.
+        fallback_limit: Records given on a first turn for which nothing is found, 0 to 100; default 5.
+        min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes recall's own.
+        promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
+        promotion_min_confidence: Confidence from which they are, 0 to 1; default .75.
+            `promotionMinConfidence`.
+        learn: Whether sentences of a finished exchange that state a decision, a constraint, a preference, a
+            failure or a fix are remembered by rule, and corrections and failures of tools noted; default yes.
+        learn_events: Whether each finished exchange becomes a record of its own as well; default no, since
+            its turns are found anyway.
+        code_aware_extraction: Whether files, tests, languages and tools that a sentence names are noted with
+            it; default yes.
+            `codeAwareExtractionEnabled`.
+        decay_enabled: Whether what nobody touched loses rank; default yes. `decayEnabled`.
+        decay_days: Days after which it does, 1 and up; default 30. `decayDays`.
+        retention_days: Days after which archived records may be purged, 0 and up; default 90; 0 keeps them.
+        trusted_tools: Names of tools whose results count as the agent's own word, divided by commas, such as
+            `read_file, jira_*`; default none: what was said after any other tool's result is found by
+            search, and never put into a prompt unasked.
+        redact_secrets: Whether keys, tokens, passwords, private keys and card numbers are replaced by
+            `[redacted: kind]` before anything is stored, logged or put into a prompt; default yes.
+        secret_patterns: Regular expressions for what else is to be redacted, at most 100 of at most 500
+            characters; in a file a list, in the environment one a line. Of a pattern with a group `value`,
+            only that is replaced.
+        files: Whether the folder holds files that can be read and edited, beside the database; default yes.
+        default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
+            None keeps it. RockBot's `DefaultTtlMinutes`.
+        max_entries: Live entries of working memory in a session, 1 to 100,000; default 50. RockBot's
+            `MaxEntriesPerSession`.
+        compaction_enabled: Whether a window too large for the model is compacted; default yes.
+            `compaction.enabled`.
+        compaction_tokens: Tokens of context above which it is, 1 and up; default 50,000.
+            `maxContextTokens`.
+        compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
+        model: The model that passes ask, as `provider:model`; default none.
+        enrich: Whether notes saved as rough are split and filed in the background when there is a model;
+            default yes.
+        dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
+        dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
+        time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
+        dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
+        preference_inference: Whether preferences are inferred; default yes. RockBot's
+            `PreferenceInferenceEnabled`.
+        rag_enabled: Whether a knowledge graph is asked where `rag_url` names one; default yes. golemcore's
+            `rag.enabled`.
+        rag_url: Where LightRAG's REST API is, such as `http://localhost:9621`; default none. golemcore's
+            `rag.url`.
+        rag_mode: How it is asked: `local`, `global`, `hybrid`, `naive` or `mix`; None takes `hybrid`.
+            golemcore's `rag.queryMode`.
+        rag_timeout: Seconds that a turn waits for it at most, 0 to 600; default 2. golemcore's
+            `rag.timeoutSeconds`.
+        rag_min_length: Characters of both sides together from which an exchange is indexed there, 0 to
+            1,000,000; default 50. golemcore's `rag.indexMinLength`.
+        rag_tokens: Tokens that what it gives takes in a prompt at most, 0 to 1,000,000; default 600.
+        profile_path: The profile's folder; relative ones are under the application's; default `agent`.
+            RockBot's `AgentProfileOptions.BasePath`.
+        base_path: Long-term memory's folder; relative ones are under the profile's; default `memory`.
+            RockBot's `MemoryOptions.BasePath`.
+        dream_directive: The file of the consolidation prompt, under the profile's folder; default
+            `dream.md`. RockBot's `DirectivePath`.
+        preference_directive: The file of the preference prompt; default `pref-dream.md`. RockBot's
+            `PreferenceDirectivePath`.
+        memory_rules: The file of the enrichment prompt; default `memory-rules.md`.
+
+    Raises:
+        InvalidInput: a value is of the wrong type or out of its range, or the soft budget exceeds the hard.
+    """
+
+    memory_enabled: bool = _setting(True, "flag")
+    retain_turns: int = _setting(50, "int", "max_turns_per_session", low=1, high=10_000)
+    replay_turns: int = _setting(20, "int", "max_llm_context_turns", low=1, high=10_000)
+    idle_minutes: float = _setting(60.0, "minutes", "session_idle_timeout")
+    memory_window: int = _setting(50, "int", high=10_000)
+    recent_days: int = _setting(7, "int", high=365)
+    daily_notes: bool = _setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
+    page_tokens: int = _setting(1_200, "int")
+    notes_tokens: int = _setting(500, "int")
+    soft_tokens: int = _setting(1_800, "int", "soft_prompt_budget_tokens")
+    hard_tokens: int = _setting(3_500, "int", "max_prompt_budget_tokens")
+    working_top_k: int = _setting(6, "int", high=1_000)
+    episodic_top_k: int = _setting(8, "int", high=1_000)
+    semantic_top_k: int = _setting(6, "int", high=1_000)
+    procedural_top_k: int = _setting(4, "int", high=1_000)
+    recall_limit: int = _setting(8, "int", high=100)
+    fallback_limit: int = _setting(5, "int", high=100)
+    min_relevance: float | None = _setting(None, "number", high=1, optional=True)
+    promotion_enabled: bool = _setting(True, "flag")
+    promotion_min_confidence: float = _setting(0.75, "number", high=1)
+    learn: bool = _setting(True, "flag")
+    learn_events: bool = _setting(False, "flag")
+    code_aware_extraction: bool = _setting(True, "flag", "code_aware_extraction_enabled")
+    decay_enabled: bool = _setting(True, "flag")
+    decay_days: float = _setting(30.0, "days", low=1, high=36_500)
+    retention_days: float = _setting(90.0, "days", high=36_500)
+    trusted_tools: str | None = _setting(None, "text", optional=True)
+    redact_secrets: bool = _setting(True, "flag")
+    secret_patterns: tuple[str, ...] = _setting((), "patterns")
+    files: bool = _setting(True, "flag")
+    default_ttl_minutes: float | None = _setting(5.0, "minutes", optional=True)
+    max_entries: int = _setting(50, "int", "max_entries_per_session", low=1, high=100_000)
+    compaction_enabled: bool = _setting(True, "flag")
+    compaction_tokens: int = _setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
+    compaction_keep: int = _setting(20, "int", "keep_last_messages", low=1, high=10_000)
+    model: str | None = _setting(None, "text", optional=True)
+    enrich: bool = _setting(True, "flag")
+    dream_interval: float | None = _setting(1_440.0, "minutes", low=1, optional=True)
+    dream_schedule: str | None = _setting(None, "text", optional=True)
+    dream_idle: float = _setting(5.0, "minutes")
+    time_zone: str | None = _setting(None, "text", optional=True)
+    preference_inference: bool = _setting(True, "flag", "preference_inference_enabled")
+    rag_enabled: bool = _setting(True, "flag")
+    rag_url: str | None = _setting(None, "text", optional=True)
+    rag_mode: str | None = _setting(None, "text", "rag_query_mode", optional=True)
+    rag_timeout: float = _setting(2.0, "number", "rag_timeout_seconds", high=600)
+    rag_min_length: int = _setting(50, "int", "rag_index_min_length")
+    rag_tokens: int = _setting(600, "int")
+    profile_path: str = _setting("agent", "text")
+    base_path: str = _setting("memory", "text")
+    dream_directive: str = _setting("dream.md", "text", "directive_path")
+    preference_directive: str = _setting("pref-dream.md", "text", "preference_directive_path")
+    memory_rules: str = _setting("memory-rules.md", "text", "memory_rules_path")
+
+    def __post_init__(self) -> None:
+        for name in _FORMS:
+            value = _checked(name, getattr(self, name), where="in Settings", called=name)
+            object.__setattr__(self, name, value)
+        try:
+            _ = self.zone
+        except (ValueError, KeyError, OSError) as error:  # what zoneinfo raises for a name that is none
+            raise InvalidInput(f"time_zone is {self.time_zone!r}: name it as Europe/Berlin is") from error
+        if self.soft_tokens > self.hard_tokens:
+            raise InvalidInput(
+                f"soft_tokens is {self.soft_tokens} and hard_tokens is {self.hard_tokens}: "
+                "lower the soft budget or raise the hard one"
+            )
+
+    @property
+    def zone(self) -> tzinfo:
+        """`time_zone` as a tzinfo."""
+        if self.time_zone is None:
+            return UTC
+        from zoneinfo import ZoneInfo  # here: most settings name none
+
+        return ZoneInfo(self.time_zone)
+
+    @property
+    def idle(self) -> timedelta:
+        """`idle_minutes` as a timedelta."""
+        return timedelta(minutes=self.idle_minutes)
+
+    @property
+    def default_ttl(self) -> timedelta | None:
+        """`default_ttl_minutes` as a timedelta; None keeps entries."""
+        return None if self.default_ttl_minutes is None else timedelta(minutes=self.default_ttl_minutes)
+
+    @property
+    def redactor(self) -> Redactor:
+        """What redacts, by `redact_secrets` and `secret_patterns`."""
+        return redactor_of(self.redact_secrets, self.secret_patterns)
+
+    @property
+    def layer_limits(self) -> Mapping[str, int]:
+        """How many recalled items of each layer go into a pack at most."""
+        return MappingProxyType(
+            {
+                "episodic": self.episodic_top_k,
+                "semantic": self.semantic_top_k,
+                "procedural": self.procedural_top_k,
+            }
+        )
+
+    @property
+    def names_paths(self) -> bool:
+        """Whether `profile_path` or `base_path` is other than the default."""
+        return (self.profile_path, self.base_path) != ("agent", "memory")
+
+    def resolve_paths(self, application: Path) -> Paths:
+        """The folders and files of the profile, without looking at the disk (RockBot's rule).
+
+        An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
+        relative `profile_path` under `application`.
+
+        >>> Settings().resolve_paths(Path("/srv/bot")).memory.as_posix()
+        '/srv/bot/agent/memory'
+        """
+        profile = application / self.profile_path
+        return Paths(
+            profile=profile,
+            memory=profile / self.base_path,
+            dream=profile / self.dream_directive,
+            preference_dream=profile / self.preference_directive,
+            memory_rules=profile / self.memory_rules,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        file: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        **overrides: Any,
+    ) -> Settings:
+        """Settings from a file, then variables, then arguments; the later hold.
+
+        Args:
+            file: A `.yaml`, `.yml`, `.toml` or `.json` file. Names may be written as here, in camelCase or
+                PascalCase, or as the seeds call them, and stand in sections such as `memory:`,
+                `compaction:` or `agents: defaults:`.
+            environ: Variables such as `REVERIE_REPLAY_TURNS`, as `os.environ` has them; others are
+                ignored.
+            overrides: Settings by name.
+
+        Raises:
+            InvalidInput: a name is unknown or given twice, or a value is wrong; the message says which,
+                where it stands, and what it may have been meant to be.
+            NotFound: there is no such file.
+            MissingExtra: the file is YAML and PyYAML is not installed.
+        """
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        layers = [(f"in {str(file)!r}", _read(Path(file)))] if file is not None else []
+        layers.append((_IN_ENVIRONMENT, _variables(environ or {})))
+        layers.append(("in the arguments", overrides))
+        for where, given in layers:
+            variables = where == _IN_ENVIRONMENT
+            prefix = ENVIRONMENT_PREFIX if variables else ""
+            for name, (called, value) in _named(given, where=where, prefix=prefix).items():
+                if variables:
+                    value = _parsed(value, _FORMS[name])
+                values[name] = _checked(name, value, where=where, called=called)
+                sources[name] = f"{called} {where}"
+        soft, hard = (values.get(name, _DEFAULTS[name]) for name in ("soft_tokens", "hard_tokens"))
+        if soft > hard:
+            soft_from, hard_from = (
+                sources.get(name, "by default") for name in ("soft_tokens", "hard_tokens")
+            )
+            raise InvalidInput(
+                f"soft_tokens is {soft} ({soft_from}) and hard_tokens is {hard} ({hard_from}): "
+                "lower the soft budget or raise the hard one"
+            )
+        return cls(**values)
+
+
+_FORMS: dict[str, _Form] = {f.name: f.metadata["form"] for f in dataclasses.fields(Settings)}
+_DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Settings)}
+_NAMES: dict[str, str] = {
+    known: name for name, form in _FORMS.items() for known in (name, *form.also)
+}  # fmt: skip
+
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "memory": {"enabled": "memory_enabled"},
+    "working_memory": {},
+    "conversation_memory": {},
+    "session": {},
+    "compaction": {"enabled": "compaction_enabled", "max_tokens": "compaction_tokens"},
+    "agents": {},
+    "agents.defaults": {},
+    "agent_profile": {"base_path": "profile_path"},
+    "profile": {"base_path": "profile_path"},
+    "dream": {},
+    "rag": {
+        "enabled": "rag_enabled",
+        "url": "rag_url",
+        "mode": "rag_mode",
+        "query_mode": "rag_mode",
+        "timeout": "rag_timeout",
+        "timeout_seconds": "rag_timeout",
+        "min_length": "rag_min_length",
+        "index_min_length": "rag_min_length",
+        "tokens": "rag_tokens",
+    },
+    "reverie": {},
+}
+"""Where settings may stand together, and the names that mean something else there."""
+
+_FLAGS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+_CLOCK_TIME = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _plain(name: str) -> str:
+    """`MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
+    return _HUMP.sub("_", name).replace("-", "_").lower()
+
+
+def _named(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
+    """Each setting's value, with the name it was given under; sections are opened."""
+    found: dict[str, tuple[str, Any]] = {}
+    for called, name, value in _leaves(given, where=where, section="", path=prefix):
+        if name in found:
+            raise InvalidInput(
+                f"{found[name][0]} and {called} {where} both set {name}: leave one of them out"
+            )
+        found[name] = (called, value)
+    return found
+
+
+def _leaves(
+    given: Mapping[str, Any], *, where: str, section: str, path: str
+) -> Iterator[tuple[str, str, Any]]:
+    for key, value in given.items():
+        called = f"{path}{key}"
+        plain = _plain(str(key)).removesuffix("_options")
+        inner = f"{section}.{plain}" if section else plain
+        if isinstance(value, Mapping) and inner in _SECTIONS:
+            yield from _leaves(value, where=where, section=inner, path=f"{called}.")
+            continue
+        name = _SECTIONS.get(section, {}).get(_plain(str(key))) or _NAMES.get(_plain(str(key)))
+        if name is None:
+            _unknown(called, plain, is_section=isinstance(value, Mapping), where=where)
+        yield called, name, value
+
+
+def _unknown(called: str, plain: str, *, is_section: bool, where: str) -> NoReturn:
+    known = list(_SECTIONS) if is_section else list(_NAMES)
+    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
+    raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix(ENVIRONMENT_PREFIX): value
+        for name, value in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS
+    }
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"no settings file at {str(file)!r}: write one or leave it out") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the settings file {str(file)!r} cannot be read: {error}") from None
+    suffix = file.suffix.lower()
+    try:
+        if suffix == ".json":
+            data = json.loads(text, object_pairs_hook=_without_repeats)
+        elif suffix == ".toml":
+            import tomllib  # here: few have such a file, and it takes four milliseconds
+
+            data = tomllib.loads(text)
+        elif suffix in {".yaml", ".yml"}:
+            data = _yaml(text)
+        else:
+            raise InvalidInput(
+                f"the settings file {str(file)!r} ends in {suffix!r}: use .yaml, .toml or .json"
+            )
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(f"the settings file {str(file)!r} is not valid: {error}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise InvalidInput(
+            f"the settings file {str(file)!r} holds {type(data).__name__}: write names and values"
+        )
+    return data
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise MissingExtra("a YAML settings file needs PyYAML: pip install 'reverie[yaml]'") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands there twice")
+    return found
+
+
+def _parsed(text: str, form: _Form) -> Any:
+    """The value that a variable's text means; itself where it means none, to be refused."""
+    plain = text.strip()
+    if form.optional and plain.lower() in {"", "none", "null"}:
+        return None
+    if form.kind == "flag":
+        return _FLAGS.get(plain.lower(), text)
+    if form.kind == "patterns":
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if form.kind == "text":
+        return text
+    try:
+        return int(plain) if form.kind == "int" else float(plain)
+    except ValueError:
+        return text
+
+
+def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
+    """The value in the setting's own type."""
+    form = _FORMS[name]
+    if value is None and form.optional:
+        return None
+    if form.kind == "patterns":
+        return _patterns(value, where=where, called=called)
+    if form.kind == "flag":
+        fits: Any = value if isinstance(value, bool) else None
+        expected = "true or false"
+    elif form.kind == "text":
+        fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
+        expected = "a path"
+    else:
+        fits, expected = _number(value, form)
+    if fits is None:
+        asked = f"{called} {where}" if called == name else f"{called} {where} ({name})"
+        raise InvalidInput(
+            f"{asked} is {value!r}: it must be {expected}{' or none' if form.optional else ''}"
+        )
+    return fits
+
+
+def _patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
+    """Regular expressions that are safe to run over every text."""
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        sort = type(value).__name__
+        raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")
+    if len(value) > MOST_PATTERNS:
+        raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MOST_PATTERNS} are allowed")
+    for number, pattern in enumerate(value, start=1):
+        why = unsound(pattern) if isinstance(pattern, str) else f"it is {type(pattern).__name__}: pass text"
+        if why is not None:
+            raise InvalidInput(f"{called} {where}, pattern {number}: {why}")
+    return tuple(value)
+
+
+def _number(value: Any, form: _Form) -> tuple[float | None, str]:
+    """The value as a number of the setting's unit, None if it is none; and what would have been right."""
+    whole = "a whole number" if form.kind == "int" else "a number"
+    timed = form.kind in {"minutes", "days"}
+    above = "over 0" if form.kind == "minutes" else f"from {form.low:g}"
+    unit = f" of {form.kind}, or text such as '90s' or '1h30m'," if timed else ""
+    expected = f"{whole}{unit} {above} to {form.high:,.0f}".replace("  ", " ")
+    if timed and isinstance(value, str | timedelta):
+        value = _in_units(value, form)
+    if isinstance(value, bool) or not isinstance(value, int if form.kind == "int" else int | float):
+        return None, expected
+    if not form.low <= value <= form.high or (form.kind == "minutes" and value == 0):
+        return None, expected
+    return (value if form.kind == "int" else float(value)), expected
+
+
+def _in_units(value: str | timedelta, form: _Form) -> float | None:
+    unit = timedelta(minutes=1) if form.kind == "minutes" else timedelta(days=1)
+    if isinstance(value, str) and (time := _CLOCK_TIME.fullmatch(value.strip())):
+        hours, minutes, seconds = (int(part) for part in time.groups())
+        return timedelta(hours=hours, minutes=minutes, seconds=seconds) / unit
+    try:
+        return parse_duration(value) / unit
+    except InvalidInput:
+        return None

@@ -1,0 +1,114 @@
+"""What would this memory have answered at an earlier moment? It is put together as it was then, for reading.
+
+Records, turns, sessions, pages and the journal are what they were; working memory, what a session had been
+shown, counters and the profile's files are not journalled, and so not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from reverie.admin.history import Journal, When
+from reverie.admin.history.snapshot_store import EarlierStore
+from reverie.domain.change import JournalRow
+from reverie.domain.text import ids
+from reverie.domain.text.timestamps import Clock
+from reverie.files.profile import Profile
+from reverie.reader import Reading
+from reverie.repositories.pages import Pages
+from reverie.search.analyzer import analyse
+from reverie.search.index.search_index import SearchIndex
+from reverie.search.ranking import RankingSettings
+from reverie.search.searcher import Searching, weights_of
+from reverie.session import Session
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+
+
+class Past(Reading):
+    """A memory as it was at an earlier moment: `Memory.as_of` gives it. It answers, and changes nothing.
+
+    It holds all that there was in memory; only its journal is read from the memory it was taken from, which
+    has to stay open for that. Safe to use from several threads.
+
+    Attributes:
+        at: The moment, at which its clock stands still.
+        sequence: The number of the last change made by then.
+        settings: The settings, which are those of today.
+        path: None: it is in no folder.
+        pages: Its pages and logs, for reading.
+        journal: The changes made by then.
+    """
+
+    def __init__(
+        self, store: Store, when: When, *, settings: Settings, clock: Clock, profile: Profile | None = None
+    ) -> None:
+        """Put together what there was.
+
+        Args:
+            store: The store as it is.
+            when: A moment, or the number of a change: as things were after its transaction.
+            settings: The settings.
+            clock: What tells the time.
+            profile: The profile for prompts.
+
+        Raises:
+            InvalidInput: it is no moment with a time zone, and no number.
+            NotFound: there is no change of that number.
+        """
+        then = EarlierStore(store, when, analyse=analyse, now=clock)
+        self.at: datetime = then.moment
+        self.sequence: int = then.last
+        self.settings = settings
+        self.path: Path | None = None
+        self._store = then
+        self._clock = lambda: then.moment
+        self._profile = profile
+        self._index = SearchIndex(then, None, analyse=then.analysis)
+        self._searching = Searching(
+            then,
+            self._index,
+            clock=self._clock,
+            settings=RankingSettings(),
+            floor=settings.min_relevance,
+            weights=weights_of(settings),
+        )
+        self.journal = Journal(store, until=then.last, things=then)
+        self.pages = Pages(
+            then, settings=settings, clock=self._clock, new_id=ids.new_id, actor="", notice=_nobody
+        )
+
+    def session(self, id: str, *, scope: str = "") -> Session:
+        """A conversation as it was: what changes it is refused.
+
+        Args:
+            id: Its id; one that had not begun has no turns.
+            scope: Whose memory it would be, if it had not begun.
+        """
+        return Session(
+            id,
+            store=self._store,
+            recaller=self._searching,
+            settings=self.settings,
+            clock=self._clock,
+            new_id=ids.new_id,
+            scope=scope,
+            standing=self._standing,
+        )
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        self._index.close()
+        self._store.close()
+
+    def __enter__(self) -> Past:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _nobody(rows: Sequence[JournalRow]) -> None:
+    del rows

@@ -1,0 +1,110 @@
+"""What do tests of a store put into it? Makers of values, and an analyser to open it with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reverie.domain.change import Edit, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import Analysis
+from reverie.domain.record import Record
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+"""The moment at which tests take place."""
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after `NOW`."""
+    return NOW + timedelta(seconds=seconds)
+
+
+def analyse(value: Record | Turn | Paragraph) -> Analysis:
+    """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
+    text = value.content if isinstance(value, Paragraph) else value.searchable_text()
+    words = text.lower().split()
+    return Analysis(
+        terms="".join(f" {word} " for word in words),
+        length=len(words),
+        speaker=(value.speaker or value.role).lower() if isinstance(value, Turn) else "",
+        cues="asks" if value.content.endswith("?") else "",
+        dates="" if isinstance(value, Record) else f" @{value.at.year} ",
+    )
+
+
+def record(number: int = 1, **fields: Any) -> Record:
+    """A record with an id and a content made from the number, and any other fields."""
+    moment = fields.pop("moment", NOW)
+    values: dict[str, Any] = {
+        "id": f"{number:012x}",
+        "content": f"Content of record {number}",
+        "created_at": moment,
+        "updated_at": moment,
+        "last_seen_at": moment,
+    }
+    return Record(**(values | fields))
+
+
+def session(name: str = "chat:1", **fields: Any) -> SessionState:
+    """A session."""
+    values: dict[str, Any] = {"id": name, "created_at": NOW}
+    return SessionState(**(values | fields))
+
+
+def turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
+    """A turn of a session, with an id made from both."""
+    values: dict[str, Any] = {
+        "id": f"{abs(hash_of(name)) % 0xFFFF:04x}{position:08x}",
+        "session": name,
+        "position": position,
+        "role": "user",
+        "content": f"Words of turn {position}",
+        "at": at(position),
+    }
+    return Turn(**(values | fields))
+
+
+def page(name: str = "MEMORY.md", **fields: Any) -> Page:
+    """A page."""
+    values: dict[str, Any] = {"name": name, "content": f"# {name}\n", "updated_at": NOW}
+    return Page(**(values | fields))
+
+
+def paragraph(number: int = 1, **fields: Any) -> Paragraph:
+    """A paragraph of `HISTORY.md`, with an id, a place and a content made from the number."""
+    values: dict[str, Any] = {
+        "id": f"{number:012x}",
+        "page": HISTORY,
+        "position": float(number),
+        "at": at(number),
+        "content": f"Paragraph {number} of the history",
+    }
+    return Paragraph(**(values | fields))
+
+
+def entry(key: str = "note", **fields: Any) -> Entry:
+    """An entry of working memory."""
+    values: dict[str, Any] = {"namespace": "agent", "key": key, "data": f"data of {key}", "stored_at": NOW}
+    return Entry(**(values | fields))
+
+
+def hash_of(text: str) -> int:
+    """A number made from a text, the same in every process."""
+    return int.from_bytes(text.encode()[-6:], "big")
+
+
+def added(*values: Value) -> list[Edit]:
+    """The edits that add the values."""
+    return [Edit(before=None, after=value) for value in values]
+
+
+def changed(before: Value, after: Value) -> list[Edit]:
+    """The edit that makes one value of the other."""
+    return [Edit(before=before, after=after)]
+
+
+def removed(*values: Value) -> list[Edit]:
+    """The edits that remove the values for good."""
+    return [Edit(before=value, after=None) for value in values]

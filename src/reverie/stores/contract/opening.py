@@ -1,0 +1,42 @@
+"""Where does a store under test come from? The opening that all parts of the contract share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reverie.stores.protocol import Store
+
+
+class Contract:
+    """A part of what every store has to do, one behaviour a test.
+
+    Attributes:
+        durable: Whether what was committed is still there when the place is opened again.
+    """
+
+    durable = True
+
+    def open_store(self, place: Path) -> Store:
+        """Open the store under test at a folder, making it when there is none; use `analyse` for it."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        """An empty store; whatever was done with it, it is sound in the end."""
+        store = self.open_store(tmp_path)
+        yield store
+        assert store.check() == []
+        store.close()
+
+    @pytest.fixture
+    def another(self, tmp_path: Path) -> Iterator[Store]:
+        """A second empty store, at another place."""
+        place = tmp_path / "another"
+        place.mkdir()
+        store = self.open_store(place)
+        yield store
+        assert store.check() == []
+        store.close()

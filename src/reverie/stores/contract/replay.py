@@ -1,0 +1,92 @@
+"""Does the journal alone make the same store again? Making its changes anew, and comparing two stores.
+
+A journal from which nothing was erased gives the same in every respect: replayed batch by batch, with the
+time, actor and reason of each, it gives the same sequence numbers, keys and values, and the same journal.
+
+A journal that has forgotten something cannot. A store gives numbers itself, without leaving one out, so what
+follows a forgotten change gets a smaller one; and a change may rest on a forgotten one, as a turn does on
+those before it, and is refused then. What holds of every journal is `unbroken`: what it still says of each
+thing leads without a gap to what is there. Of a thing from which something was erased that begins with the
+row of the erasure, which has what was left as its `after`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from reverie.domain.change import JournalRow, Value
+from reverie.domain.filter import Filter
+from reverie.domain.passage import SEARCHABLE
+from reverie.stores.protocol import Store
+
+_ALL = 1_000_000
+
+
+def replay(rows: Sequence[JournalRow], store: Store) -> None:
+    """Make the changes again, each batch as one commit; forgotten rows are left out.
+
+    Raises:
+        Conflict: a change rests on one that was forgotten.
+    """
+    for _, batch in groupby(rows, key=lambda row: row.batch):
+        some = list(batch)
+        edits = [row.edit for row in some if row.edit is not None]
+        store.commit(edits, actor=some[0].actor, reason=some[0].reason, at=some[0].at)
+
+
+def contents(store: Store) -> dict[str, Any]:
+    """Everything that is journalled, and what search sees of it, to be compared with another store's."""
+    logs = store.logs()
+    sessions = store.sessions()
+    return {
+        "records": list(store.find(Filter(archived=None))),
+        "sessions": sessions,
+        "turns": [store.turns(session=overview.state.id) for overview in sessions],
+        "pages": store.pages(),
+        "logs": logs,
+        "paragraphs": [store.paragraphs(page=name) for name in logs],
+        "live": [store.live(subject, limit=_ALL) for subject in SEARCHABLE],
+        "measures": [store.measure(subject, None) for subject in SEARCHABLE],
+    }
+
+
+def unbroken(store: Store) -> bool:
+    """Whether what the journal says of each thing follows from what it said before, and is true at last."""
+    rows_of: dict[int, list[JournalRow]] = defaultdict(list)
+    for row in store.journal(limit=_ALL):
+        rows_of[row.key].append(row)
+    return all(_follows(rows) and _ends(rows, store) for rows in rows_of.values())
+
+
+def _follows(rows: list[JournalRow]) -> bool:
+    told: Value | None = None
+    for number, row in enumerate(rows):
+        if row.forgotten and any(earlier.edit is not None for earlier in rows[:number]):
+            return False  # what was before is still there to be read
+        if row.edit is not None and not row.forgotten and row.edit.before != told:
+            return False
+        told = None if row.edit is None else row.edit.after
+    return rows[0].sequence == rows[0].key
+
+
+def _ends(rows: list[JournalRow], store: Store) -> bool:
+    last = rows[-1]
+    told = None if last.edit is None else last.edit.after
+    key = last.key
+    there: Sequence[Value]
+    match last.subject:
+        case "record":
+            there = store.records([key])
+        case "turn":
+            there = store.turns([key])
+        case "paragraph":
+            there = store.paragraphs([key])
+        case "page":
+            there = [] if told is None else store.pages([told.id])
+        case "session":
+            state = None if told is None else store.session(told.id)
+            there = [] if state is None else [state]
+    return list(there) == ([] if told is None else [told])

@@ -1,0 +1,446 @@
+"""Does a store stay right under any sequence of changes? Random operations beside the in-memory store."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from reverie.domain.change import Edit, Value, undo_of
+from reverie.domain.conversation import SessionState
+from reverie.domain.errors import Conflict
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY
+from reverie.domain.passage import SEARCHABLE
+from reverie.domain.record import Record
+from reverie.stores.contract.factories import NOW, analyse, at, entry, page, paragraph, record, session, turn
+from reverie.stores.contract.replay import contents, replay, unbroken
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
+
+SCOPES = ("", "user:a", "user:b")
+CATEGORIES = (None, "a", "a/b", "a-b", "a0", "b")
+TAGS = ("x", "y", ",", 'q"')
+CONTENTS = ("Likes tea", "likes  TEA", "Lives in Oslo?", "100% sure_", "ÅSE")
+SESSIONS = ("chat:1", "chat:2", "000000000001")
+PAGES = ("MEMORY.md", "a/b.md")
+LOGS = (HISTORY, HISTORY, "2026-03-01.md")
+MARKS = ("m", "n", "o")
+NUMBERS = st.integers(1, 8)
+SECONDS = st.integers(0, 5)
+
+record_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": st.sampled_from(CONTENTS),
+        "scope": st.sampled_from(SCOPES),
+        "category": st.sampled_from(CATEGORIES),
+        "tags": st.lists(st.sampled_from(TAGS), unique=True).map(tuple),
+        "kind": st.sampled_from(("fact", "event")),
+        "layer": st.sampled_from(("semantic", "episodic")),
+        "origin": st.sampled_from(("owner", "web")),
+        "pinned": st.booleans(),
+        "confidence": st.floats(0, 1),
+        "importance": st.sampled_from((0, 0.5, 1)),
+        "seen_count": st.integers(1, 3),
+        "created_at": SECONDS.map(at),
+        "updated_at": SECONDS.map(at),
+        "valid_from": st.none() | SECONDS.map(at),
+        "valid_to": st.none() | st.integers(5, 9).map(at),
+        "expires_at": st.none() | SECONDS.map(at),
+        "archived_at": st.none() | SECONDS.map(at),
+        "metadata": st.dictionaries(st.sampled_from(("k", "l")), st.sampled_from(("", "v")), max_size=2),
+    },
+)
+turn_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": st.sampled_from(CONTENTS),
+        "speaker": st.sampled_from(("", "Bo", "BO", "Al")),
+        "role": st.sampled_from(("user", "assistant")),
+        "scope": st.sampled_from(SCOPES),
+        "at": SECONDS.map(at),
+    },
+)
+session_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "scope": st.sampled_from(SCOPES),
+        "status": st.sampled_from(("active", "terminated")),
+        "window_start": st.integers(0, 3),
+        "created_at": SECONDS.map(at),
+    },
+)
+paragraph_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "page": st.sampled_from(LOGS),
+        "position": st.sampled_from((-1.0, 0.0, 1.0, 2.5)),
+        "content": st.sampled_from(CONTENTS),
+        "source": st.sampled_from(("", "f" * 12)),
+        "at": SECONDS.map(at),
+    },
+)
+FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "scopes": st.lists(st.sampled_from(SCOPES), unique=True).map(tuple),
+    "category": st.sampled_from(("a", "a/b", "a-", "b")),
+    "tags": st.lists(st.sampled_from(TAGS), max_size=2, unique=True).map(tuple),
+    "kinds": st.sampled_from((("fact",), ("event", "fix"))),
+    "layers": st.just(("semantic",)),
+    "origins": st.just(("web", "import")),
+    "created_after": SECONDS.map(at),
+    "created_before": SECONDS.map(at),
+    "valid_at": st.integers(0, 9).map(at),
+    "alive_at": SECONDS.map(at),
+    "archived": st.sampled_from((None, True)),
+    "pinned": st.booleans(),
+}
+# One or two restrictions at a time: with more, most filters let nothing through and so show nothing.
+filters = (
+    st.lists(st.sampled_from(sorted(FILTER_FIELDS)), max_size=2, unique=True)
+    .flatmap(lambda names: st.fixed_dictionaries({name: FILTER_FIELDS[name] for name in names}))
+    .map(lambda fields: Filter(**fields))
+)
+turn_filters = st.builds(
+    Filter,
+    scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True).map(tuple),
+    created_after=st.none() | SECONDS.map(at),
+    sessions=st.lists(st.sampled_from(SESSIONS), max_size=2, unique=True).map(tuple),
+    roles=st.sampled_from(((), ("user",))),
+)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Random operations on a store and on the in-memory one; their answers may never differ.
+
+    Attributes:
+        durable: Whether the store can be opened again with everything in it.
+    """
+
+    durable = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = Path(tempfile.mkdtemp(prefix="reverie-store-"))
+        self.store = self.open_store(self.place)
+        self.model = InMemoryStore(analyse=analyse)
+        self.stale: dict[str, Value] = {}
+        self.forgets = False
+
+    def open_store(self, place: Path) -> Store:
+        """Open the store under test at a folder, making it when there is none; use `analyse` for it."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """The last word: sound, and the journal alone makes the same again."""
+        try:
+            assert self.store.check() == []
+            assert unbroken(self.store)
+            assert contents(self.store) == contents(self.model)
+            self._replay()
+        finally:
+            self.store.close()
+            shutil.rmtree(self.place)
+
+    @initialize(forgets=st.booleans())
+    def begin(self, forgets: bool) -> None:
+        """Only a journal that has forgotten nothing can be replayed."""
+        self.forgets = forgets
+
+    # -- changes -------------------------------------------------------------------------------------
+
+    @rule(number=NUMBERS, fields=record_fields, old=st.booleans())
+    def save_record(self, number: int, fields: dict[str, Any], old: bool) -> None:
+        """Create a record or change the one that is there, now and then from a stale reading."""
+        self._commit([self._record_edit(number, fields, old)])
+
+    @rule(
+        edits=st.lists(st.tuples(NUMBERS, record_fields), min_size=2, max_size=5),
+        since=st.none() | st.integers(0, 20),
+    )
+    def save_several(self, edits: list[tuple[int, dict[str, Any]]], since: int | None) -> None:
+        """Several records in one commit; one thing may be named twice, and then does not fit."""
+        self._commit([self._record_edit(number, fields, False) for number, fields in edits], since=since)
+
+    @rule(number=NUMBERS)
+    def purge_record(self, number: int) -> None:
+        """Remove a record for good, or one that never was."""
+        current = self.model.records([record(number).id])
+        self._commit([Edit(before=current[0] if current else record(number), after=None)])
+
+    @rule(name=st.sampled_from(SESSIONS), fields=session_fields)
+    def save_session(self, name: str, fields: dict[str, Any]) -> None:
+        """Create or change a session."""
+        current = self.model.session(name)
+        after = session(name, **fields) if current is None else replace(current, **fields)
+        self._commit([Edit(before=current, after=after)])
+
+    @rule(
+        name=st.sampled_from(SESSIONS),
+        said=st.lists(turn_fields, min_size=1, max_size=4),
+        skip=st.sampled_from((0, 0, 0, 0, 1, -1)),
+    )
+    def say(self, name: str, said: list[dict[str, Any]], skip: int) -> None:
+        """Add turns to a session that may not be there, sometimes at a place that is taken or too far."""
+        start = max(0, len(self.model.turns(session=name)) + skip)
+        turns = [turn(start + number, name, **fields) for number, fields in enumerate(said)]
+        self._commit([Edit(before=None, after=one) for one in turns])
+
+    @rule(name=st.sampled_from(SESSIONS), pick=st.integers(0, 5), fields=turn_fields)
+    def correct_turn(self, name: str, pick: int, fields: dict[str, Any]) -> None:
+        """Change what was said."""
+        turns = self.model.turns(session=name)
+        if turns:
+            before = turns[pick % len(turns)]
+            self._commit([Edit(before=before, after=replace(before, **fields))])
+
+    @rule(name=st.sampled_from(SESSIONS), keep=st.integers(0, 3), whole=st.booleans())
+    def delete_turns(self, name: str, keep: int, whole: bool) -> None:
+        """Delete the first turns (which leaves a gap unless it is all), and perhaps the session."""
+        turns: list[Value] = [*self.model.turns(session=name)]
+        state = self.model.session(name)
+        gone = turns[: len(turns) - keep] + ([state] if whole and state is not None else [])
+        self._commit([Edit(before=value, after=None) for value in gone])
+
+    @rule(
+        name=st.sampled_from(PAGES), content=st.none() | st.sampled_from(("", *CONTENTS)), old=st.booleans()
+    )
+    def write_page(self, name: str, content: str | None, old: bool) -> None:
+        """Write a page or remove it, now and then from a stale reading."""
+        current = self.model.pages([name])
+        before: Value | None = current[0] if current else None
+        if old:
+            before = self.stale.get(name, before)
+        if before is not None:
+            self.stale.setdefault(name, before)
+        if before is not None or content is not None:
+            after = None if content is None else page(name, content=content)
+            self._commit([Edit(before=before, after=after)])
+
+    @rule(told=st.lists(st.tuples(NUMBERS, paragraph_fields), min_size=1, max_size=3))
+    def tell(self, told: list[tuple[int, dict[str, Any]]]) -> None:
+        """Add paragraphs or change those that are there; one may be named twice, and then does not fit."""
+        edits = []
+        for number, fields in told:
+            current = self.model.paragraphs([paragraph(number).id])
+            before = current[0] if current else None
+            edits.append(Edit(before=before, after=replace(before or paragraph(number), **fields)))
+        self._commit(edits)
+
+    @rule(number=NUMBERS)
+    def remove_paragraph(self, number: int) -> None:
+        """Remove a paragraph, or one that never was."""
+        current = self.model.paragraphs([paragraph(number).id])
+        self._commit([Edit(before=current[0] if current else paragraph(number), after=None)])
+
+    @precondition(lambda self: self.forgets)
+    @rule(
+        picks=st.lists(
+            st.tuples(st.integers(0, 50), st.sampled_from(("gone", "stays", "changes"))), max_size=4
+        ),
+        marks=st.lists(st.sampled_from(MARKS), max_size=2),
+        scrub=st.booleans(),
+    )
+    def erase(self, picks: list[tuple[int, str]], marks: list[str], scrub: bool) -> None:
+        """Forget some of what is there, and perhaps have nothing left of it; one may be named twice."""
+        there = self._everything()
+        edits = []
+        for pick, what in picks if there else []:
+            before = there[pick % len(there)]
+            edits.append(
+                Edit(before=before, after={"gone": None, "stays": before}.get(what, _changed(before)))
+            )
+        self._both(lambda store: store.erase(edits, actor="machine", at=at(1), tombstones=marks))
+        if scrub:
+            self._both(lambda store: store.scrub())
+        self._both(lambda store: store.journal())
+        self._both(lambda store: store.tombstones(MARKS))
+        assert unbroken(self.model)
+
+    @precondition(lambda self: self.forgets)
+    @rule(number=NUMBERS)
+    def erase_what_was_removed(self, number: int) -> None:
+        """Put a record back that may have been there before, only to have its past erased."""
+        one = record(number, scope="nobody", content=f"-{number}")
+        self._both(
+            lambda store: store.erase(
+                [Edit(before=None, after=one), Edit(before=one, after=None)], actor="machine", at=NOW
+            )
+        )
+
+    @rule(count=st.integers(1, 4))
+    def undo(self, count: int) -> None:
+        """Take the last changes back: everything is then as it was before them."""
+        last = self.model.sequence()
+        rows = self.model.journal(after=last - count)
+        self._commit(undo_of(rows))
+
+    @rule(
+        name=st.sampled_from("ab"),
+        value=st.none() | st.sampled_from(("1", "2")),
+        counts=st.dictionaries(st.sampled_from("ab"), st.integers(-2, 2)),
+    )
+    def set_cursor(self, name: str, value: str | None, counts: dict[str, int]) -> None:
+        """Set or remove a cursor, and add to counters."""
+        self._both(
+            lambda store: store.commit([], actor="machine", at=NOW, cursors={name: value}, counts=counts)
+        )
+        self._both(lambda store: [store.count(one) for one in "ab"])
+
+    @rule(
+        key=st.sampled_from("abc"),
+        seconds=st.none() | SECONDS,
+        capacity=st.none() | st.integers(0, 3),
+        now=SECONDS,
+    )
+    def put_entry(self, key: str, seconds: int | None, capacity: int | None, now: int) -> None:
+        """Set an entry of working memory, when there is room."""
+        one = entry(key, expires_at=None if seconds is None else at(seconds), tags=("x",))
+        self._both(lambda store: store.put_entry(one, capacity=capacity, now=at(now)))
+
+    @rule(keys=st.none() | st.lists(st.sampled_from("abc"), unique=True))
+    def drop_entries(self, keys: list[str] | None) -> None:
+        """Drop entries."""
+        self._both(lambda store: store.drop_entries("agent", keys))
+
+    @precondition(lambda self: self.durable)
+    @rule()
+    def reopen(self) -> None:
+        """Close the store and open it again."""
+        self.store.close()
+        self.store = self.open_store(self.place)
+
+    # -- questions -----------------------------------------------------------------------------------
+
+    @rule(
+        wanted=filters,
+        order=st.sampled_from(("updated", "created")),
+        containing=st.sampled_from((None, "TEA", "%", "å", "_")),
+        limit=st.none() | st.integers(0, 3),
+        offset=st.integers(0, 2),
+    )
+    def find(self, wanted: Filter, **options: Any) -> None:
+        """Any filter gives the same records in the same order, and the same tallies."""
+        self._both(lambda store: list(store.find(wanted, **options)))
+        for what in ("category", "tag", "kind", "scope"):
+            self._both(lambda store, what=what: store.tally(what, wanted))  # type: ignore[misc]
+
+    @rule(wanted=turn_filters, containing=st.sampled_from((None, "tea")), limit=st.none() | st.integers(0, 2))
+    def scan(self, wanted: Filter, containing: str | None, limit: int | None) -> None:
+        """Any filter gives the same turns, and any scopes the same sessions."""
+        self._both(lambda store: list(store.scan_turns(wanted, containing=containing)))
+        self._both(lambda store: store.sessions(scopes=wanted.scopes, limit=limit))
+
+    @rule(keys=st.lists(st.integers(1, 40)), around=st.integers(0, 2), after=st.integers(0, 10))
+    def passages(self, keys: list[int], around: int, after: int) -> None:
+        """Any keys give the same passages, and the same values."""
+        self._both(lambda store: store.records(keys))
+        self._both(lambda store: store.turns(keys))
+        self._both(lambda store: store.paragraphs(keys))
+        for subject in SEARCHABLE:
+            self._both(
+                lambda store, subject=subject: sorted(store.passages(subject, keys, around=around))  # type: ignore[misc]
+            )
+            self._both(lambda store, subject=subject: store.live(subject, after=after, limit=3))  # type: ignore[misc]
+
+    @rule(scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True))
+    def measure(self, scopes: list[str] | None) -> None:
+        """The counters are what a recount gives."""
+        for subject in SEARCHABLE:
+            self._both(lambda store, subject=subject: store.measure(subject, scopes))  # type: ignore[misc]
+
+    @rule(
+        names=st.none() | st.lists(st.sampled_from(PAGES)),
+        log=st.sampled_from(LOGS),
+        start=st.integers(-3, 4),
+    )
+    def read_pages(self, names: list[str] | None, log: str, start: int) -> None:
+        """Pages, logs and parts of them."""
+        self._both(lambda store: store.pages(names))
+        self._both(lambda store: store.paragraphs(page=log, start=start))
+        self._both(lambda store: list(store.logs().items()))
+
+    @rule(name=st.sampled_from(SESSIONS), start=st.integers(-3, 5), stop=st.none() | st.integers(0, 6))
+    def history(self, name: str, start: int, stop: int | None) -> None:
+        """Parts of a conversation, and the account of one thing."""
+        self._both(lambda store: store.turns(session=name, start=start, stop=stop))
+        for one in (name, *PAGES):
+            self._both(lambda store, one=one: store.journal(id=one, after=max(start, 0), until=stop))  # type: ignore[misc]
+            self._both(lambda store, one=one: store.journal(id=one, newest_first=True, limit=3))  # type: ignore[misc]
+
+    @invariant()
+    def same_account(self) -> None:
+        """Both have made the same changes."""
+        last = self.model.sequence()
+        self._both(lambda store: store.sequence())
+        self._both(lambda store: store.journal(after=last - 6))
+        self._both(lambda store: [store.cursor(name) for name in "ab"])
+        self._both(lambda store: store.entries("agent", now=at(2)))
+
+    # -- below ---------------------------------------------------------------------------------------
+
+    def _record_edit(self, number: int, fields: dict[str, Any], old: bool) -> Edit:
+        name = record(number).id
+        current = self.model.records([name])
+        before: Value | None = current[0] if current else None
+        if old:
+            before = self.stale.get(name, before)
+        if before is not None:
+            self.stale.setdefault(name, before)
+        base = before if isinstance(before, Record) else record(number)
+        return Edit(before=before, after=replace(base, **fields))
+
+    def _commit(self, edits: list[Edit], *, since: int | None = None) -> None:
+        if edits:
+            self._both(lambda store: store.commit(edits, actor="machine", reason="test", at=NOW, since=since))
+
+    def _both(self, ask: Callable[[Store], Any]) -> None:
+        told, expected = (_answer(ask, store) for store in (self.store, self.model))
+        assert told == expected
+
+    def _everything(self) -> list[Value]:
+        there: list[Value] = [*self.model.find(Filter(archived=None))]
+        for overview in self.model.sessions():
+            there += [overview.state, *self.model.turns(session=overview.state.id)]
+        for log in self.model.logs():
+            there += self.model.paragraphs(page=log)
+        return [*there, *self.model.pages()]
+
+    def _replay(self) -> None:
+        """Make every change of the journal again, in an empty store, and compare what there is then."""
+        rows = self.store.journal(limit=1_000_000)
+        if any(row.forgotten for row in rows):
+            return  # see `reverie.stores.contract.replay`
+        place = self.place / "again"
+        place.mkdir()
+        again = self.open_store(place)
+        try:
+            replay(rows, again)
+            assert again.journal(limit=1_000_000) == rows
+            assert contents(again) == contents(self.store)
+        finally:
+            again.close()
+
+
+def _changed(value: Value) -> Value:
+    """The value with other words."""
+    if isinstance(value, SessionState):
+        return replace(value, summary="Other words?")
+    return replace(value, content="Other words?")
+
+
+def _answer(ask: Callable[[Store], Any], store: Store) -> Any:
+    """What the store says; a refusal is an answer too."""
+    try:
+        return ask(store)
+    except Conflict as error:
+        return str(error)
+
+
+__all__ = ["StoreMachine"]

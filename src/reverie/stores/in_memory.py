@@ -1,0 +1,614 @@
+"""How is everything kept when nothing has to last? Dictionaries: for tests, throw-away agents, as the model.
+
+What this store does is what a store should do: every other one is compared with it. So each method is the
+plainest that is right, and what another store counts as it goes is counted here when it is asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from reverie.domain.change import Edit, JournalRow, Subject, Value, subject_of
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
+from reverie.domain.filter import Filter, matches_record, matches_turn
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import Analyse, Analysis, Measure, Passage, Searchable
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.protocol import Order, Problem
+
+_CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A value as it is kept, with its key and what the analyser made of it."""
+
+    key: int
+    value: Value
+    analysis: Analysis | None  # of what is searched
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The session and position that a turn takes."""
+        return (self.value.session, self.value.position) if isinstance(self.value, Turn) else None
+
+    @property
+    def saying(self) -> tuple[str, str] | None:
+        """The scope and fingerprint that a live record takes."""
+        if isinstance(self.value, Record) and not self.value.archived:
+            return self.value.scope, self.value.fingerprint
+        return None
+
+    @property
+    def scope(self) -> str | None:
+        """The scope in which search counts it; None when it is not searched."""
+        value = self.value
+        if isinstance(value, Record):
+            return None if value.archived else value.scope
+        if isinstance(value, Turn):
+            return value.scope
+        return "" if isinstance(value, Paragraph) and value.page == HISTORY else None
+
+
+class InMemoryStore:
+    """A store that is gone when the program ends. Safe to use from several threads.
+
+    Args:
+        analyse: What turns a record, turn or paragraph into its tokens.
+
+    Example:
+        >>> store = InMemoryStore(analyse=lambda value: Analysis(terms="", length=0))
+        >>> store.sequence()
+        0
+    """
+
+    def __init__(self, *, analyse: Analyse) -> None:
+        self._analyse = analyse
+        self._lock = threading.RLock()
+        self._closed = False
+        self._journal: list[JournalRow] = []
+        self._things: dict[tuple[Subject, str], _Kept] = {}
+        self._keys: dict[int, _Kept] = {}
+        self._sayings: dict[tuple[str, str], _Kept] = {}
+        self._places: dict[str, dict[int, _Kept]] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._cursors: dict[str, str] = {}
+        self._counters: Counter[str] = Counter()
+        self._tombstones: set[str] = set()
+        self._names: dict[int, tuple[Subject, str]] = {}  # of every key there ever was
+        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+
+    # -- changing ------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        reason: str = "",
+        at: datetime,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> list[JournalRow]:
+        """Make all edits, or none, with a journal row for each."""
+        with self._open():
+            self._refuse_if_changed(since)
+            rows = self._made(edits, actor=actor, reason=reason, at=at)
+            self._journal += rows
+            for name, value in (cursors or {}).items():
+                self._cursors.pop(name, None)
+                if value is not None:
+                    self._cursors[name] = value
+            self._counters.update(counts or {})
+            return rows
+
+    def erase(
+        self,
+        edits: Sequence[Edit],
+        *,
+        actor: str,
+        at: datetime,
+        tombstones: Sequence[str] = (),
+    ) -> list[JournalRow]:
+        """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
+        with self._open():
+            rows = self._made(edits, actor=actor, reason="", at=at)
+            first = len(self._journal)
+            self._journal += rows
+            last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
+            for number, row in enumerate(self._journal):
+                newest = last.get(self._names[row.key])
+                if newest is None:
+                    continue
+                left = None
+                if number == newest and row.edit is not None and row.edit.after is not None:
+                    left = Edit(before=None, after=row.edit.after)
+                self._journal[number] = replace(row, reason="", edit=left)
+            self._tombstones.update(tombstones)
+            self._names = {
+                key: ("session", "") if name in last and self._is_gone_session(name) else name
+                for key, name in self._names.items()
+            }
+            return self._journal[first:]
+
+    def _is_gone_session(self, name: tuple[Subject, str]) -> bool:
+        return name[0] == "session" and name not in self._things
+
+    def tombstones(self, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were left by `erase`."""
+        with self._open():
+            return self._tombstones.intersection(marks)
+
+    def scrub(self) -> bool:
+        """Nothing is left of what was erased."""
+        with self._open():
+            return True
+
+    def _made(self, edits: Sequence[Edit], *, actor: str, reason: str, at: datetime) -> list[JournalRow]:
+        """Make the edits, or none; returns the rows, which are in no journal yet."""
+        first = len(self._journal) + 1
+        made: list[tuple[_Kept | None, _Kept | None]] = []
+        rows: list[JournalRow] = []
+        try:
+            for sequence, edit in enumerate(edits, first):
+                old = self._old(edit)
+                key = sequence if old is None else old.key
+                new = None if edit.after is None else self._new(key, edit.after)
+                self._refuse_taken(old, new)
+                self._swap(old, new)
+                made.append((old, new))
+                rows.append(
+                    JournalRow(
+                        sequence=sequence,
+                        batch=first,
+                        at=at,
+                        actor=actor,
+                        reason=reason,
+                        key=key,
+                        subject=edit.subject,
+                        edit=edit,
+                    )
+                )
+            self._refuse_gaps(edits)
+        except BaseException:
+            for old, new in reversed(made):
+                self._swap(new, old)
+            raise
+        self._names.update((row.key, (edit.subject, edit.id)) for row, edit in zip(rows, edits, strict=True))
+        return rows
+
+    def _refuse_if_changed(self, since: int | None) -> None:
+        if since is not None:
+            for row in self._journal[since:]:
+                if row.subject == "record":
+                    raise Conflict(
+                        f"a record was changed (change {row.sequence}) after change {since}: "
+                        "search again and retry"
+                    )
+
+    def _old(self, edit: Edit) -> _Kept | None:
+        """What the edit says was there, if it still is."""
+        old = self._things.get((edit.subject, edit.id))
+        if edit.before is None:
+            if old is not None:
+                raise Conflict(f"{edit.subject} {edit.id!r} exists already: read it, or take another id")
+            return None
+        if old is None:
+            raise Conflict(f"{edit.subject} {edit.id!r} is not there any more: read again and retry")
+        if old.value != edit.before:
+            raise Conflict(
+                f"{edit.subject} {edit.id!r} has changed since it was read: read it again and retry"
+            )
+        return old
+
+    def _new(self, key: int, value: Value) -> _Kept:
+        if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
+            return _Kept(key=key, value=value, analysis=None)
+        return _Kept(key=key, value=value, analysis=self._analyse(value))
+
+    def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
+        if new is None:
+            if old is not None and isinstance(old.value, SessionState) and self._places.get(old.value.id):
+                raise Conflict(f"session {old.value.id!r} still has turns: delete them first")
+            return
+        value = new.value
+        if new.saying is not None:
+            other = self._sayings.get(new.saying)
+            if other is not None and other is not old:
+                raise Conflict(
+                    f"record {value.id!r} says the same as the live record {other.value.id!r}: "
+                    "read that one and change it"
+                )
+        if isinstance(value, Turn):
+            if ("session", value.session) not in self._things:
+                raise Conflict(
+                    f"there is no session {value.session!r} to put turn {value.id!r} in: create it first"
+                )
+            there = self._places.get(value.session, {}).get(value.position)
+            if there is not None and there is not old:
+                raise Conflict(
+                    f"turn {value.id!r}: position {value.position} of session {value.session!r} is taken: "
+                    "read the session again and retry"
+                )
+
+    def _refuse_gaps(self, edits: Sequence[Edit]) -> None:
+        turns = [value for edit in edits for value in (edit.before, edit.after) if isinstance(value, Turn)]
+        for session in {turn.session for turn in turns}:
+            places = self._places.get(session, {})
+            for position in range(len(places)):
+                if position not in places:
+                    raise Conflict(
+                        f"session {session!r} would have later turns but none at position {position}: "
+                        "read it again and retry"
+                    )
+
+    def _swap(self, old: _Kept | None, new: _Kept | None) -> None:
+        """Put one in the place of the other; the other way round it is undone."""
+        for kept, insert in ((old, False), (new, True)):
+            if kept is None:
+                continue
+            subject = subject_of(kept.value)
+            for where, name in (
+                (self._things, (subject, kept.value.id)),
+                (self._keys, kept.key),
+                (self._sayings, kept.saying),
+            ):
+                _put(where, name, kept, insert)
+            if kept.place is not None:
+                session, position = kept.place
+                _put(self._places.setdefault(session, {}), position, kept, insert)
+
+    # -- the account ---------------------------------------------------------------------------------
+
+    def sequence(self) -> int:
+        """The number of the newest journal row; 0 when nothing was ever changed."""
+        with self._open():
+            return len(self._journal)
+
+    def journal(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        id: str | None = None,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> list[JournalRow]:
+        """Journal rows in ascending order, or the newest first."""
+        with self._open():
+            rows = self._journal[max(after, 0) : until]
+            if newest_first:
+                rows.reverse()
+            return [row for row in rows if id is None or self._names[row.key][1] == id][:limit]
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def records(self, wanted: Sequence[str | int]) -> list[Record]:
+        """Records by id (text) or key (number), archived ones too, in the order asked for."""
+        found = self._wanted("record", wanted)
+        return [kept.value for kept in found if isinstance(kept.value, Record)]
+
+    def record_like(self, scope: str, fingerprint: str) -> Record | None:
+        """The live record of that scope and fingerprint, if there is one."""
+        with self._open():
+            kept = self._sayings.get((scope, fingerprint))
+            return kept.value if kept is not None and isinstance(kept.value, Record) else None
+
+    def find(
+        self,
+        wanted: Filter,
+        *,
+        order: Order = "updated",
+        containing: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Record]:
+        """Records that the filter lets through, newest first."""
+        found = [
+            (record.updated_at if order == "updated" else record.created_at, kept.key, record)
+            for kept, record in self._all_records()
+            if matches_record(wanted, record) and _contains(record.content, containing)
+        ]
+        found.sort(key=lambda one: one[:2], reverse=True)
+        yield from (record for _, _, record in found[offset : None if limit is None else offset + limit])
+
+    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
+        """How many records that the filter lets through there are of each category, tag, kind or scope."""
+        names: dict[str, Callable[[Record], Sequence[str]]] = {
+            "category": lambda record: [record.category or ""],
+            "tag": lambda record: record.tags,
+            "kind": lambda record: [record.kind],
+            "scope": lambda record: [record.scope],
+        }
+        found = Counter(
+            name
+            for _, record in self._all_records()
+            if matches_record(wanted, record)
+            for name in names[what](record)
+        )
+        return dict(sorted(found.items()))
+
+    def _all_records(self) -> list[tuple[_Kept, Record]]:
+        with self._open():
+            return [(kept, kept.value) for kept in self._keys.values() if isinstance(kept.value, Record)]
+
+    def has_scopes(self, *, after: int = 0) -> bool:
+        """Whether a record, archived or not, or a session of a key larger than `after` has a scope."""
+        with self._open():
+            return any(
+                isinstance(kept.value, Record | SessionState) and kept.value.scope != ""
+                for key, kept in self._keys.items()
+                if key > after
+            )
+
+    # -- conversations -------------------------------------------------------------------------------
+
+    def turns(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        session: str | None = None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Turn]:
+        """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
+        if wanted is not None:
+            found = self._wanted("turn", wanted)
+            return [kept.value for kept in found if isinstance(kept.value, Turn)]
+        if session is None:
+            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+        with self._open():
+            places = sorted(self._places.get(session, {}).items())
+            return [kept.value for _, kept in places if isinstance(kept.value, Turn)][start:stop]
+
+    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
+        """Every turn that the filter lets through, newest first."""
+        with self._open():
+            kept = [(kept.key, kept.value) for kept in self._keys.values()]
+        found = [
+            (value.at, key, value)
+            for key, value in kept
+            if isinstance(value, Turn)
+            and matches_turn(wanted, value)
+            and _contains(value.content, containing)
+        ]
+        found.sort(key=lambda one: one[:2], reverse=True)
+        yield from (turn for _, _, turn in found)
+
+    def session(self, id: str) -> SessionState | None:
+        """What is kept of a session; None if there is no such session."""
+        with self._open():
+            kept = self._things.get(("session", id))
+            return kept.value if kept is not None and isinstance(kept.value, SessionState) else None
+
+    def sessions(
+        self, *, scopes: Sequence[str] | None = None, limit: int | None = None
+    ) -> list[SessionOverview]:
+        """Sessions with their number of turns, the latest active first."""
+        with self._open():
+            found = []
+            for kept in self._keys.values():
+                state = kept.value
+                if isinstance(state, SessionState) and (scopes is None or state.scope in scopes):
+                    turns = self.turns(session=state.id)
+                    last_at = turns[-1].at if turns else state.created_at
+                    found.append(
+                        (last_at, kept.key, SessionOverview(state=state, turns=len(turns), last_at=last_at))
+                    )
+        found.sort(key=lambda one: one[:2], reverse=True)
+        return [overview for _, _, overview in found[:limit]]
+
+    # -- pages -----------------------------------------------------------------------------------------
+
+    def pages(self, names: Sequence[str] | None = None) -> list[Page]:
+        """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
+        if names is None:
+            with self._open():
+                names = sorted(name for subject, name in self._things if subject == "page")
+        return [kept.value for kept in self._wanted("page", names) if isinstance(kept.value, Page)]
+
+    def paragraphs(
+        self,
+        wanted: Sequence[str | int] | None = None,
+        *,
+        page: str | None = None,
+        start: int = 0,
+    ) -> list[Paragraph]:
+        """Paragraphs by id or key, or those of a log in their order from `start` on."""
+        if wanted is not None:
+            found = self._wanted("paragraph", wanted)
+            return [kept.value for kept in found if isinstance(kept.value, Paragraph)]
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        there = [(one.position, key, one) for key, one in self._all_paragraphs() if one.page == page]
+        return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
+
+    def logs(self) -> dict[str, int]:
+        """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
+        return dict(sorted(Counter(one.page for _, one in self._all_paragraphs()).items()))
+
+    def _all_paragraphs(self) -> list[tuple[int, Paragraph]]:
+        with self._open():
+            kept = self._keys.values()
+            return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
+
+    # -- what search needs -----------------------------------------------------------------------------
+
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Live passages by key, in any order; unknown and archived ones are left out."""
+        with self._open():
+            found: dict[int, Passage] = {}
+            for kept in self._wanted(subject, keys):
+                near = [kept]
+                if isinstance(kept.value, Turn):
+                    places = self._places[kept.value.session]
+                    reach = range(kept.value.position - around, kept.value.position + around + 1)
+                    near = [places[position] for position in reach if position in places]
+                for one in near:
+                    if (passage := self._passage(one)) is not None:
+                        found[one.key] = passage
+            return list(found.values())
+
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
+        """Live passages with the values they were made from, by ascending key, for building an index."""
+        with self._open():
+            found: list[tuple[Passage, Record | Turn | Paragraph]] = []
+            for key in sorted(key for key in self._keys if key > after):
+                if len(found) >= limit:
+                    break
+                value, passage = self._keys[key].value, self._passage(self._keys[key])
+                if passage is not None and _is(subject, value):
+                    assert isinstance(value, Record | Turn | Paragraph)
+                    found.append((passage, value))
+            return found
+
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+        """How many live passages and tokens there are in those scopes (None: in all), exactly."""
+        with self._open():
+            asked = (subject, None if scopes is None else tuple(scopes))
+            sequence, measure = self._measures.get(asked, (-1, None))
+            if measure is None or sequence != len(self._journal):
+                measure = self._counted(subject, scopes)
+                self._measures[asked] = (len(self._journal), measure)
+            return measure
+
+    def _counted(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+        found = [
+            kept.analysis
+            for kept in self._keys.values()
+            if kept.analysis is not None
+            and _is(subject, kept.value)
+            and kept.scope is not None
+            and (scopes is None or kept.scope in scopes)
+        ]
+        return Measure(
+            passages=len(found),
+            tokens=sum(analysis.length for analysis in found),
+            speakers=frozenset(analysis.speaker for analysis in found if analysis.speaker),
+        )
+
+    def _passage(self, kept: _Kept) -> Passage | None:
+        value, analysis = kept.value, kept.analysis
+        if analysis is None or kept.scope is None:
+            return None
+        passage = Passage(
+            key=kept.key,
+            terms=analysis.terms,
+            length=analysis.length,
+            speaker=analysis.speaker,
+            cues=analysis.cues,
+            dates=analysis.dates,
+        )
+        if isinstance(value, Turn):
+            return passage._replace(
+                thread=self._things["session", value.session].key,
+                position=value.position,
+                at=to_microseconds(value.at) / 1e6,
+                kind="turn",
+            )
+        if isinstance(value, Paragraph):
+            return passage._replace(at=to_microseconds(value.at) / 1e6, kind="paragraph")
+        assert isinstance(value, Record)
+        return passage._replace(
+            at=to_microseconds(value.created_at) / 1e6,
+            importance=value.importance,
+            confidence=value.confidence,
+            kind=value.kind,
+            pinned=value.pinned,
+            expires_at=None if value.expires_at is None else to_microseconds(value.expires_at) / 1e6,
+        )
+
+    # -- working memory --------------------------------------------------------------------------------
+
+    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
+        """The live entries of a namespace (None: of all, by namespace), by key."""
+        with self._open():
+            found = [entry for entry in self._entries.values() if namespace in (None, entry.namespace)]
+            live = [entry for entry in found if entry.live(now)]
+            return sorted(live, key=lambda entry: (entry.namespace, entry.key))
+
+    def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
+        """Set an entry, replacing one of the same namespace and key; False when the namespace is full."""
+        with self._open():
+            live = {there.key for there in self.entries(entry.namespace, now=now)}
+            if capacity is not None and entry.key not in live and len(live) >= capacity:
+                return False
+            for there in list(self._entries.values()):
+                if there.namespace == entry.namespace and not there.live(now):
+                    del self._entries[there.namespace, there.key]
+            self._entries[entry.namespace, entry.key] = entry
+            return True
+
+    def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
+        """Remove entries (None: all of the namespace); returns how many were there."""
+        with self._open():
+            there = [
+                name for name in self._entries if name[0] == namespace and (keys is None or name[1] in keys)
+            ]
+            for name in there:
+                del self._entries[name]
+            return len(there)
+
+    # -- housekeeping ----------------------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """The value of a counter that `commit` adds to; 0 if nobody ever did."""
+        with self._open():
+            return self._counters[name]
+
+    def cursor(self, name: str) -> str | None:
+        """The value of a cursor set by `commit`; None if there is none."""
+        with self._open():
+            return self._cursors.get(name)
+
+    def check(self) -> list[Problem]:
+        """Nothing can go wrong with it that a check would find."""
+        with self._open():
+            return []
+
+    def close(self) -> None:
+        """Let go of everything. Any other use afterwards raises `StoreUnavailable`."""
+        with self._lock:
+            self._closed = True
+
+    # -- below -----------------------------------------------------------------------------------------
+
+    def _open(self) -> threading.RLock:
+        """The lock, to be held while the store is used; refuses when it has been closed."""
+        if self._closed:
+            raise StoreUnavailable("the store has been closed: open another")
+        return self._lock
+
+    def _wanted(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
+        with self._open():
+            found = [
+                self._things.get((subject, name)) if isinstance(name, str) else self._keys.get(name)
+                for name in wanted
+            ]
+            return [kept for kept in found if kept is not None and _is(subject, kept.value)]
+
+
+def _put(where: dict[Any, _Kept], name: Any, kept: _Kept, insert: bool) -> None:
+    if insert and name is not None:
+        where[name] = kept
+    else:
+        where.pop(name, None)
+
+
+def _is(subject: Subject, value: Value) -> bool:
+    return subject_of(value) == subject
+
+
+def _contains(text: str, wanted: str | None) -> bool:
+    return wanted is None or wanted.translate(_CAPITALS) in text.translate(_CAPITALS)

@@ -1,0 +1,525 @@
+"""How does a record, turn, session, page, paragraph or entry become a row, and a row a value again?
+
+Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. The journal keeps a
+value as a JSON object of the same columns, without those that are NULL.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from json.encoder import encode_basestring
+from types import MappingProxyType
+from typing import Any, Generic, TypeGuard, TypeVar
+
+from reverie.domain.change import Edit, JournalRow, Subject, Value
+from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import Analysis
+from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
+from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+
+Row = tuple[Any, ...]
+
+T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
+
+ANALYSIS_COLUMNS = ("length", "voice", "cues", "dates", "terms")
+"""What the analyser made of it. `voice` is the speaker in lower case."""
+
+_KINDS, _LAYERS, _ORIGINS = frozenset(KINDS), frozenset(LAYERS), frozenset(ORIGINS)
+_ROLES, _STATUSES = frozenset(ROLES), frozenset(SESSION_STATUSES)
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+"""How everything here is written as JSON."""
+
+
+class Unreadable(Exception):
+    """A row is not what was written. The message says how, and never quotes content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Generic[T]):
+    """A table of things with a history.
+
+    Attributes:
+        subject: Which kind of thing it keeps.
+        name: Its name in SQL.
+        columns: The columns of the value itself; `id` is the first.
+        json: The last of them, which hold JSON text.
+        encode: A value to these columns.
+        decode: These columns to a value; raises `Unreadable`.
+        source: What to select `selected` from.
+        selected: The columns as SQL selects them.
+        analysed: Whether the columns of the analysis stand beside them.
+        plain: The columns that are not JSON.
+        nesting: How a document ends with those that are.
+    """
+
+    subject: Subject
+    name: str
+    columns: tuple[str, ...]
+    json: tuple[str, ...]
+    encode: Callable[[T], Row]
+    decode: Callable[[Sequence[Any]], T]
+    source: str
+    selected: str
+    analysed: bool
+    plain: tuple[str, ...] = field(init=False)
+    nesting: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plain", self.columns[: len(self.columns) - len(self.json)])
+        nested = "".join(f',"{name}":%s' for name in self.json)
+        object.__setattr__(self, "nesting", f"%s{nested}}}")
+
+
+def tolerant_rows(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
+    """Rows of a query, where text that is not UTF-8 comes as bytes, which no `decode` here takes for text."""
+    file.text_factory = _text_or_bytes
+    try:
+        return file.execute(sql, values).fetchall()
+    finally:
+        file.text_factory = str
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
+
+
+def analysis_row(analysis: Analysis) -> Row:
+    """The analysis as its columns."""
+    return analysis.length, analysis.speaker, analysis.cues, analysis.dates, analysis.terms
+
+
+def to_document(table: Table[Any], row: Sequence[Any]) -> str:
+    """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
+    plain = table.plain
+    document = to_json({name: value for name, value in zip(plain, row, strict=False) if value is not None})
+    return table.nesting % (document[:-1], *row[len(plain) :])
+
+
+def from_document(table: Table[T], document: str) -> T:
+    """The value that `to_document` wrote; raises `Unreadable`."""
+    try:
+        columns = json.loads(document)
+        row = [columns.get(name) for name in table.columns]
+    except (ValueError, AttributeError, RecursionError, TypeError):
+        raise Unreadable("its JSON cannot be read") from None
+    return table.decode(row)
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+_RECORD_COLUMNS = (
+    "id", "scope", "kind", "layer", "origin", "category", "pinned", "confidence", "importance",
+    "created_at", "updated_at", "last_seen_at", "seen_count", "valid_from", "valid_to", "expires_at",
+    "archived_at", "content", "source", "archive_reason", "tags", "refs", "metadata",
+)  # fmt: skip
+
+
+def _record_row(record: Record) -> Row:
+    return (
+        record.id,
+        record.scope,
+        record.kind,
+        record.layer,
+        record.origin,
+        record.category,
+        int(record.pinned),
+        float(record.confidence),
+        float(record.importance),
+        to_microseconds(record.created_at),
+        to_microseconds(record.updated_at),
+        to_microseconds(record.last_seen_at),
+        record.seen_count,
+        _count(record.valid_from),
+        _count(record.valid_to),
+        _count(record.expires_at),
+        _count(record.archived_at),
+        record.content,
+        record.source,
+        record.archive_reason,
+        _list(record.tags) if record.tags else "[]",
+        _list(record.references) if record.references else "[]",
+        to_json(dict(record.metadata)) if record.metadata else "{}",
+    )
+
+
+def _record(row: Sequence[Any]) -> Record:
+    (
+        name, scope, kind, layer, origin, category, pinned, confidence, importance,
+        created_at, updated_at, last_seen_at, seen_count, valid_from, valid_to, expires_at,
+        archived_at, content, source, archive_reason, tags, refs, metadata,
+    ) = row  # fmt: skip
+    if not (str is type(name) is type(scope) is type(content) is type(source) is type(archive_reason)):
+        raise Unreadable("a text is not text")
+    if kind not in _KINDS or layer not in _LAYERS or origin not in _ORIGINS:
+        raise Unreadable("its kind, layer or origin is unknown")
+    if not (category is None or type(category) is str):
+        raise Unreadable("its category is not text")
+    if not (float is type(confidence) is type(importance) and 0 <= confidence <= 1 and 0 <= importance <= 1):
+        raise Unreadable("its confidence or importance is not a number from 0 to 1")
+    if type(seen_count) is not int or pinned not in (0, 1):
+        raise Unreadable("its count or flag is not a number")
+    return Record(
+        id=name,
+        content=content,
+        created_at=_moment(created_at),
+        updated_at=_moment(updated_at),
+        last_seen_at=_moment(last_seen_at),
+        category=category,
+        kind=kind,
+        layer=layer,
+        tags=_texts(tags),
+        confidence=confidence,
+        importance=importance,
+        source=source,
+        references=_texts(refs),
+        origin=origin,
+        scope=scope,
+        pinned=pinned == 1,
+        seen_count=seen_count,
+        valid_from=None if valid_from is None else _moment(valid_from),
+        valid_to=None if valid_to is None else _moment(valid_to),
+        expires_at=None if expires_at is None else _moment(expires_at),
+        metadata=_metadata(metadata),
+        archived_at=None if archived_at is None else _moment(archived_at),
+        archive_reason=archive_reason,
+    )
+
+
+RECORDS: Table[Record] = Table(
+    subject="record",
+    name="records",
+    columns=_RECORD_COLUMNS,
+    json=("tags", "refs", "metadata"),
+    encode=_record_row,
+    decode=_record,
+    source="records AS it",
+    selected=", ".join(f"it.{name}" for name in _RECORD_COLUMNS),
+    analysed=True,
+)
+
+
+# -- turns and sessions --------------------------------------------------------------------------------
+
+_TURN_COLUMNS = (
+    "id", "session", "position", "role", "at", "scope", "speaker", "content", "tool_call_id",
+    "tool_calls", "metadata",
+)  # fmt: skip
+
+
+def _turn_row(turn: Turn) -> Row:
+    return (
+        turn.id,
+        turn.session,
+        turn.position,
+        turn.role,
+        to_microseconds(turn.at),
+        turn.scope,
+        turn.speaker,
+        turn.content,
+        turn.tool_call_id,
+        to_json([[call.id, call.name, call.arguments] for call in turn.tool_calls])
+        if turn.tool_calls
+        else "[]",
+        to_json(dict(turn.metadata)) if turn.metadata else "{}",
+    )
+
+
+def _turn(row: Sequence[Any]) -> Turn:
+    name, session, position, role, at, scope, speaker, content, call_id, calls, metadata = row
+    if not (
+        str is type(name) is type(session) is type(scope) is type(speaker) is type(content) is type(call_id)
+    ):
+        raise Unreadable("a text is not text")
+    if role not in _ROLES or type(position) is not int:
+        raise Unreadable("its role is unknown or its position is no number")
+    return Turn(
+        id=name,
+        session=session,
+        position=position,
+        role=role,
+        content=content,
+        at=_moment(at),
+        speaker=speaker,
+        tool_calls=_tool_calls(calls),
+        tool_call_id=call_id,
+        metadata=_metadata(metadata),
+        scope=scope,
+    )
+
+
+TURNS: Table[Turn] = Table(
+    subject="turn",
+    name="turns",
+    columns=_TURN_COLUMNS,
+    json=("tool_calls", "metadata"),
+    encode=_turn_row,
+    decode=_turn,
+    source="turns AS it JOIN sessions ON sessions.key = it.session",
+    selected=", ".join("sessions.id" if name == "session" else f"it.{name}" for name in _TURN_COLUMNS),
+    analysed=True,
+)
+
+_SESSION_COLUMNS = ("id", "created_at", "status", "scope", "window_start", "summary", "metadata")
+
+
+def _session_row(state: SessionState) -> Row:
+    return (
+        state.id,
+        to_microseconds(state.created_at),
+        state.status,
+        state.scope,
+        state.window_start,
+        state.summary,
+        to_json(dict(state.metadata)) if state.metadata else "{}",
+    )
+
+
+def _session(row: Sequence[Any]) -> SessionState:
+    name, created_at, status, scope, window_start, summary, metadata = row
+    if not (str is type(name) is type(scope) is type(summary)):
+        raise Unreadable("a text is not text")
+    if status not in _STATUSES or type(window_start) is not int:
+        raise Unreadable("its status is unknown or its window is no number")
+    return SessionState(
+        id=name,
+        created_at=_moment(created_at),
+        status=status,
+        scope=scope,
+        window_start=window_start,
+        summary=summary,
+        metadata=_metadata(metadata),
+    )
+
+
+SESSIONS: Table[SessionState] = Table(
+    subject="session",
+    name="sessions",
+    columns=_SESSION_COLUMNS,
+    json=("metadata",),
+    encode=_session_row,
+    decode=_session,
+    source="sessions AS it",
+    selected=", ".join(f"it.{name}" for name in _SESSION_COLUMNS),
+    analysed=False,
+)
+
+
+# -- pages and paragraphs --------------------------------------------------------------------------------
+
+_PAGE_COLUMNS = ("id", "updated_at", "content")
+
+
+def _page_row(page: Page) -> Row:
+    return page.name, to_microseconds(page.updated_at), page.content
+
+
+def _page(row: Sequence[Any]) -> Page:
+    name, updated_at, content = row
+    if not (str is type(name) is type(content)):
+        raise Unreadable("a text is not text")
+    return Page(name=name, content=content, updated_at=_moment(updated_at))
+
+
+PAGES: Table[Page] = Table(
+    subject="page",
+    name="pages",
+    columns=_PAGE_COLUMNS,
+    json=(),
+    encode=_page_row,
+    decode=_page,
+    source="pages AS it",
+    selected=", ".join(f"it.{name}" for name in _PAGE_COLUMNS),
+    analysed=False,
+)
+
+_PARAGRAPH_COLUMNS = ("id", "page", "position", "at", "source", "content")
+
+SEARCHED = f"+page = '{HISTORY}'"
+"""Which paragraphs are searched, in SQL. The plus keeps SQLite from walking the whole log to find one key."""
+
+
+def _paragraph_row(paragraph: Paragraph) -> Row:
+    return (
+        paragraph.id,
+        paragraph.page,
+        float(paragraph.position) + 0.0,  # SQLite keeps no negative zero
+        to_microseconds(paragraph.at),
+        paragraph.source,
+        paragraph.content,
+    )
+
+
+def _paragraph(row: Sequence[Any]) -> Paragraph:
+    name, page, position, at, source, content = row
+    if not (str is type(name) is type(page) is type(source) is type(content)):
+        raise Unreadable("a text is not text")
+    if type(position) is not float:
+        raise Unreadable("its position is no number")
+    return Paragraph(id=name, page=page, position=position, at=_moment(at), content=content, source=source)
+
+
+PARAGRAPHS: Table[Paragraph] = Table(
+    subject="paragraph",
+    name="paragraphs",
+    columns=_PARAGRAPH_COLUMNS,
+    json=(),
+    encode=_paragraph_row,
+    decode=_paragraph,
+    source="paragraphs AS it",
+    selected=", ".join(f"it.{name}" for name in _PARAGRAPH_COLUMNS),
+    analysed=True,
+)
+
+TABLES: Mapping[Subject, Table[Any]] = MappingProxyType(
+    {table.subject: table for table in (RECORDS, TURNS, SESSIONS, PAGES, PARAGRAPHS)}
+)
+
+
+def value_from(subject: Subject, document: str | None) -> Value | None:
+    """What the journal keeps of a thing; raises `Unreadable`."""
+    if document is None:
+        return None
+    value: Value = from_document(TABLES[subject], document)
+    return value
+
+
+CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
+
+
+def change_of(row: Sequence[Any]) -> JournalRow:
+    """The row of the journal in these columns; raises `Unreadable`."""
+    sequence, batch, at, actor, reason, key, subject, before, after = row
+    if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
+        raise Unreadable("a number is none, or a text is not text")
+    if subject not in TABLES:
+        raise Unreadable("its subject is unknown")
+    was, now = value_from(subject, before), value_from(subject, after)
+    if was is not None and now is not None and was.id != now.id:
+        raise Unreadable("it names two things")
+    return JournalRow(
+        sequence=sequence,
+        batch=batch,
+        at=_moment(at),
+        actor=actor,
+        reason=reason,
+        key=key,
+        subject=subject,
+        edit=None if was is None and now is None else Edit(before=was, after=now),
+    )
+
+
+# -- working memory ------------------------------------------------------------------------------------
+
+ENTRY_COLUMNS = ("namespace", "key", "stored_at", "expires_at", "category", "tags", "data")
+
+
+def entry_row(entry: Entry) -> Row:
+    """An entry as its columns."""
+    return (
+        entry.namespace,
+        entry.key,
+        to_microseconds(entry.stored_at),
+        _count(entry.expires_at),
+        entry.category,
+        _list(entry.tags),
+        entry.data,
+    )
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """The entry in these columns; raises `Unreadable`."""
+    namespace, key, stored_at, expires_at, category, tags, data = row
+    if not (str is type(namespace) is type(key) is type(data)):
+        raise Unreadable("a text is not text")
+    if not (category is None or type(category) is str):
+        raise Unreadable("its category is not text")
+    return Entry(
+        namespace=namespace,
+        key=key,
+        data=data,
+        stored_at=_moment(stored_at),
+        expires_at=None if expires_at is None else _moment(expires_at),
+        category=category,
+        tags=_texts(tags),
+    )
+
+
+# -- single columns ------------------------------------------------------------------------------------
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{','.join(map(encode_basestring, texts))}]"  # a quarter of the time that `to_json` takes
+
+
+def _count(moment: datetime | None) -> int | None:
+    return None if moment is None else to_microseconds(moment)
+
+
+def is_moment(count: Any) -> TypeGuard[int]:
+    """Whether that can stand for a time."""
+    try:
+        _moment(count)
+    except Unreadable:
+        return False
+    return True
+
+
+def _moment(count: Any) -> datetime:
+    if type(count) is not int:
+        raise Unreadable("a time is not a number")
+    try:
+        return from_microseconds(count)
+    except OverflowError:
+        raise Unreadable("a time is out of range") from None
+
+
+def _parsed(stored: Any) -> Any:
+    """JSON text, or (from the journal) what it says already."""
+    if stored == "[]":
+        return []
+    if stored == "{}":
+        return {}
+    if type(stored) is not str:
+        return stored
+    try:
+        return json.loads(stored)
+    except (ValueError, RecursionError):
+        raise Unreadable("a list or mapping in it is not JSON") from None
+
+
+def _texts(stored: Any) -> tuple[str, ...]:
+    if stored == "[]":
+        return ()
+    found = _parsed(stored)
+    if type(found) is not list or not all(type(text) is str for text in found):
+        raise Unreadable("a list in it is not one of texts")
+    return tuple(found)
+
+
+def _metadata(stored: Any) -> Mapping[str, str]:
+    if stored == "{}":
+        return NOTHING
+    found = _parsed(stored)
+    if type(found) is not dict or not all(type(text) is str for text in found.values()):
+        raise Unreadable("its metadata is not a mapping of texts")
+    return MappingProxyType(found)
+
+
+def _tool_calls(stored: Any) -> tuple[ToolCall, ...]:
+    if stored == "[]":
+        return ()
+    found = _parsed(stored)
+    if type(found) is not list or not all(
+        type(call) is list and len(call) == 3 and all(type(text) is str for text in call) for call in found
+    ):
+        raise Unreadable("its tool calls are not a list of calls")
+    return tuple(ToolCall(id=call[0], name=call[1], arguments=call[2]) for call in found)

@@ -1,0 +1,304 @@
+"""Is what the file holds sound? Reads everything and changes nothing."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, assert_never
+
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn, checked_session, checked_turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
+from reverie.domain.record import Record, checked
+from reverie.stores.protocol import Problem
+from reverie.stores.sqlite.codec import (
+    CHANGE_COLUMNS,
+    ENTRY_COLUMNS,
+    PARAGRAPHS,
+    RECORDS,
+    SEARCHED,
+    TABLES,
+    TURNS,
+    Table,
+    Unreadable,
+    change_of,
+    entry_of,
+    from_document,
+    tolerant_rows,
+    value_from,
+)
+
+_BATCH = 500
+_RESTORE = "restore a backup, or correct the row in reverie.db"
+_REBUILD = "restore a backup, or export everything and import it into a new store"
+_BACKUP = "restore a backup of the file, or rebuild it from the folder's files"
+
+LAST_WORD = (
+    "SELECT after FROM journal WHERE sequence = coalesce((SELECT max(sequence) FROM journal "
+    "WHERE key = {key} AND key <> sequence {before}), {key})"
+)
+"""What the journal says last of a thing, in SQL."""
+
+COUNTED = " UNION ALL ".join(
+    f"SELECT '{table.subject}' AS subject, {area} AS area, voice, count(*) AS passages, "
+    f"sum(length) AS tokens FROM {table.name} WHERE {live} GROUP BY 2, 3"
+    for table, live, scope in (
+        (RECORDS, "archived_at IS NULL", "scope"),
+        (TURNS, "1", "scope"),
+        (PARAGRAPHS, SEARCHED, "''"),
+    )
+    for area in (f"'=' || {scope}", "'*'")
+)
+"""The rows of `measures`, counted anew, in SQL."""
+
+_OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
+_OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
+
+
+class Damage(NamedTuple):
+    """What SQLite itself finds wrong with a file.
+
+    Attributes:
+        pages: What is wrong with what is stored.
+        indexes: The names of indexes that do not fit their tables, from which they can be made again.
+    """
+
+    pages: list[str]
+    indexes: list[str]
+
+
+def problems(file: sqlite3.Connection) -> list[Problem]:
+    """Everything wrong with the file, within the caller's reading transaction."""
+    found = damage(file)
+    if found.pages or found.indexes:  # the queries below would fail half-way
+        return [
+            *(Problem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
+            *(
+                Problem(
+                    what=f"the index {name} of the file does not fit its table",
+                    fix=_BACKUP,
+                    mendable=not found.pages,
+                )
+                for name in found.indexes
+            ),
+        ]
+    return [
+        *_references(file),
+        *(problem for table in TABLES.values() for problem in _things(file, table)),
+        *_vanished(file),
+        *_gaps(file),
+        *_chain(file),
+        *_counters(file),
+        *_positions(file),
+        *_entries(file),
+        *_marks(file),
+    ]
+
+
+def damage(file: sqlite3.Connection) -> Damage:
+    """What SQLite itself finds wrong with the pages of the file and the indexes in it."""
+    pages: list[str] = []
+    indexes: set[str] = set()
+    try:
+        roots = {
+            root: name
+            for name, root in file.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'index'")
+        }
+        for (line,) in file.execute("PRAGMA integrity_check(100)"):
+            of_index, of_tree = _OF_AN_INDEX.search(line), _OF_A_TREE.search(line)
+            if of_index:
+                indexes.add(of_index[1])
+            elif of_tree and int(of_tree[1]) in roots:
+                indexes.add(roots[int(of_tree[1])])
+            elif line != "ok":
+                pages.append(line)
+    except sqlite3.DatabaseError as error:
+        pages.append(getattr(error, "sqlite_errorname", type(error).__name__))
+    return Damage(pages, sorted(indexes))
+
+
+def _references(file: sqlite3.Connection) -> Iterator[Problem]:
+    for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
+        yield Problem(what=f"row {key} of {table} belongs to none of {parent}", fix=_RESTORE, mendable=True)
+
+
+def _things(file: sqlite3.Connection, table: Table[Any]) -> Iterator[Problem]:
+    """Rows that cannot be read, have a wrong fingerprint, or differ from what the journal says last."""
+    fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
+    sql = (
+        f"SELECT it.key, {fingerprint}, ({LAST_WORD.format(key='it.key', before='')}), "
+        f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT {_BATCH}"
+    )
+    last = -1
+    while rows := tolerant_rows(file, sql, (last,)):
+        for key, stored_fingerprint, document, *row in rows:
+            yield from _thing(table, key, stored_fingerprint, document, row)
+        last = rows[-1][0]
+
+
+def _thing(
+    table: Table[Any], key: int, fingerprint: str | None, document: str | None, row: list[Any]
+) -> Iterator[Problem]:
+    name = f"{table.subject} {row[0]!r} (key {key})"
+    try:
+        value = checked_value(table.decode(row))
+    except (Unreadable, InvalidInput) as error:
+        why = error if isinstance(error, Unreadable) else "a field is not of its form"
+        yield Problem(what=f"{name} cannot be read: {why}", fix=_RESTORE, mendable=document is not None)
+        return
+    if isinstance(value, Record) and value.fingerprint != fingerprint:
+        yield Problem(what=f"{name} has another fingerprint than its content", fix=_RESTORE, mendable=True)
+    try:
+        told = None if document is None else from_document(table, document)
+    except Unreadable as error:
+        yield Problem(
+            what=f"the journal's last word on {name} cannot be read: {error}", fix=_REBUILD, mendable=True
+        )
+        return
+    if told != value:
+        yield Problem(what=f"{name} is not what the journal says", fix=_RESTORE, mendable=True)
+
+
+def checked_value(value: Value) -> Value:
+    """The value itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    match value:
+        case Record():
+            checked(value)
+        case Turn():
+            checked_turn(value)
+        case SessionState():
+            checked_session(value)
+        case Page():
+            checked_page(value)
+        case Paragraph():
+            checked_paragraph(value)
+        case _:
+            assert_never(value)
+    return value
+
+
+def _vanished(file: sqlite3.Connection) -> Iterator[Problem]:
+    """Things that the journal says are there and are not."""
+    for subject, table in TABLES.items():
+        sql = (
+            "SELECT key FROM journal AS made WHERE key = sequence AND subject = ? "
+            f"AND ({LAST_WORD.format(key='made.key', before='')}) IS NOT NULL "
+            f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
+        )
+        for (key,) in file.execute(sql, (subject,)):
+            yield Problem(
+                what=f"{subject} of key {key} is in the journal and not in the store",
+                fix=_RESTORE,
+                mendable=True,
+            )
+
+
+def gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
+    """The first and the last of every run of numbers that the journal lacks."""
+    sql = (
+        "SELECT before + 1, sequence - 1 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) "
+        "AS before FROM journal) WHERE sequence <> before + 1"
+    )
+    (missing,) = file.execute("SELECT coalesce(max(sequence), 0) - count(*) FROM journal").fetchone()
+    return file.execute(sql).fetchall() if missing else []
+
+
+def _gaps(file: sqlite3.Connection) -> Iterator[Problem]:
+    for first, last in gaps(file):
+        which = f"change {first} is" if first == last else f"changes {first} to {last} are"
+        yield Problem(what=f"{which} missing from the journal", fix=_REBUILD, mendable=True)
+
+
+def _chain(file: sqlite3.Connection) -> Iterator[Problem]:
+    """Journal rows that cannot be read, or whose `before` is not the `after` of the one before."""
+    columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
+    sql = (
+        f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
+        f"ELSE ({LAST_WORD.format(key='change.key', before='AND sequence < change.sequence')}) END "
+        f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT {_BATCH}"
+    )
+    last = 0
+    while rows := tolerant_rows(file, sql, (last,)):
+        for *row, earlier in rows:
+            yield from _change(row, earlier)
+        last = rows[-1][0]
+
+
+def _change(row: Sequence[Any], earlier: Any) -> Iterator[Problem]:
+    sequence, subject, before = row[0], row[6], row[7]
+    try:
+        change_of(row)
+    except Unreadable as error:
+        yield Problem(
+            what=f"change {sequence} in the journal cannot be read: {error}", fix=_REBUILD, mendable=True
+        )
+        return
+    if before is not None and before != earlier:
+        yield Problem(
+            what=f"change {sequence} in the journal does not follow the one before",
+            fix=_REBUILD,
+            mendable=not _can_be_read(subject, earlier),
+        )
+
+
+def _can_be_read(subject: Any, document: Any) -> bool:
+    try:
+        return value_from(subject, document) is not None
+    except Unreadable:
+        return False
+
+
+def _counters(file: sqlite3.Connection) -> Iterator[Problem]:
+    stored = "SELECT subject, area, voice, passages, tokens FROM measures"
+    wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
+    found = {
+        (subject, area)
+        for one, other in ((COUNTED, stored), (stored, COUNTED))
+        for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
+    }
+    for subject, area in sorted(found):
+        yield Problem(
+            what=f"the counters of {subject}s in {area!r} differ from a recount",
+            fix=_REBUILD,
+            mendable=True,
+        )
+
+
+def _positions(file: sqlite3.Connection) -> Iterator[Problem]:
+    sql = (
+        "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
+        "HAVING count(*) <> max(position) + 1"
+    )
+    for session, count, end in file.execute(sql):
+        yield Problem(
+            what=f"the session of key {session} has {count} turns in {end} positions",
+            fix=_RESTORE,
+            mendable=True,
+        )
+
+
+def _entries(file: sqlite3.Connection) -> Iterator[Problem]:
+    for row in tolerant_rows(file, f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries", ()):
+        try:
+            entry_of(row)
+        except Unreadable as error:
+            yield Problem(
+                what=f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}",
+                fix="drop it with drop_entries",
+            )
+
+
+def _marks(file: sqlite3.Connection) -> Iterator[Problem]:
+    """Counters that do not count, and tombstones that mark nothing."""
+    for name, value in tolerant_rows(file, "SELECT name, value FROM counters", ()):
+        if type(name) is not str or type(value) is not int:
+            yield Problem(what=f"the counter {name!r} is no number", fix="delete its row of counters")
+    unmarked = [mark for (mark,) in tolerant_rows(file, "SELECT mark FROM tombstones", ()) if not _word(mark)]
+    if unmarked:
+        yield Problem(what=f"{len(unmarked)} tombstones are no text", fix="delete these rows of tombstones")
+
+
+def _word(stored: object) -> bool:
+    return type(stored) is str and stored != ""

@@ -1,0 +1,126 @@
+"""How is a store's file put in the place of another that somebody may have open? Whole, the old one kept.
+
+A log (`-wal`) that is left beside another file than its own is played into it and destroys it, so the log has
+to go before the new file comes; and it may hold what the old file lacks, so it has to be empty by then. It is
+emptied and the write lock is held meanwhile: whoever writes waits, and is then refused, because `connections`
+sees that its file is no longer in its place. Nothing that was acknowledged is missing in the old file.
+
+If this process is killed, the old file is in its place and whole, or the new one is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from reverie.domain.errors import StoreUnavailable
+from reverie.stores.sqlite.connections import not_forking
+from reverie.stores.sqlite.errors import translated
+from reverie.stores.sqlite.migrations import copy_out, location
+
+_PAUSE_S = 0.02
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float = 10.0) -> None:
+    """Put a store's file in the place of another.
+
+    Args:
+        path: The file to be replaced; others may have it open.
+        replacement: The new one, closed, on the same file system; it is moved.
+        kept: The name under which the old one is kept, with all that was written to it.
+        patience: How many seconds to wait for others that write or read.
+
+    Raises:
+        StoreUnavailable: others kept on reading or writing, or the disk refuses; nothing was replaced.
+    """
+    try:
+        with not_forking, _at_rest(path, patience) as file:
+            _refuse_log(replacement)
+            if file is None:
+                _set_aside(path, kept)
+            elif not _linked(path, kept):
+                copy_out(file, kept)
+            for ending in _BESIDE:
+                path.with_name(path.name + ending).unlink(missing_ok=True)
+            os.replace(replacement, path)
+            _sync(path.parent)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be replaced ({error.strerror or error}): make room, or make it writable"
+        ) from error
+
+
+@contextmanager
+def _at_rest(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]:
+    """The file with nothing in its log and nobody writing; None for one that is too damaged to be opened."""
+    connection = sqlite3.connect(location(path, "mode=rw"), uri=True, isolation_level=None, timeout=patience)
+    with closing(connection) as file:
+        try:
+            _rest(file, path, time.monotonic() + patience)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+                raise
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            file.execute("ROLLBACK")
+
+
+def _rest(file: sqlite3.Connection, path: Path, deadline: float) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    while True:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        file.execute("BEGIN IMMEDIATE")
+        # Between the two somebody else may have written, or be reading what is in the log.
+        if not log.exists() or log.stat().st_size == 0:
+            return
+        file.execute("ROLLBACK")
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(
+                f"{str(path)!r} is in use: others kept reading or writing it; end them and try again"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _refuse_log(replacement: Path) -> None:
+    log = replacement.with_name(f"{replacement.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreUnavailable(f"{str(replacement)!r} is still open somewhere: close it first")
+
+
+def _linked(path: Path, kept: Path) -> bool:
+    """Give the file a second name; false on a file system that has no such thing."""
+    try:
+        os.link(path, kept)
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
+            raise
+        return False
+    return True
+
+
+def _set_aside(path: Path, kept: Path) -> None:
+    """Move a damaged file and its log; nobody can be writing to it."""
+    for ending in ("-wal", ""):
+        source = path.with_name(path.name + ending)
+        if source.exists():
+            source.rename(kept.with_name(kept.name + ending))
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

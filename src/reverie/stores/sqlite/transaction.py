@@ -1,0 +1,404 @@
+"""How are edits made in SQLite? One `Changes` is what happens inside one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from reverie.domain.change import Edit, JournalRow, Subject
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import Analyse
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.sqlite.codec import (
+    ANALYSIS_COLUMNS,
+    PARAGRAPHS,
+    RECORDS,
+    SESSIONS,
+    TABLES,
+    TURNS,
+    Row,
+    Table,
+    Unreadable,
+    analysis_row,
+    to_document,
+)
+
+_ARCHIVED_AT = RECORDS.columns.index("archived_at")
+_RECORD_SCOPE, _TURN_SCOPE = RECORDS.columns.index("scope"), TURNS.columns.index("scope")
+_PAGE = PARAGRAPHS.columns.index("page")
+_SESSION, _POSITION = TURNS.columns.index("session"), TURNS.columns.index("position")
+_NO_ANALYSIS: Row = ()
+_NOTHING_SEARCHED: Row = (0, "", "", "", "")
+
+
+class Prepared(NamedTuple):
+    """An edit and all that can be worked out before the transaction begins."""
+
+    edit: Edit
+    table: Table[Any]
+    before: Row | None
+    after: Row | None
+    fingerprint: str | None
+    analysis: Row
+    document: str | None
+
+
+def prepared(edit: Edit, analyse: Analyse) -> Prepared:
+    """Encode and analyse an edit, so that the lock is not held meanwhile."""
+    table = TABLES[edit.subject]
+    before = None if edit.before is None else table.encode(edit.before)
+    value = edit.after
+    if value is None:
+        return Prepared(edit, table, before, None, None, _NO_ANALYSIS, None)
+    after = table.encode(value)
+    document = to_document(table, after)
+    if isinstance(value, SessionState | Page):
+        return Prepared(edit, table, before, after, None, _NO_ANALYSIS, document)
+    fingerprint = value.fingerprint if isinstance(value, Record) else None
+    unsearched = isinstance(value, Paragraph) and value.page != HISTORY
+    analysis = _NOTHING_SEARCHED if unsearched else analysis_row(analyse(value))
+    return Prepared(edit, table, before, after, fingerprint, analysis, document)
+
+
+def _extra_columns(table: Table[Any]) -> tuple[str, ...]:
+    """Columns beside those of the value, in the order in which `_extras` gives them."""
+    fingerprint = ("fingerprint",) if table is RECORDS else ()
+    return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
+
+
+def _extras(edit: Prepared) -> Row:
+    return edit.analysis if edit.fingerprint is None else (edit.fingerprint, *edit.analysis)
+
+
+def _insertion(table: Table[Any]) -> str:
+    columns = ("key", *table.columns, *_extra_columns(table))
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def _selection(table: Table[Any]) -> str:
+    counted = "it.length, it.voice" if table.analysed else "0, ''"
+    return f"SELECT it.key, {counted}, {table.selected} FROM {table.source} WHERE it.id = ?"
+
+
+_INSERT = {table.subject: _insertion(table) for table in TABLES.values()}
+_SELECT = {table.subject: _selection(table) for table in TABLES.values()}
+_DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
+_JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EMPTY = (
+    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE sequence = ?",
+    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE key = ? AND key <> sequence",
+)
+_EARLIER_KEYS = (
+    "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
+    "WHERE gone.id = ? AND journal.subject = ?"
+)
+_COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
+_MEASURE = (
+    "INSERT INTO measures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+    "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
+)
+
+
+class _Made(NamedTuple):
+    """An edit that was made, and its row in the journal."""
+
+    sequence: int
+    key: int
+    name: tuple[Subject, str]
+    before: str | None
+    after: str | None
+    edit: Edit | None
+
+
+@dataclass(slots=True)
+class _Places:
+    """The positions of one session: how many it had, and which came and went since."""
+
+    had: int
+    gone: set[int] = field(default_factory=set)
+    new: set[int] = field(default_factory=set)
+
+    def add(self, position: int) -> None:
+        self.new.add(position)
+
+    def remove(self, position: int) -> None:
+        if position in self.new:
+            self.new.remove(position)
+        else:
+            self.gone.add(position)
+
+    def gap(self) -> int | None:
+        """The first position missing, if there is one. No position can be there twice."""
+        count = self.had - len(self.gone) + len(self.new)
+        if all(p < count for p in self.new) and all(p in self.gone for p in range(count, self.had)):
+            return None
+        there = (p in self.new or (p < self.had and p not in self.gone) for p in range(count))
+        return next(position for position, present in enumerate(there) if not present)
+
+
+class Changes:
+    """Edits as they are made, one after the other, and what has to be written once at their end."""
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        self._file = file
+        (newest,) = file.execute("SELECT max(sequence) FROM journal").fetchone()
+        self._first = self._next = (newest or 0) + 1
+        self._made: list[_Made] = []
+        self._erased: dict[tuple[Subject, str], int] = {}  # where the newest row of it stands in these
+        self._measures: dict[tuple[str, str, str], list[int]] = {}
+        self._sessions: dict[str, int] = {}
+        self._places: dict[int, _Places] = {}
+
+    def refuse_if_changed(self, since: int) -> None:
+        """Raise `Conflict` if a record was changed after that sequence number."""
+        found = self._file.execute(
+            "SELECT sequence FROM journal WHERE sequence > ? AND subject = 'record' LIMIT 1", (since,)
+        ).fetchone()
+        if found:
+            raise Conflict(
+                f"a record was changed (change {found[0]}) after change {since}: search again and retry"
+            )
+
+    def make(self, edit: Prepared) -> None:
+        """Make one edit."""
+        sequence = self._next
+        if edit.before is None:
+            key, before = sequence, None
+            self._insert(edit, key)
+        else:
+            key, before = self._replace(edit)
+        self._next = sequence + 1
+        name = (edit.table.subject, edit.edit.id)
+        self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
+
+    def erase(self, edit: Prepared) -> None:
+        """Make one edit, and empty whatever the journal said of that thing before."""
+        self.make(edit)
+        made = self._made.pop()
+        subject, name = made.name
+        earlier = [key for (key,) in self._file.execute(_EARLIER_KEYS, (name, subject))]
+        for statement in _EMPTY:
+            self._file.executemany(statement, [(key,) for key in {made.key, *earlier}])
+        if (place := self._erased.get(made.name)) is not None:
+            self._made[place] = self._made[place]._replace(after=None, edit=None)
+        self._erased[made.name] = len(self._made)
+        after = edit.edit.after
+        if after is None and subject == "session":
+            self._file.executemany(
+                "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {made.key, *earlier}]
+            )
+        left = None if after is None else Edit(before=None, after=after)
+        self._made.append(made._replace(before=None, edit=left))
+
+    def leave_tombstones(self, marks: Sequence[str]) -> None:
+        """Keep the marks for ever."""
+        self._file.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", [(mark,) for mark in marks])
+
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to the counters."""
+        self._file.executemany(_COUNT, counts.items())
+
+    def set_cursors(self, cursors: Mapping[str, str | None]) -> None:
+        """Set the cursors, and remove those that are None."""
+        for name, value in cursors.items():
+            if value is None:
+                self._file.execute("DELETE FROM cursors WHERE name = ?", (name,))
+            else:
+                self._file.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, value))
+
+    def finish(self, *, actor: str, reason: str, at: datetime) -> list[JournalRow]:
+        """Check what only the whole can show, and write the journal and the counters."""
+        for session, places in self._places.items():
+            self._refuse_gap(session, places)
+        moment = to_microseconds(at)
+        self._file.executemany(
+            _JOURNAL,
+            [
+                (made.sequence, self._first, made.key, made.name[0], moment, actor, reason, *made[3:5])
+                for made in self._made
+            ],
+        )
+        self._write_measures()
+        return [
+            JournalRow(
+                sequence=made.sequence,
+                batch=self._first,
+                at=at,
+                actor=actor,
+                reason=reason,
+                key=made.key,
+                subject=made.name[0],
+                edit=made.edit,
+            )
+            for made in self._made
+        ]
+
+    # -- one thing ---------------------------------------------------------------------------------
+
+    def _insert(self, edit: Prepared, key: int) -> None:
+        assert edit.after is not None
+        row = edit.after
+        if edit.table is TURNS:
+            row = self._placed(row)
+        try:
+            self._file.execute(_INSERT[edit.table.subject], (key, *row, *_extras(edit)))
+        except sqlite3.IntegrityError as error:
+            raise self._refusal(edit, error) from error
+        self._count(edit.table, edit.after, edit.analysis, 1)
+        if edit.table is TURNS:
+            self._places[row[_SESSION]].add(row[_POSITION])
+        elif edit.table is SESSIONS:
+            self._sessions[edit.edit.id] = key
+
+    def _replace(self, edit: Prepared) -> tuple[int, str]:
+        """Change or remove what is there; returns its key and the journal's `before`."""
+        table, name = edit.table, edit.edit.id
+        found = self._file.execute(_SELECT[table.subject], (name,)).fetchone()
+        if found is None:
+            raise Conflict(f"{table.subject} {name!r} is not there any more: read again and retry")
+        key, length, voice, *columns = found
+        stored = tuple(columns)
+        if stored != edit.before and not _same(table, stored, edit.edit):
+            raise Conflict(f"{table.subject} {name!r} has changed since it was read: read it again and retry")
+        self._count(table, stored, (length, voice), -1)
+        if table is TURNS:
+            place = self._placed(stored)
+            self._places[place[_SESSION]].remove(place[_POSITION])
+        if edit.after is None:
+            self._delete(edit, key)
+        else:
+            self._update(edit, key, stored)
+        return key, to_document(table, stored)
+
+    def _update(self, edit: Prepared, key: int, stored: Row) -> None:
+        assert edit.after is not None
+        table, row = edit.table, edit.after
+        # Only what differs: SQLite takes every index that has a named column apart and puts it together
+        # again. The columns of the analysis are in no index, and ride along.
+        changed = [n for n in range(len(row)) if row[n] != stored[n]]
+        names = [table.columns[n] for n in changed]
+        if table is TURNS:
+            row = self._placed(row)
+        names += _extra_columns(table)
+        values = [row[n] for n in changed] + [*_extras(edit)]
+        if table is RECORDS and not {"kind", "content"} & set(names):
+            names.remove("fingerprint")
+            values.remove(edit.fingerprint)
+        if names:
+            assignments = ", ".join(f"{name} = ?" for name in names)
+            try:
+                self._file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*values, key))
+            except sqlite3.IntegrityError as error:
+                raise self._refusal(edit, error) from error
+        self._count(table, edit.after, edit.analysis, 1)
+        if table is TURNS:
+            self._places[row[_SESSION]].add(row[_POSITION])
+
+    def _delete(self, edit: Prepared, key: int) -> None:
+        try:
+            self._file.execute(_DELETE[edit.table.subject], (key,))
+        except sqlite3.IntegrityError as error:
+            raise self._refusal(edit, error) from error
+        self._file.execute("INSERT INTO gone VALUES (?, ?)", (edit.edit.id, key))
+        self._sessions.pop(edit.edit.id, None)
+
+    # -- what belongs to it ------------------------------------------------------------------------
+
+    def _placed(self, row: Row) -> Row:
+        """The turn's columns with the key of its session in place of the id."""
+        name = row[_SESSION]
+        key = self._sessions.get(name)
+        if key is None:
+            found = self._file.execute("SELECT key FROM sessions WHERE id = ?", (name,)).fetchone()
+            if found is None:
+                raise Conflict(f"there is no session {name!r} to put turn {row[0]!r} in: create it first")
+            key = self._sessions[name] = found[0]
+        if key not in self._places:
+            (last,) = self._file.execute(
+                "SELECT max(position) FROM turns WHERE session = ?", (key,)
+            ).fetchone()
+            self._places[key] = _Places(had=0 if last is None else last + 1)
+        return (*row[:_SESSION], key, *row[_SESSION + 1 :])
+
+    def _refuse_gap(self, session: int, places: _Places) -> None:
+        gap = places.gap()
+        if gap is not None:
+            found = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
+            raise Conflict(
+                f"session {found[0]!r} would have later turns but none at position {gap}: "
+                "read it again and retry"
+            )
+
+    def _count(self, table: Table[Any], row: Row, analysis: Row, sign: int) -> None:
+        scope = _scope_of(table, row)
+        if scope is None:
+            return
+        counter = self._measures.setdefault((table.subject, scope, analysis[1]), [0, 0])
+        counter[0] += sign
+        counter[1] += sign * analysis[0]
+
+    def _write_measures(self) -> None:
+        rows: list[tuple[str, str, str, int, int]] = [
+            (subject, area, voice, passages, tokens)
+            for (subject, scope, voice), (passages, tokens) in self._measures.items()
+            if passages or tokens
+            for area in (f"={scope}", "*")
+        ]
+        self._file.executemany(_MEASURE, rows)
+        if any(row[3] < 0 for row in rows):
+            self._file.executemany(
+                "DELETE FROM measures WHERE subject = ? AND area = ? AND voice = ? AND passages = 0",
+                [row[:3] for row in rows],
+            )
+
+    # -- refusing ----------------------------------------------------------------------------------
+
+    def _refusal(self, edit: Prepared, error: sqlite3.IntegrityError) -> Exception:
+        """What a violated constraint means; the error itself when it is none of these."""
+        value, subject = edit.edit.value, edit.table.subject
+        if edit.table is SESSIONS and edit.after is None:
+            return Conflict(f"session {value.id!r} still has turns: delete them first")
+        if edit.before is None and self._file.execute(_SELECT[subject], (value.id,)).fetchone():
+            return Conflict(f"{subject} {value.id!r} exists already: read it, or take another id")
+        if isinstance(value, Record):
+            found = self._file.execute(
+                "SELECT id FROM records WHERE scope = ? AND fingerprint = ? AND archived_at IS NULL",
+                (value.scope, value.fingerprint),
+            ).fetchone()
+            if found:
+                return Conflict(
+                    f"record {value.id!r} says the same as the live record {found[0]!r}: "
+                    "read that one and change it"
+                )
+        if isinstance(value, Turn):
+            return Conflict(
+                f"turn {value.id!r}: position {value.position} of session {value.session!r} is taken: "
+                "read the session again and retry"
+            )
+        return error
+
+
+def _scope_of(table: Table[Any], row: Row) -> str | None:
+    """The scope in which search counts what stands in the row; None when it is not searched."""
+    scope: str | None = None
+    if table is RECORDS:
+        scope = row[_RECORD_SCOPE] if row[_ARCHIVED_AT] is None else None
+    elif table is TURNS:
+        scope = row[_TURN_SCOPE]
+    elif table is PARAGRAPHS:
+        scope = "" if row[_PAGE] == HISTORY else None
+    return scope
+
+
+def _same(table: Table[Any], stored: Row, edit: Edit) -> bool:
+    """Whether rows that differ in form, such as the order of their metadata, hold the same value."""
+    try:
+        return bool(table.decode(stored) == edit.before)
+    except Unreadable:
+        return False

@@ -1,0 +1,175 @@
+"""Was this forgotten on a person's request? Marks without content, and who may come back all the same.
+
+When something is forgotten, the store keeps keyed hashes (HMAC-SHA-256) of its id and of what it said. They
+tell an import, a rebuild from files or a file that reappears that this must not come back. They say nothing
+by themselves; whoever has the whole store can only try out guesses, text by text. What is in the store now
+is not forgotten: its owner has saved it anew. Decides nothing else and changes nothing but the key.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.domain.text.shingles import RUN, folded, words
+from reverie.stores.protocol import Store
+
+KEY = "forgetting.key"
+"""The cursor that keeps the key of the hashes, 64 hexadecimal characters."""
+
+_ACTOR = "owner"
+_MARK_CHARACTERS = 32
+_LONG_TURN = 12
+
+
+def make_key(store: Store, *, at: datetime) -> bytes:
+    """The key of this store's marks, made when there is none yet.
+
+    Args:
+        store: Where it is kept.
+        at: The time.
+    """
+    if store.cursor(KEY) is None:
+        store.commit([], actor=_ACTOR, at=at, cursors={KEY: secrets.token_hex(32)})
+    key = _key_of(store)
+    assert key is not None
+    return key
+
+
+def marks_of(value: Value, key: bytes) -> list[str]:
+    """The marks of one thing: of its id and of what it says.
+
+    Args:
+        value: A record, turn or paragraph. A page and a session have no mark of their name, which is a
+            person's to give again.
+        key: The key of `make_key`.
+    """
+    named = [] if isinstance(value, Page | SessionState) else [_mark(key, "id", "", value.id)]
+    return [*named, *content_marks(value, key)]
+
+
+def content_marks(value: Value, key: bytes) -> list[str]:
+    """The marks of what a thing says; of a page those of each of its lines.
+
+    A text of five words and more (of a turn, twelve and more) has the same mark wherever it stands. A shorter
+    one is marked together with what it is and where it stands, so that a forgotten turn that says "ok" keeps
+    no other from saying it; and so is a system's turn, which many conversations begin with.
+    """
+    match value:
+        case Record():
+            return text_marks(value.content, "record", "", key)
+        case Turn():
+            bound = value.role == "system" or len(words(value.content)) < _LONG_TURN
+            anywhere = [] if bound else text_marks(value.content, "turn", "", key)
+            return [*_bound_marks(value.content, "turn", value.session, key), *anywhere]
+        case Paragraph():
+            return text_marks(value.content, "paragraph", value.page, key)
+        case Page():
+            lines = value.content.split("\n")
+            return [mark for line in lines for mark in text_marks(line, "line", value.name, key)]
+        case SessionState():
+            return text_marks(value.summary, "summary", value.id, key)
+
+
+def text_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
+    """The mark of a text; none for an empty one.
+
+    Args:
+        text: The text.
+        kind: What it is of, such as `record`.
+        place: Where it stands, such as its session.
+        key: The key of `make_key`.
+    """
+    said = words(text)
+    return (
+        [_mark(key, "text", "", " ".join(said))] if len(said) >= RUN else _bound_marks(text, kind, place, key)
+    )
+
+
+def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
+    """The ids of those things that were forgotten and are not in the store again.
+
+    Args:
+        store: Where they were.
+        values: Records, turns and paragraphs, about to be taken in from outside.
+
+    Returns:
+        Ids; empty at once where nothing was ever forgotten. For pages use `without_forgotten`.
+    """
+    key = _key_of(store)
+    if key is None:
+        return set()
+    marked: dict[str, list[Value]] = {}
+    for value in values:
+        for mark in marks_of(value, key):
+            marked.setdefault(mark, []).append(value)
+    suspects = {value.id: value for mark in store.tombstones(list(marked)) for value in marked[mark]}
+    return {name for name, value in suspects.items() if not _is_there(store, value)}
+
+
+def forgotten_texts(store: Store, texts: Iterable[str], *, kind: str = "record", place: str = "") -> set[str]:
+    """Those of the texts that were forgotten, where there is no id to go by yet, as in an import.
+
+    Unlike `is_forgotten` it does not ask whether they are in the store again.
+
+    Args:
+        store: Where they were.
+        texts: What somebody wants to bring in.
+        kind: What they would become: `record`, `turn`, `paragraph` or `line`.
+        place: Where they would stand: a turn's session, a paragraph's or line's page.
+    """
+    key = _key_of(store)
+    if key is None:
+        return set()
+    marks: dict[str, list[str]] = {}
+    for text in texts:
+        for mark in text_marks(text, kind, place, key):
+            marks.setdefault(mark, []).append(text)
+    return {text for mark in store.tombstones(list(marks)) for text in marks[mark]}
+
+
+def without_forgotten(store: Store, page: Page) -> Page:
+    """The page without the lines that were forgotten, but for those that are in the store's page again."""
+    lines = page.content.split("\n")
+    forgotten = forgotten_texts(store, lines, kind="line", place=page.name)
+    for there in store.pages([page.name]) if forgotten else ():
+        forgotten -= set(there.content.split("\n"))
+    if not forgotten:
+        return page
+    return replace(page, content="\n".join(line for line in lines if line not in forgotten))
+
+
+def _key_of(store: Store) -> bytes | None:
+    text = store.cursor(KEY)
+    return None if text is None else bytes.fromhex(text)
+
+
+def _bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
+    said = " ".join(words(text)) or folded(text)
+    return [_mark(key, kind, place, said)] if said else []
+
+
+def _mark(key: bytes, kind: str, place: str, text: str) -> str:
+    return hmac.new(key, "\0".join((kind, place, text)).encode(), "sha256").hexdigest()[:_MARK_CHARACTERS]
+
+
+def _is_there(store: Store, value: Value) -> bool:
+    """Whether the store has it now: its owner brought it back."""
+    match value:
+        case Record():
+            found = store.records([value.id])
+            same = found[0].content == value.content if found else False
+            return same or store.record_like(value.scope, value.fingerprint) is not None
+        case Turn():
+            return value in store.turns([value.id])
+        case Paragraph():
+            return value in store.paragraphs([value.id])
+        case _:
+            return False

@@ -1,0 +1,97 @@
+"""How does a model find what was said long ago? Turns of past conversations, and `HISTORY.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from reverie.domain.conversation import ROLES
+from reverie.domain.filter import ScopedTurnRestrictions
+from reverie.llm.messages import ToolSpec
+from reverie.search.hits import Hit, SearchMode
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.groups import records as long_term
+from reverie.tools.memory_protocol import Remembering
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_HITS = 10
+_THIS = "this"
+
+
+def conversation_tools(
+    memory: Remembering, *, now: Callable[[], datetime], session: str | None = None
+) -> Toolset:
+    """`search_conversation_history`.
+
+    Args:
+        memory: What is searched.
+        now: What tells the time, for "3 days ago".
+        session: Which conversation `this` is; None for none.
+    """
+
+    def search(given: Mapping[str, Any]) -> Told:
+        hits = _found(memory, given, session)
+        data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
+        if not hits:
+            return Told(
+                "Found nothing that was said about it. Try other words, or mode literal.",
+                data,
+            )
+        said = lines.counted(len(hits), "place")
+        return Told("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+
+    return Toolset(
+        [
+            Tool(
+                spec=_SPEC if session is not None else _WITHOUT_THIS,
+                run=search,
+                reads_only=True,
+                idempotent=True,
+                result=long_term.FOUND,
+            )
+        ]
+    )
+
+
+def _found(memory: Remembering, given: Mapping[str, Any], this: str | None) -> list[Hit]:
+    query, limit = taking.text(given, "query"), given.get("limit", _HITS)
+    mode: SearchMode = given.get("mode") or "words"
+    after, before = taking.moment(given, "since"), taking.moment(given, "until")
+    only: ScopedTurnRestrictions = {"created_after": after, "created_before": before}
+    asked = taking.optional(given, "session")
+    if asked is not None:
+        only["session"] = this if this is not None and asked == _THIS else asked
+    if given.get("role"):
+        only["roles"] = [given["role"]]
+    hits = memory.search_turns(query, limit=limit, mode=mode, **only)
+    if asked is None and not given.get("role"):
+        hits += memory.search_history(query, limit=limit, mode=mode, since=after, until=before)
+    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+
+def _spec(session: str) -> ToolSpec:
+    return ToolSpec(
+        name="search_conversation_history",
+        description="Search what was said in past conversations, also long before what you see, and the "
+        "summaries in HISTORY.md. Each place has its date and who said it.",
+        parameters=schema(
+            ["query"],
+            query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
+            session={**schemas.text(session, longest=200)},
+            role=schemas.choice(list(ROLES), "Only what this side said."),
+            since=schemas.text("Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40),
+            until=schemas.text("Only before this day or time.", longest=40),
+            mode=schemas.choice(
+                ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
+                "words ranks by them; literal finds the text as it stands.",
+            ),
+            limit=schemas.limit(_HITS),
+        ),
+    )
+
+
+_SPEC = _spec("Only in this conversation, by its id, or `this` for the one you are in.")
+_WITHOUT_THIS = _spec("Only in the conversation of this id.")

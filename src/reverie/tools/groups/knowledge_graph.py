@@ -1,0 +1,204 @@
+"""The nine tools of the reference MCP memory server, over a `KnowledgeGraph`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.knowledge_graph import KnowledgeGraph, Plain
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+
+def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
+    """The nine tools of the reference memory server, with its names, arguments and answers.
+
+    Args:
+        graph: What they read and change.
+    """
+
+    def listed(key: str, change: Callable[[Any], list[Plain]], argument: str) -> Callable[..., Told]:
+        def run(given: Mapping[str, Any]) -> Told:
+            try:
+                made = change(given[argument])
+            except NotFound as error:
+                return Told(str(error), failed=True)  # the reference server's words, without any of ours
+            return Told(_as_json(made), {key: made})
+
+        return run
+
+    def deleting(what: str, change: Callable[[Any], None], argument: str) -> Callable[..., Told]:
+        def run(given: Mapping[str, Any]) -> Told:
+            change(given[argument])
+            message = f"{what} deleted successfully"
+            return Told(message, {"success": True, "message": message})
+
+        return run
+
+    def reading(read: Callable[[Mapping[str, Any]], Plain]) -> Callable[..., Told]:
+        def run(given: Mapping[str, Any]) -> Told:
+            found = read(given)
+            return Told(_as_json(found), found)
+
+        return run
+
+    runs: dict[str, Callable[..., Told]] = {
+        "create_entities": listed("entities", graph.create_entities, "entities"),
+        "create_relations": listed("relations", graph.create_relations, "relations"),
+        "add_observations": listed("results", graph.add_observations, "observations"),
+        "delete_entities": deleting("Entities", graph.delete_entities, "entityNames"),
+        "delete_observations": deleting("Observations", graph.delete_observations, "deletions"),
+        "delete_relations": deleting("Relations", graph.delete_relations, "relations"),
+        "read_graph": reading(lambda given: graph.read_graph()),
+        "search_nodes": reading(lambda given: graph.search_nodes(given["query"])),
+        "open_nodes": reading(lambda given: graph.open_nodes(given["names"])),
+    }
+    return Toolset(
+        Tool(
+            spec=spec,
+            run=runs[spec.name],
+            reads_only=result is _GRAPH,
+            destructive=result is _DONE,
+            idempotent=result is _DONE or result is _GRAPH,
+            result=result,
+        )
+        for spec, result in _TOOLS
+    )
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _open(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object that may have more than it needs, as the reference server's objects may."""
+    return {"type": "object", "properties": dict(properties), "required": list(required)}
+
+
+def _text(description: str = "") -> Mapping[str, Any]:
+    return {"type": "string", "description": description} if description else {"type": "string"}
+
+
+def _list(items: Mapping[str, Any], description: str = "") -> Mapping[str, Any]:
+    made = {"type": "array", "items": items}
+    return {**made, "description": description} if description else made
+
+
+_ENTITIES = _list(
+    _open(
+        ["name", "entityType", "observations"],
+        name=_text("What the entity is called; no two have one name."),
+        entityType=_text("What sort of thing it is, such as person or project."),
+        observations=_list(_text(), "What is known of it, one fact each."),
+    )
+)
+_RELATIONS = _list(
+    _open(
+        ["from", "to", "relationType"],
+        **{
+            "from": _text("The name of the entity that it starts at."),
+            "to": _text("The name of the entity that it ends at."),
+            "relationType": _text("What the first is to the second, in active voice, such as works_at."),
+        },
+    )
+)
+_NAME = _text("The name of the entity.")
+_GRAPH = schema(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
+_DONE = schema(["success", "message"], success={"type": "boolean"}, message=_text())
+_RESULTS = _list(
+    _open(["entityName", "addedObservations"], entityName=_text(), addedObservations=_list(_text()))
+)
+_TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
+    (
+        ToolSpec(
+            name="create_entities",
+            description="Create new entities in the knowledge graph. Those whose name is there already are "
+            "left as they are; the answer has the new ones.",
+            parameters=schema(["entities"], entities=_ENTITIES),
+        ),
+        schema(["entities"], entities=_ENTITIES),
+    ),
+    (
+        ToolSpec(
+            name="create_relations",
+            description="Create new relations between entities of the knowledge graph, in active voice. "
+            "Those that are there already are left out; the answer has the new ones.",
+            parameters=schema(["relations"], relations=_RELATIONS),
+        ),
+        schema(["relations"], relations=_RELATIONS),
+    ),
+    (
+        ToolSpec(
+            name="add_observations",
+            description="Add observations to entities that are in the knowledge graph already. The answer "
+            "has those that were new.",
+            parameters=schema(
+                ["observations"],
+                observations=_list(
+                    _open(
+                        ["entityName", "contents"],
+                        entityName=_NAME,
+                        contents=_list(_text(), "What to add, one fact each."),
+                    )
+                ),
+            ),
+        ),
+        schema(["results"], results=_RESULTS),
+    ),
+    (
+        ToolSpec(
+            name="delete_entities",
+            description="Delete entities from the knowledge graph, with their observations and relations.",
+            parameters=schema(["entityNames"], entityNames=_list(_text(), "The names of the entities.")),
+        ),
+        _DONE,
+    ),
+    (
+        ToolSpec(
+            name="delete_observations",
+            description="Delete single observations of entities of the knowledge graph.",
+            parameters=schema(
+                ["deletions"],
+                deletions=_list(
+                    _open(
+                        ["entityName", "observations"],
+                        entityName=_NAME,
+                        observations=_list(_text(), "What to delete, in the very words."),
+                    )
+                ),
+            ),
+        ),
+        _DONE,
+    ),
+    (
+        ToolSpec(
+            name="delete_relations",
+            description="Delete relations from the knowledge graph.",
+            parameters=schema(["relations"], relations=_RELATIONS),
+        ),
+        _DONE,
+    ),
+    (
+        ToolSpec(name="read_graph", description="Read the whole knowledge graph.", parameters=schema()),
+        _GRAPH,
+    ),
+    (
+        ToolSpec(
+            name="search_nodes",
+            description="Find the entities of the knowledge graph that have a text in their name, type or "
+            "observations, with the relations at them.",
+            parameters=schema(["query"], query=_text("The text to look for, in any case.")),
+        ),
+        _GRAPH,
+    ),
+    (
+        ToolSpec(
+            name="open_nodes",
+            description="Show entities of the knowledge graph by name, with the relations at them.",
+            parameters=schema(["names"], names=_list(_text(), "The names of the entities.")),
+        ),
+        _GRAPH,
+    ),
+)

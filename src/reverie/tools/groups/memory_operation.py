@@ -1,0 +1,188 @@
+"""How does one tool do all that golemcore's agents do with memory? `memory(operation, …)`.
+
+Adds, searches, updates, promotes, forgets. To forget is to archive here: a model removes nothing for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.records import Changes
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.groups import records as long_term
+from reverie.tools.memory_protocol import Remembering
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_HITS = 10
+_CONFIDENCE = 0.8
+_IMPORTANCE = 0.5
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    "add": ("content", "category", "kind", "layer", "tags", "confidence", "importance"),
+    "search": ("query", "category", "kind", "layer", "tags", "limit"),
+    "update": ("id", "content", "category", "kind", "layer", "tags", "confidence", "importance"),
+    "promote": ("id", "layer"),
+    "forget": ("id", "reason"),
+}
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "add": ("content",),
+    "search": (),
+    "update": ("id",),
+    "promote": ("id",),
+    "forget": ("id",),
+}
+
+
+def memory_tool(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """The one tool.
+
+    Args:
+        memory: What is changed and searched.
+        now: What tells the time, for "3 days ago".
+        source: What is noted as the source of what is added.
+    """
+    operations: Mapping[str, Callable[[Mapping[str, Any]], Told]] = {
+        "add": lambda given: _add(memory, given, source),
+        "search": lambda given: _search(memory, given, now()),
+        "update": lambda given: _update(memory, given, now()),
+        "promote": lambda given: _promote(memory, given, now()),
+        "forget": lambda given: long_term.deleted(memory, given),
+    }
+
+    def run(given: Mapping[str, Any]) -> Told:
+        operation = taking.text(given, "operation")
+        takes = _TAKES[operation]
+        passed = [name for name, value in given.items() if name != "operation" and value is not None]
+        if unused := [name for name in passed if name not in takes]:
+            raise InvalidInput(f"{operation} takes no {', '.join(unused)}; it takes {', '.join(takes)}")
+        if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
+            raise InvalidInput(f"{operation} needs {', '.join(missing)}")
+        told = operations[operation](given)
+        return Told(told.text, _filled(operation, told.data), told.failed)
+
+    return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
+
+
+def _add(memory: Remembering, given: Mapping[str, Any], source: str) -> Told:
+    saved = memory.save(
+        taking.text(given, "content"),
+        category=taking.optional(given, "category"),
+        kind=given.get("kind"),
+        layer=given.get("layer"),
+        tags=taking.texts(given, "tags"),
+        confidence=given.get("confidence", _CONFIDENCE),
+        importance=given.get("importance", _IMPORTANCE),
+        source=source,
+        origin="agent",
+    )
+    return Told(long_term.told_of(saved), {"record": lines.record_data(saved.record)})
+
+
+def _search(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+    hits = memory.search(
+        taking.optional(given, "query"),
+        limit=given.get("limit", _HITS),
+        category=taking.optional(given, "category"),
+        kinds=[given["kind"]] if given.get("kind") else [],
+        layers=[given["layer"]] if given.get("layer") else [],
+        tags=taking.texts(given, "tags"),
+    )
+    return long_term.told_of_hits(hits, now, nothing="Try other words, or fewer restrictions.")
+
+
+def _update(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+    record = long_term.live(memory, given)
+    changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
+    if "category" in changes:
+        changes["category"] = changes["category"] or None
+    if not changes:
+        raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
+    after = changed(memory, record, **cast(Changes, changes))
+    said = f"Updated {after.id}:\n{lines.record_line(after, now)}"
+    return Told(said, {"record": lines.record_data(after)})
+
+
+def _promote(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+    record = long_term.live(memory, given)
+    if record.origin in UNTRUSTED:
+        raise InvalidInput(
+            f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
+            "if its owner confirms it, add it in your own words"
+        )
+    home = HOME_LAYERS[record.kind]
+    layer: Layer = given.get("layer") or (home if home != "episodic" else "semantic")
+    if layer == "episodic":
+        raise InvalidInput("promote moves a memory to semantic or procedural; leave layer out or pass one")
+    if record.layer == layer:
+        return Told(f"{record.id} is {layer} already.", {"record": lines.record_data(record)})
+    if record.layer != "episodic":
+        raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
+    after = changed(memory, record, layer=layer)
+    said = f"Promoted {after.id} from episodic to {layer}:\n{lines.record_line(after, now)}"
+    return Told(said, {"record": lines.record_data(after)})
+
+
+def changed(memory: Remembering, record: Record, **changes: Any) -> Record:
+    """The record after a model's changes; what it says anew has the lower trust of the two.
+
+    Args:
+        memory: Where it is.
+        record: As it was read.
+        **changes: As `Memory.update` takes them.
+
+    Raises:
+        Conflict: somebody changed it meanwhile.
+    """
+    if changes.get("content") not in (None, record.content):
+        changes["origin"] = lower_trust(record.origin)
+    return memory.update(record.id, expected=record, **changes)
+
+
+def lower_trust(origin: Origin) -> Origin:
+    """Whose word something is after an agent has changed it."""
+    return max(origin, "agent", key=ORIGINS.index)
+
+
+def _filled(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if data is None:
+        return None
+    return {
+        "operation": operation,
+        "record": data.get("record") or data.get("deleted"),
+        "hits": data.get("hits"),
+    }
+
+
+_RESULT = schemas.shape(
+    operation=schemas.choice(list(_TAKES), "What was done."),
+    record=schemas.nullable(lines.RECORD),
+    hits=schemas.nullable(schemas.several(lines.HIT)),
+)
+_MEMORY = ToolSpec(
+    name="memory",
+    description="Work with long-term memory. add: content (category, kind, layer, tags, confidence, "
+    "importance). search: query and filters. update: id and what changes. promote: id of something that "
+    "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; it goes to the "
+    "archive.",
+    parameters=schema(
+        ["operation"],
+        operation=schemas.choice(list(_TAKES), "What to do."),
+        content=schemas.text("What to remember (add), or what it should say (update)."),
+        query={**schemas.QUERY, "description": "What to look for; without it, what changed last (search)."},
+        id=schemas.text("Which memory (update, promote, forget): the id that a search shows.", longest=200),
+        category=schemas.CATEGORY,
+        kind=schemas.KIND,
+        layer=schemas.LAYER,
+        tags=schemas.TAGS,
+        confidence={**schemas.SCORE, "description": "How sure it is; 0.8 if left out."},
+        importance={**schemas.SCORE, "description": "How much it matters; 0.5 if left out."},
+        limit=schemas.limit(_HITS),
+        reason=schemas.text("Why it is forgotten.", longest=500),
+    ),
+)

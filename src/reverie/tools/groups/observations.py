@@ -1,0 +1,97 @@
+"""How does a model keep and find what it learned? Findings, insights and lessons (agentkit's two tools)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import FIL
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.records import Note
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.groups import records as long_term
+from reverie.tools.memory_protocol import Remembering
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_HITS = 10
+_MOST = 50
+_LISTS = ("findings", "insights", "lessons")
+
+
+def observation_tools(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """`remember` and `recall`.
+
+    Args:
+        memory: What is saved to and searched.
+        now: What tells the time, for "3 days ago".
+        source: What is noted as the source of what is saved.
+    """
+
+    def remember(given: Mapping[str, Any]) -> Told:
+        notes = [
+            Note(content=each, kind=kind, source=source, origin="agent")
+            for name, kind in zip(_LISTS, FIL, strict=True)
+            for each in taking.texts(given, name)
+        ]
+        if not notes:
+            raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
+        saved = memory.save_many(notes)
+        told = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
+        said = lines.counted(len(saved), "observation")
+        return Told(
+            "\n".join([f"Remembered {said}:", *told]),
+            {"saved": [long_term.saved_data(each) for each in saved]},
+        )
+
+    def recall(given: Mapping[str, Any]) -> Told:
+        hits = memory.search(taking.text(given, "query"), limit=given.get("limit", _HITS), kinds=list(FIL))
+        data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
+        if not hits:
+            return Told("Found nothing. Try other words.", data)
+        said = lines.counted(len(hits), "observation")
+        return Told("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+
+    return Toolset(
+        [
+            Tool(spec=_REMEMBER, run=remember, result=_SAVED),
+            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True, result=long_term.FOUND),
+        ]
+    )
+
+
+def _list(description: str) -> schemas.Schema:
+    return {
+        "type": "array",
+        "items": schemas.text("One sentence that can be understood by itself."),
+        "maxItems": _MOST,
+        "description": description,
+    }
+
+
+_SAVED = schemas.shape(
+    saved=schemas.several(
+        schemas.shape(id=schemas.IDENTIFIER, outcome=long_term.OUTCOME, record=lines.RECORD)
+    )
+)
+_REMEMBER = ToolSpec(
+    name="remember",
+    description="Remember what was learned in a step, for later ones.",
+    parameters=schema(
+        findings=_list('Facts discovered, such as "API rate limit is 100/min".'),
+        insights=_list('Conclusions, such as "REST suits this better than GraphQL".'),
+        lessons=_list('Guidance for the future, such as "Avoid library X: it has no types".'),
+    ),
+)
+_RECALL = ToolSpec(
+    name="recall",
+    description="Find findings, insights and lessons from earlier steps about a question, best first.",
+    parameters=schema(
+        ["query"],
+        query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
+        limit=schemas.limit(_HITS),
+    ),
+)

@@ -1,0 +1,185 @@
+"""How does a model change a piece of what is remembered? It edits a page or a record, and reads pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from reverie.context import render
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, valid_page_name
+from reverie.domain.secrets import redacted
+from reverie.domain.text import escaping as quoting
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.pages import Pages
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.groups import memory_operation as operations
+from reverie.tools.groups import records as long_term
+from reverie.tools.memory_protocol import Remembering
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_SIMILAR = 0.5  # of the three-letter pieces of what was looked for
+_LONGEST_COMPARED = 500
+_MOST_ROWS = 20
+_LONGEST_SHOWN = 200
+
+
+def page_tools(memory: Remembering, *, now: Callable[[], datetime]) -> Toolset:
+    """`edit_memory` and `read_page`.
+
+    Args:
+        memory: Whose records and pages they read and edit.
+        now: What tells the time.
+    """
+
+    def edit(given: Mapping[str, Any]) -> Told:
+        old, new = given.get("old") or "", taking.text(given, "new")
+        if given.get("id"):
+            if given.get("page"):
+                raise InvalidInput("pass id for a record or page for a page, not both")
+            return _record_edited(memory, given, old, new, now())
+        return _page_edited(memory.pages, given.get("page") or MEMORY, old, new)
+
+    def read(given: Mapping[str, Any]) -> Told:
+        return _page_read(memory.pages, given.get("page") or MEMORY)
+
+    return Toolset(
+        [
+            Tool(spec=_EDIT, run=edit, destructive=True, result=_EDITED),
+            Tool(spec=_READ, run=read, reads_only=True, idempotent=True, result=_PAGE),
+        ]
+    )
+
+
+def _record_edited(memory: Remembering, given: Mapping[str, Any], old: str, new: str, now: datetime) -> Told:
+    record = long_term.live(memory, given)
+    if not old:
+        raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
+    content = replaced(record.content, old, new, where=record.id)
+    after = operations.changed(memory, record, content=content)
+    return Told(
+        f"Edited {after.id}:\n{lines.record_line(after, now)}",
+        {"edited": after.id, "text": quoting.visible(after.content)},
+    )
+
+
+def _page_edited(pages: Pages, name: str, old: str, new: str) -> Told:
+    if is_log(valid_page_name(name)):
+        raise InvalidInput(f"{name} only grows and cannot be edited; edit {MEMORY} or a memory by its id")
+    text = pages.read(name)
+    if not old:
+        if not new.strip():
+            raise InvalidInput("new is empty: pass the line to be added")
+        pages.append(name, new, reason="edited by the agent")
+        new = _as_stored(pages, name, new)
+        return Told(f"Added to {name}: {render.quoted(new, id=name)}", {"edited": name, "text": new})
+    if name not in pages.names():
+        raise NotFound(f"there is no page {name}; leave old out to begin it")
+    replaced(text, old, new, where=name)
+    pages.replace(old, new, name=name, reason="edited by the agent")
+    new = _as_stored(pages, name, new)
+    return Told(
+        f"Edited {name}: {render.quoted(old, id=name, longest=_LONGEST_SHOWN)} is now "
+        f"{render.quoted(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
+        {"edited": name, "text": new},
+    )
+
+
+def _as_stored(pages: Pages, name: str, new: str) -> str:
+    """What was written, as the page has it: with secrets replaced, if any were."""
+    return new if new in pages.read(name) else redacted(new)
+
+
+def replaced(text: str, old: str, new: str, *, where: str) -> str:
+    """The text with one piece in the place of another that stands in it exactly once.
+
+    Args:
+        text: What there is.
+        old: The piece.
+        new: What takes its place.
+        where: What the text is called in an error.
+
+    Raises:
+        InvalidInput: the piece is not there, and the message quotes what is like it; or more than once, and
+            it says how often.
+    """
+    times = text.count(old)
+    if times == 1:
+        return text.replace(old, new)
+    if times > 1:
+        raise InvalidInput(
+            f"the text to be replaced is {times} times in {where}; pass more of what is around it, "
+            "so that it stands there once"
+        )
+    like = similar(text, old)
+    shown = (
+        f'; similar there is: "{render.folded(like)}"' if like else f"; read {where} and pass a piece of it"
+    )
+    raise InvalidInput(f"the text to be replaced is not in {where}{shown}")
+
+
+def similar(text: str, piece: str) -> str:
+    """The lines of a text that are most like a piece of it that is not there; empty when none are.
+
+    Args:
+        text: What there is.
+        piece: What was looked for.
+    """
+    wanted = _trigrams(piece[:_LONGEST_COMPARED])
+    if not wanted:
+        return ""
+    rows, height = text.split("\n"), min(piece.count("\n") + 1, _MOST_ROWS)
+    best, most = "", _SIMILAR
+    for start in range(max(1, len(rows) - height + 1)):
+        candidate = "\n".join(rows[start : start + height])[:_LONGEST_COMPARED]
+        share = len(wanted & _trigrams(candidate)) / len(wanted)
+        if share > most:
+            best, most = candidate, share
+    return best
+
+
+def _trigrams(text: str) -> set[str]:
+    plain = " ".join(text.casefold().split())
+    return {plain[at : at + 3] for at in range(len(plain) - 2)}
+
+
+def _page_read(pages: Pages, name: str) -> Told:
+    valid_page_name(name)
+    names = pages.names()
+    if name not in names:
+        if name == MEMORY:
+            return Told(f"{MEMORY} is empty.", {"page": name, "text": ""})
+        shown = ", ".join(names) or "none"
+        raise NotFound(f"there is no page {name}; there are: {shown}")
+    text = pages.read(name)
+    said = f"{name} ({lines.counted(len(text), 'character')}):\n{lines.verbatim(text)}"
+    return Told(said, {"page": name, "text": quoting.visible(text)})
+
+
+_EDITED = schemas.shape(edited=schemas.STRING, text=schemas.STRING)
+_PAGE = schemas.shape(page=schemas.STRING, text=schemas.STRING)
+_NAME = schemas.text("Which page; MEMORY.md if left out.", longest=200)
+_OLD = schemas.text(
+    "The piece as it stands there, with enough around it to be the only one.", longest=LONGEST_PAGE
+)
+_NEW = schemas.text("What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True)
+_EDIT = ToolSpec(
+    name="edit_memory",
+    description="Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
+    "memory of an id. Without old, new is added as a line at the end of the page.",
+    parameters=schema(
+        ["new"],
+        old=_OLD,
+        new=_NEW,
+        id=schemas.text("Edit this memory, by the id that search_memory shows.", longest=200),
+        page=_NAME,
+    ),
+)
+_READ = ToolSpec(
+    name="read_page",
+    description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
+    parameters=schema(page=_NAME),
+)

@@ -1,0 +1,195 @@
+"""What may a model do with long-term memory during a turn? Save, search, read, delete, list the categories.
+
+RockBot's four tools, and one that reads in full what a search had to cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from reverie.context import render
+from reverie.domain.errors import NotFound
+from reverie.domain.record import Record
+from reverie.domain.text import escaping as quoting
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.records import Saved
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.memory_protocol import Remembering
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_HITS = 10
+
+OUTCOME = schemas.choice(
+    ["created", "reinforced", "extended"],
+    "created; reinforced when it was known already; extended when it adds to what was known.",
+)
+FOUND = schemas.shape(hits=schemas.several(lines.HIT))
+_SAVED = schemas.shape(id=schemas.IDENTIFIER, outcome=OUTCOME, record=lines.RECORD)
+_ONE = schemas.shape(id=schemas.IDENTIFIER, deleted=lines.RECORD)
+
+
+def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """The tools over records.
+
+    Args:
+        memory: What is saved to and searched.
+        now: What tells the time, for "3 days ago".
+        source: What is noted as the source of what is saved.
+    """
+
+    def save(given: Mapping[str, Any]) -> Told:
+        saved = memory.save(
+            taking.text(given, "content"),
+            category=taking.optional(given, "category"),
+            tags=taking.texts(given, "tags"),
+            source=source,
+            origin="agent",
+            rough=True,
+        )
+        return Told(told_of(saved), saved_data(saved))
+
+    def search(given: Mapping[str, Any]) -> Told:
+        hits = memory.search(
+            taking.optional(given, "query"),
+            limit=given.get("limit", _HITS),
+            category=taking.optional(given, "category"),
+            tags=taking.texts(given, "tags"),
+        )
+        return told_of_hits(hits, now())
+
+    def read(given: Mapping[str, Any]) -> Told:
+        record = live(memory, given, archived=True)
+        where = f" ({record.category})" if record.category else ""
+        said = [f"[{record.id}]{where}, {record.kind}, {', '.join(lines.about(record, now()))}:"]
+        if record.archived:
+            said[0] = (
+                f"{said[0][:-1]}, archived ({render.label(record.archive_reason) or 'no reason given'}):"
+            )
+        return Told(
+            "\n".join([*said, lines.verbatim(record.content)]),
+            {"record": lines.record_data(record), "text": quoting.visible(record.content)},
+        )
+
+    def delete(given: Mapping[str, Any]) -> Told:
+        return deleted(memory, given)
+
+    def categories(given: Mapping[str, Any]) -> Told:
+        del given
+        found = sorted(memory.categories().items())
+        data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
+        if not found:
+            return Told("There are no memories yet.", data)
+        return Told("\n".join(f"- {name or '(no category)'}: {count}" for name, count in found), data)
+
+    return Toolset(
+        [
+            Tool(spec=_SAVE, run=save, result=_SAVED),
+            Tool(spec=_SEARCH, run=search, reads_only=True, idempotent=True, result=FOUND),
+            Tool(spec=_READ, run=read, reads_only=True, idempotent=True, result=_RECORD_TEXT),
+            Tool(spec=_DELETE, run=delete, destructive=True, idempotent=True, result=_ONE),
+            Tool(spec=_CATEGORIES, run=categories, reads_only=True, idempotent=True, result=_COUNTED),
+        ]
+    )
+
+
+def told_of(saved: Saved) -> str:
+    """What a model is told of what it saved."""
+    where = f" in {saved.record.category}" if saved.record.category else ""
+    if saved.outcome == "created":
+        return f"Saved as {saved.record.id}{where}."
+    verb = "Known already" if saved.outcome == "reinforced" else "Added to what was known"
+    return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times."
+
+
+def saved_data(saved: Saved) -> Mapping[str, Any]:
+    """The same for a program."""
+    return {"id": saved.record.id, "outcome": saved.outcome, "record": lines.record_data(saved.record)}
+
+
+def told_of_hits(hits: lines.Hits, now: datetime, *, nothing: str = "") -> Told:
+    """What a model is told of records that a search found."""
+    data = {"hits": [lines.hit_data(hit, now) for hit in hits]}
+    if not hits:
+        hint = nothing or "Try other words, or list_memory_categories to see what there is."
+        return Told(f"Found nothing. {hint}", data)
+    found = lines.counted(len(hits), "memory", "memories")
+    return Told("\n".join([f"Found {found}:", *(lines.hit_line(hit, now) for hit in hits)]), data)
+
+
+def live(memory: Remembering, given: Mapping[str, Any], *, archived: bool = False) -> Record:
+    """The record that the argument `id` names; raises `NotFound`, saying which tool finds the right one."""
+    wanted = taking.text(given, "id").strip().strip("[]")
+    found = memory.get(wanted)
+    if found is None or (found.archived and not archived):
+        raise NotFound(f"there is no memory {render.label(wanted)}; search_memory finds the right id")
+    return found
+
+
+def deleted(memory: Remembering, given: Mapping[str, Any]) -> Told:
+    """Archive a record because a model says so; what its owner pinned stays."""
+    record = live(memory, given)
+    if record.pinned:
+        return Told(
+            f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
+            failed=True,
+        )
+    gone = memory.archive(record.id, reason=given.get("reason") or "deleted by the agent")
+    return Told(
+        f'Deleted {gone.id}: "{quoting.one_line(gone.content)}". It is in the archive and can be restored.',
+        {"id": gone.id, "deleted": lines.record_data(gone)},
+    )
+
+
+_RECORD_TEXT = schemas.shape(record=lines.RECORD, text=schemas.STRING)
+_COUNTED = schemas.shape(
+    categories=schemas.several(
+        schemas.shape(category=schemas.nullable(schemas.CATEGORY), count=schemas.COUNT)
+    )
+)
+_ID: schemas.Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "description": "The id in square brackets that a search shows.",
+}
+
+_SAVE = ToolSpec(
+    name="save_memory",
+    description="Remember something for the long term: a fact, preference, decision or lesson, in one "
+    "sentence that can be understood by itself. Saying it again does no harm.",
+    parameters=schema(
+        ["content"],
+        content=schemas.text("What to remember, in words that make sense without this conversation."),
+        category=schemas.CATEGORY,
+        tags=schemas.TAGS,
+    ),
+)
+_SEARCH = ToolSpec(
+    name="search_memory",
+    description="Search long-term memory. Without a query it lists what changed last.",
+    parameters=schema(
+        query={**schemas.QUERY, "description": "What to look for, in a few words or as a question."},
+        category=schemas.IN_CATEGORY,
+        tags=schemas.WITH_TAGS,
+        limit=schemas.limit(_HITS),
+    ),
+)
+_READ = ToolSpec(
+    name="get_memory",
+    description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
+    parameters=schema(["id"], id=_ID),
+)
+_DELETE = ToolSpec(
+    name="delete_memory",
+    description="Delete a memory by the id that search_memory shows. It can be restored.",
+    parameters=schema(["id"], id=_ID),
+)
+_CATEGORIES = ToolSpec(
+    name="list_memory_categories",
+    description="List the categories of long-term memory with how many memories each has.",
+    parameters=schema(),
+)

@@ -1,0 +1,325 @@
+"""What may a model do with working memory? Set something aside under a key, and fetch, find and list it.
+
+The same for two places: the session's working memory, whose entries expire, and the scratchpad, which
+outlives sessions and keeps what it is not told to drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from reverie.context import render
+from reverie.domain import entry as entries
+from reverie.domain.entry import Entry
+from reverie.domain.errors import NotFound, WorkingMemoryFull
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text.timestamps import utc_now
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.tools import argument_values as taking
+from reverie.tools import rendering as lines
+from reverie.tools import schemas
+from reverie.tools.toolset import Told, Tool, Toolset, schema
+
+_HITS = 10
+_LONGEST_TTL_MINUTES = 525_600
+_KEYS_NAMED = 10
+
+
+def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
+    """RockBot's tools of working memory, and one that drops an entry.
+
+    Args:
+        working: The session's.
+        now: What tells the time.
+    """
+
+    def save(given: Mapping[str, Any]) -> Told:
+        minutes = given.get("ttl_minutes")
+        return _kept(
+            working,
+            given,
+            data="data",
+            ttl=DEFAULT if minutes is None else timedelta(minutes=minutes),
+            now=now,
+        )
+
+    return Toolset(
+        [
+            Tool(spec=_SAVE, run=save, idempotent=True, result=_ENTRY),
+            Tool(
+                spec=_GET,
+                run=lambda given: _read(working, given, listing="list_working_memory", now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_TEXT,
+            ),
+            Tool(
+                spec=_SEARCH,
+                run=lambda given: _searched(working, given, now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_HITS_SCHEMA,
+            ),
+            Tool(
+                spec=_LIST,
+                run=lambda given: _listed(working, given, now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_ENTRIES,
+            ),
+            Tool(
+                spec=_DROP,
+                run=lambda given: _dropped(working, given, listing="list_working_memory"),
+                destructive=True,
+                idempotent=True,
+                result=_DROPPED,
+            ),
+        ]
+    )
+
+
+def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
+    """Agentkit's key-value store for a model: get, set, list by prefix, search over keys and values.
+
+    Args:
+        scratchpad: The agent's, or that of a scope.
+        now: What tells the time.
+    """
+
+    def write(given: Mapping[str, Any]) -> Told:
+        minutes = given.get("ttl_minutes")
+        return _kept(
+            scratchpad,
+            given,
+            data="text",
+            ttl=None if minutes is None else timedelta(minutes=minutes),
+            now=now,
+        )
+
+    return Toolset(
+        [
+            Tool(
+                spec=_PAD_READ,
+                run=lambda given: _read(scratchpad, given, listing="scratchpad_list", now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_TEXT,
+            ),
+            Tool(spec=_PAD_WRITE, run=write, idempotent=True, result=_ENTRY),
+            Tool(
+                spec=_PAD_LIST,
+                run=lambda given: _listed(scratchpad, given, now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_ENTRIES,
+            ),
+            Tool(
+                spec=_PAD_SEARCH,
+                run=lambda given: _searched(scratchpad, given, now=now),
+                reads_only=True,
+                idempotent=True,
+                result=_HITS_SCHEMA,
+            ),
+            Tool(
+                spec=_PAD_DELETE,
+                run=lambda given: _dropped(scratchpad, given, listing="scratchpad_list"),
+                destructive=True,
+                idempotent=True,
+                result=_DROPPED,
+            ),
+        ]
+    )
+
+
+# -- what they do ------------------------------------------------------------------------------------------
+
+
+def _kept(
+    working: WorkingMemory, given: Mapping[str, Any], *, data: str, ttl: Any, now: Callable[[], datetime]
+) -> Told:
+    try:
+        entry = working.set(
+            taking.text(given, "key"),
+            taking.text(given, data),
+            ttl=ttl,
+            category=taking.optional(given, "category"),
+            tags=taking.texts(given, "tags"),
+        )
+    except WorkingMemoryFull as error:
+        return Told(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
+    return Told(
+        f"Stored under {entry.key}, {_lives(entry, now())}.", {"entry": lines.entry_data(entry, now())}
+    )
+
+
+def _read(
+    working: WorkingMemory, given: Mapping[str, Any], *, listing: str, now: Callable[[], datetime]
+) -> Told:
+    entry = _entry(working, given, listing)
+    return Told(
+        f"{render.folded(entry.key)} ({_lives(entry, now())}):\n{lines.verbatim(entry.data)}",
+        {"entry": lines.entry_data(entry, now()), "text": quoting.visible(entry.data)},
+    )
+
+
+def _searched(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> Told:
+    hits = working.search(
+        taking.optional(given, "query"),
+        category=taking.optional(given, "category"),
+        tags=taking.texts(given, "tags"),
+        limit=given.get("limit", _HITS),
+    )
+    at = now()
+    data = {"hits": [{**lines.entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]}
+    if not hits:
+        return Told(f"Found nothing among {lines.counted(len(working.list()), 'entry', 'entries')}.", data)
+    found = lines.counted(len(hits), "entry", "entries")
+    return Told("\n".join([f"Found {found}:", *(lines.entry_hit_line(hit, at) for hit in hits)]), data)
+
+
+def _listed(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> Told:
+    prefix = given.get("prefix") or ""
+    found = working.list(prefix)
+    at = now()
+    data = {"entries": [lines.entry_data(entry, at) for entry in found]}
+    if not found:
+        return Told(f"There is no key under {render.label(prefix)}." if prefix else "There is nothing.", data)
+    said = lines.counted(len(found), "entry", "entries")
+    return Told("\n".join([f"{said}:", *(lines.entry_line(entry, at) for entry in found)]), data)
+
+
+def _dropped(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> Told:
+    entry = _entry(working, given, listing)
+    working.delete(entry.key)
+    start = render.quoted(entry.data, id=entry.key, longest=120)
+    return Told(f'Dropped {render.folded(entry.key)}: "{start}".', {"key": entry.key})
+
+
+def _entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
+    key = taking.text(given, "key")
+    entry = working.entry(key) or working.entry(key.strip())
+    if entry is None:
+        keys = [render.label(each.key) for each in working.list()]
+        shown = ", ".join(keys[:_KEYS_NAMED])
+        more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
+        there = f"there are {shown}{more}" if keys else "there are none"
+        raise NotFound(
+            f"there is no entry {render.label(key)}, or it has expired; {there}; {listing} lists them"
+        )
+    return entry
+
+
+def _lives(entry: Entry, now: datetime) -> str:
+    remaining = entry.remaining(now)
+    return "kept until it is dropped" if remaining is None else f"expires in {render.countdown(remaining)}"
+
+
+# -- schemas -----------------------------------------------------------------------------------------------
+
+_ENTRY = schemas.shape(entry=lines.ENTRY)
+_ENTRIES = schemas.shape(entries=schemas.several(lines.ENTRY))
+_TEXT = schemas.shape(entry=lines.ENTRY, text=schemas.STRING)
+_DROPPED = schemas.shape(key=schemas.STRING)
+_HITS_SCHEMA = schemas.shape(hits=schemas.several(lines.ENTRY_HIT))
+
+_KEY = schemas.text("A short name, such as page-1 or mail/draft.", longest=entries.LONGEST_KEY)
+_TTL: schemas.Schema = {
+    "type": "number",
+    "minimum": 0.01,
+    "maximum": _LONGEST_TTL_MINUTES,
+    "description": "After how many minutes it goes by itself.",
+}
+_DATA = schemas.text("The text to keep.", longest=entries.LONGEST_DATA, empty=True)
+_ASKED: schemas.Schema = {
+    **schemas.QUERY,
+    "description": "Words of the key, the text, the tags or the category.",
+}
+
+_SAVE = ToolSpec(
+    name="save_to_working_memory",
+    description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
+    "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
+    parameters=schema(
+        ["key", "data"],
+        key=_KEY,
+        data=_DATA,
+        ttl_minutes=_TTL,
+        category=schemas.CATEGORY,
+        tags=schemas.TAGS,
+    ),
+)
+_GET = ToolSpec(
+    name="get_from_working_memory",
+    description="Get the whole text that was set aside under a key.",
+    parameters=schema(["key"], key=_KEY),
+)
+_SEARCH = ToolSpec(
+    name="search_working_memory",
+    description="Find what was set aside in this conversation by its words.",
+    parameters=schema(
+        ["query"],
+        query=_ASKED,
+        category=schemas.IN_CATEGORY,
+        tags=schemas.WITH_TAGS,
+        limit=schemas.limit(_HITS),
+    ),
+)
+_LIST = ToolSpec(
+    name="list_working_memory",
+    description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
+    "texts.",
+    parameters=schema(),
+)
+_DROP = ToolSpec(
+    name="delete_from_working_memory",
+    description="Drop what was set aside under a key, to make room.",
+    parameters=schema(["key"], key=_KEY),
+)
+_PAD_READ = ToolSpec(
+    name="scratchpad_read",
+    description="Read the whole text under a key of the scratchpad, which outlives conversations.",
+    parameters=schema(["key"], key=_KEY),
+)
+_PAD_WRITE = ToolSpec(
+    name="scratchpad_write",
+    description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
+    "conversation; without ttl_minutes it is kept.",
+    parameters=schema(
+        ["key", "text"],
+        key=_KEY,
+        text=_DATA,
+        ttl_minutes=_TTL,
+        category=schemas.CATEGORY,
+        tags=schemas.TAGS,
+    ),
+)
+_PAD_LIST = ToolSpec(
+    name="scratchpad_list",
+    description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
+    parameters=schema(
+        prefix=schemas.text(
+            "Only keys that are this or go on from it after /, : or a dot.",
+            longest=entries.LONGEST_KEY,
+            empty=True,
+        )
+    ),
+)
+_PAD_SEARCH = ToolSpec(
+    name="scratchpad_search",
+    description="Find entries of the scratchpad by words of key or text.",
+    parameters=schema(
+        ["query"],
+        query=_ASKED,
+        category=schemas.IN_CATEGORY,
+        tags=schemas.WITH_TAGS,
+        limit=schemas.limit(_HITS),
+    ),
+)
+_PAD_DELETE = ToolSpec(
+    name="scratchpad_delete",
+    description="Drop a key of the scratchpad, with its text.",
+    parameters=schema(["key"], key=_KEY),
+)

@@ -1,0 +1,311 @@
+"""What becomes of an answer too long for a prompt? It is set aside in pieces, and an index stands for it.
+
+`pieces` decides where a text is cut, and is pure; `Aside` puts them into working memory; `chunking` wraps a
+toolset, a tool or any function that returns text. Reading a piece is never cut again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, ParamSpec, overload
+
+from reverie.context import render
+from reverie.domain.entry import LONGEST_DATA
+from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
+from reverie.repositories.working_memory import WorkingMemory, as_stored
+from reverie.tools import rendering as lines
+from reverie.tools.chunking import pieces
+from reverie.tools.groups.working_memory import working_tools
+from reverie.tools.toolset import Told, Tool, Toolset
+
+_log = logging.getLogger("reverie")
+
+MOST_TOKENS = 5_000
+"""Estimated tokens of an answer that are put before a model as they are."""
+
+TTL = "30m"
+"""How long the pieces of an answer are kept."""
+
+NEEDED = ("get_from_working_memory", "search_working_memory", "delete_from_working_memory")
+"""What a model reads a piece with, finds the right one with, and drops one with."""
+
+PIECE = "chunk"
+"""The tag of a piece: who reads an entry that has it gets all of it."""
+
+_CATEGORY = "tool-results"
+_REST = "rest"
+_LEAST_TOKENS = 50
+_LONGEST_NAME = 60
+_LONGEST_BEGINNING = 80
+_HASH = 8
+_UNNAMEABLE = re.compile(r"[^\w.-]+", re.ASCII)
+
+_P = ParamSpec("_P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    key: str
+    text: str
+
+
+class Aside:
+    """Sets long texts aside in working memory. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        working: WorkingMemory,
+        *,
+        most_tokens: int = MOST_TOKENS,
+        ttl: str | float | timedelta | None = TTL,
+        prefix: str = "",
+    ) -> None:
+        """Set aside what is too long.
+
+        Args:
+            working: Where to.
+            most_tokens: Estimated tokens of a text that are left as they are, and of a piece, 50 or more.
+            ttl: How long pieces are kept; None until they are dropped.
+            prefix: What the names of the tools of working memory begin with, where they were prefixed.
+
+        Raises:
+            InvalidInput: `most_tokens` is not of its form.
+        """
+        if isinstance(most_tokens, bool) or not isinstance(most_tokens, int) or most_tokens < _LEAST_TOKENS:
+            raise InvalidInput(f"most_tokens is {most_tokens!r}: it is a whole number from {_LEAST_TOKENS}")
+        self._working = working
+        self._most_tokens = most_tokens
+        self._ttl = ttl
+        self._get, self._search, self._drop = (prefix + name for name in NEEDED)
+
+    def told(self, told: Told, *, name: str) -> Told:
+        """The answer of a tool, or the index of its pieces.
+
+        Args:
+            told: The answer.
+            name: The tool's name.
+        """
+        if tokens.estimate(told.text) <= self._most_tokens:
+            return told
+        entry = (told.data or {}).get("entry")
+        if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
+            if PIECE in entry.get("tags", ()):
+                return told
+            if (rest := self._working.entry(str(entry.get("key")))) is not None:
+                return self._set_aside(rest.data, rest.key.partition("/")[0], rest=rest.key)
+        text = as_stored(self._working, told.text)
+        aside = self._set_aside(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
+        return replace(aside, failed=told.failed)
+
+    def text(self, text: str, *, name: str) -> str:
+        """A text, or the index of its pieces."""
+        return self.told(Told(text), name=name).text
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _set_aside(self, text: str, name: str, *, rest: str = "") -> Told:
+        """Put a text into working memory, and tell of it.
+
+        Args:
+            text: The text.
+            name: What the keys begin with.
+            rest: The key it stands under already, as what is left of a longer one.
+        """
+        prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
+        cut = pieces(text, self._most_tokens * 4)
+        wanted = [_Piece(key=f"{prefix}/{n}-of-{len(cut)}", text=each) for n, each in enumerate(cut, start=1)]
+        size = lines.counted(len(text), "character")
+        what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
+        try:
+            kept = self._kept(wanted, tagged=True)
+            left = self._left(wanted, kept, rest or f"{prefix}/{_REST}")
+            if rest and not left and len(kept) == len(wanted):
+                self._working.delete(rest)
+        except StoreError as error:
+            _log.warning("an answer could not be set aside in working memory, and is cut: %s", error)
+            return self._begun(text, f"{what}, and working memory cannot be written now")
+        if not kept:
+            full = f"{what}, and working memory is full: drop what you do not need with {self._drop}, then "
+            return self._begun(
+                text, full + (f"call {self._get} with {rest} again" if rest else "call it again")
+            )
+        return self._told(what, kept, left)
+
+    def _kept(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
+        """As many of the pieces, from the first on, as there is room for."""
+        kept = []
+        for piece in wanted:
+            try:
+                self._working.set(
+                    piece.key,
+                    piece.text,
+                    ttl=self._ttl,
+                    category=_CATEGORY,
+                    tags=(PIECE,) if tagged else (),
+                )
+            except WorkingMemoryFull:
+                break
+            kept.append(piece)
+        return kept
+
+    def _left(self, wanted: Sequence[_Piece], kept: list[_Piece], key: str) -> list[_Piece]:
+        """What the other pieces hold, in one entry or as few as can be; the last pieces make room for it."""
+        while kept and len(kept) < len(wanted):
+            rest = "".join(piece.text for piece in wanted[len(kept) :])
+            parts = [rest[at : at + LONGEST_DATA] for at in range(0, len(rest), LONGEST_DATA)]
+            more = [f"{key}-{n}-of-{len(parts)}" for n in range(2, len(parts) + 1)]
+            left = [_Piece(key=name, text=part) for name, part in zip([key, *more], parts, strict=True)]
+            there = self._kept(left, tagged=False)
+            if len(there) == len(left):
+                return left
+            for piece in [*there, kept.pop()]:
+                self._working.delete(piece.key)
+        return []
+
+    def _told(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> Told:
+        said = [
+            f"{what}. It was set aside in working memory in {lines.counted(len(kept), 'piece')}: read one "
+            f"with {self._get} by its key, or find the right one with {self._search}.",
+            *(
+                f"- {piece.key}, {lines.counted(len(piece.text), 'character')}: {beginning(piece.text)}"
+                for piece in kept
+            ),
+        ]
+        if left:
+            size = lines.counted(sum(len(piece.text) for piece in left), "character")
+            said.append(
+                f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
+                f"{self._drop}, then call {self._get} with {', '.join(piece.key for piece in left)}."
+            )
+        data = {
+            "pieces": [{"key": piece.key, "characters": len(piece.text)} for piece in kept],
+            "rest": [{"key": piece.key, "characters": len(piece.text)} for piece in left],
+        }
+        return Told("\n".join(said), data)
+
+    def _begun(self, text: str, what: str) -> Told:
+        shown = quoting.fenced(text[: self._most_tokens * 4])
+        return Told(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
+
+
+def with_working(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
+    """The tools, some of which read, find and drop what was set aside, and what their names begin with.
+
+    Args:
+        tools: What a model may call; none stay none.
+        working: Where long answers are set aside.
+    """
+    reader = NEEDED[0]
+    there = next((name for name in tools.names if name.endswith(reader)), None)
+    if there is not None or not tools:
+        return tools, (there or reader).removesuffix(reader)
+    return tools + working_tools(working).only(*(name for name in NEEDED if name not in tools.names)), ""
+
+
+@overload
+def chunking(
+    wrapped: Toolset,
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Toolset: ...
+@overload
+def chunking(
+    wrapped: Tool,
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Tool: ...
+@overload
+def chunking(
+    wrapped: Callable[_P, Any],
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Callable[_P, Any]: ...
+def chunking(
+    wrapped: Toolset | Tool | Callable[_P, Any],
+    working: WorkingMemory,
+    *,
+    most_tokens: int = MOST_TOKENS,
+    ttl: str | float | timedelta | None = TTL,
+) -> Toolset | Tool | Callable[_P, Any]:
+    """The same, whose answers are set aside in working memory where they are too long for a prompt.
+
+    Such an answer is cut at headings, else at blank lines, else by size, and its pieces are put under keys
+    such as `fetch/1f3a9c02/1-of-7`, which are the same for the same answer. What the model gets is an index
+    of the keys, with sizes and first words. Where there is no room for all, it gets what fits and is told how
+    to go on. What is set aside is as it was, but for secrets, which are redacted.
+
+    Args:
+        wrapped: Tools, a tool, or a function that returns text; also one that is awaited. To a toolset the
+            tools that read, find and drop pieces are added if it has none; for the others that is up to you.
+        working: Where to set it aside, such as `session.working`.
+        most_tokens: Estimated tokens of an answer that are left as they are, and of a piece, 50 or more.
+        ttl: How long pieces are kept; None until they are dropped.
+
+    Raises:
+        InvalidInput: an argument is not of its form.
+    """
+    if isinstance(wrapped, Toolset):
+        tools, prefix = with_working(wrapped, working)
+        aside = Aside(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
+        return Toolset(_tool(tool, aside) for tool in tools)
+    aside = Aside(working, most_tokens=most_tokens, ttl=ttl)
+    if isinstance(wrapped, Tool):
+        return _tool(wrapped, aside)
+    return _function(wrapped, aside)
+
+
+def _tool(tool: Tool, aside: Aside) -> Tool:
+    return replace(tool, run=lambda given: aside.told(tool.run(given), name=tool.name), result=None)
+
+
+def _function(wrapped: Callable[_P, Any], aside: Aside) -> Callable[_P, Any]:
+    if not callable(wrapped):
+        raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
+    name = getattr(wrapped, "__name__", "tool")
+
+    def shortened(answer: Any) -> Any:
+        return aside.text(answer, name=name) if isinstance(answer, str) else answer
+
+    async def later(answer: Any) -> Any:
+        import asyncio  # here: few are awaited
+
+        return await asyncio.to_thread(shortened, await answer)
+
+    if inspect.iscoroutinefunction(wrapped):
+
+        @functools.wraps(wrapped)
+        async def awaited(*args: _P.args, **given: _P.kwargs) -> Any:
+            return await later(wrapped(*args, **given))
+
+        return awaited
+
+    @functools.wraps(wrapped)
+    def called(*args: _P.args, **given: _P.kwargs) -> Any:
+        answer = wrapped(*args, **given)
+        return later(answer) if inspect.isawaitable(answer) else shortened(answer)
+
+    return called
+
+
+def beginning(text: str) -> str:
+    """What an index says of a piece: its first heading, or its first line with words."""
+    rows = text[:10_000].split("\n")
+    heading = next((row for row in rows if re.match(r"#{1,6} +\S", row)), "")
+    first = heading or next((row for row in rows if row.strip()), "")
+    said = render.folded(first[: _LONGEST_BEGINNING * 4])
+    return said if len(said) <= _LONGEST_BEGINNING else f"{said[: _LONGEST_BEGINNING - 1]}…"

@@ -1,0 +1,122 @@
+"""What do tools need of a memory? The methods that a whole memory and one of its scopes both have.
+
+No tool decides about scopes: the object that it is made for does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from reverie.domain.conversation import Turn
+from reverie.domain.filter import ScopedRestrictions, ScopedTurnRestrictions
+from reverie.domain.page import Paragraph
+from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.repositories.pages import Pages
+from reverie.repositories.records import Changes, Saved
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.hits import Hit, SearchMode
+
+if TYPE_CHECKING:
+    from reverie.repositories.knowledge_graph import KnowledgeGraph
+
+
+class Conversing(Protocol):
+    """A conversation, as tools use it."""
+
+    id: str
+    working: WorkingMemory
+
+    def origin_of(self, text: str) -> Origin:
+        """Whose word it is what the model wants to keep now."""
+        ...
+
+
+class Remembering(Protocol):
+    """A memory, or a scope of one, as tools use it. Each method is what `Memory` says of its own."""
+
+    scratchpad: WorkingMemory
+    pages: Pages
+
+    def save(
+        self,
+        content: str,
+        *,
+        category: str | None = None,
+        kind: Kind | None = None,
+        layer: Layer | None = None,
+        tags: Iterable[str] = (),
+        confidence: float = 0.8,
+        importance: float = 0.5,
+        source: str = "",
+        origin: Origin = "owner",
+        rough: bool = False,
+    ) -> Saved:
+        """Remember one thing."""
+        ...
+
+    def save_many(self, notes: Iterable[Any]) -> list[Saved]:
+        """Remember many things."""
+        ...
+
+    def search(
+        self, query: str | None = None, *, limit: int = 10, **only: Unpack[ScopedRestrictions]
+    ) -> list[Hit]:
+        """Records that answer a question."""
+        ...
+
+    def search_turns(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        mode: SearchMode = "words",
+        **only: Unpack[ScopedTurnRestrictions],
+    ) -> list[Hit]:
+        """Turns of past conversations that answer a question."""
+        ...
+
+    def search_history(
+        self,
+        query: str | None = None,
+        *,
+        limit: int = 10,
+        mode: SearchMode = "words",
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Hit]:
+        """Paragraphs of `HISTORY.md` that answer a question."""
+        ...
+
+    def get(self, id: str) -> Record | None:
+        """The record of that id."""
+        ...
+
+    def get_turn(self, id: str) -> Turn | None:
+        """The turn of that id."""
+        ...
+
+    def get_paragraph(self, id: str) -> Paragraph | None:
+        """The paragraph of a log of that id."""
+        ...
+
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[Changes]) -> Record:
+        """Change fields of a record."""
+        ...
+
+    def archive(self, id: str, *, reason: str = "") -> Record:
+        """Take a record out of search."""
+        ...
+
+    def categories(self) -> dict[str, int]:
+        """How many live records each category has."""
+        ...
+
+    def knowledge_graph(self) -> KnowledgeGraph:
+        """Entities, observations and relations."""
+        ...
+
+    def session(self, id: str) -> Conversing:
+        """A conversation."""
+        ...

@@ -1,0 +1,73 @@
+"""Which tools does a model get over a memory? Those of the groups that are asked for, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import timestamps as clocks
+from reverie.tools.groups.conversation import conversation_tools
+from reverie.tools.groups.knowledge_graph import knowledge_graph_tools
+from reverie.tools.groups.memory_operation import memory_tool
+from reverie.tools.groups.observations import observation_tools
+from reverie.tools.groups.pages import page_tools
+from reverie.tools.groups.records import long_term_tools
+from reverie.tools.groups.working_memory import scratchpad_tools, working_tools
+from reverie.tools.memory_protocol import Conversing, Remembering
+from reverie.tools.toolset import Toolset
+from reverie.tools.trust_guard import wary
+
+GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages", "knowledge_graph")
+"""The groups of tools there are."""
+
+DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
+"""Those that a model gets when nothing is said, of which no two do the same. `memory` and `fil` are other
+ways to what `long_term` does; `scratchpad` is another place for what `working` and `long_term` keep;
+`knowledge_graph` has the nine tools of the MCP reference memory server."""
+
+
+def memory_tools(
+    memory: Remembering,
+    *,
+    session: str | Conversing | None = None,
+    groups: Sequence[str] = DEFAULT_GROUPS,
+    clock: Callable[[], datetime] = clocks.utc_now,
+    source: str = "",
+) -> Toolset:
+    """The tools over a memory, or over a scope of one; `Memory.tools` is the usual way.
+
+    Args:
+        memory: What they read and change.
+        session: In which conversation they are called, or its id; None for none, and then there are no
+            tools of working memory.
+        groups: Which tools: any of `GROUPS`, in the order in which a model is shown them.
+        clock: What tells the time, for "3 days ago".
+        source: What is noted as the source of what is saved; empty takes `session:` and the session's id.
+
+    Raises:
+        InvalidInput: there is no such group, or `working` was asked for without a session.
+    """
+    if isinstance(groups, str) or not all(isinstance(group, str) for group in groups):
+        raise InvalidInput(f"groups are {groups!r}: pass a list, such as ['long_term']")
+    if unknown := [group for group in groups if group not in GROUPS]:
+        raise InvalidInput(f"there is no group of tools {', '.join(unknown)}: there are {', '.join(GROUPS)}")
+    if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:
+        raise InvalidInput("the group working needs a session: say which, or leave the group out")
+    talk = memory.session(session) if isinstance(session, str) else session
+    if talk is not None:
+        memory = wary(memory, talk)
+    noted = source or (f"session:{talk.id}"[:200] if talk is not None else "")
+    made: dict[str, Callable[[], Toolset]] = {
+        "long_term": lambda: long_term_tools(memory, now=clock, source=noted),
+        "working": lambda: working_tools(talk.working, now=clock) if talk is not None else Toolset(),
+        "memory": lambda: memory_tool(memory, now=clock, source=noted),
+        "fil": lambda: observation_tools(memory, now=clock, source=noted),
+        "scratchpad": lambda: scratchpad_tools(memory.scratchpad, now=clock),
+        "conversation": lambda: conversation_tools(
+            memory, now=clock, session=None if talk is None else talk.id
+        ),
+        "pages": lambda: page_tools(memory, now=clock),
+        "knowledge_graph": lambda: knowledge_graph_tools(memory.knowledge_graph()),
+    }
+    return Toolset(tool for group in dict.fromkeys(groups) for tool in made[group]())

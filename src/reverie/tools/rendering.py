@@ -1,0 +1,207 @@
+"""How does a tool show what it found? One line each for the model, one JSON object each for a program.
+
+This is the only place where recalled text is written into an answer: quoted as data, on one line behind its
+id, with invisible and steering characters taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from reverie.context import render
+from reverie.domain.conversation import Turn
+from reverie.domain.entry import Entry
+from reverie.domain.filter import holds
+from reverie.domain.page import Paragraph
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import timestamps as clock
+from reverie.repositories.working_memory import EntryHit
+from reverie.search.hits import Hit
+from reverie.tools.schemas import (
+    CATEGORY,
+    COUNT,
+    IDENTIFIER,
+    KIND,
+    LAYER,
+    ORIGIN,
+    SCORE,
+    STRING,
+    STRINGS,
+    Schema,
+    nullable,
+    shape,
+)
+
+_LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """How old something is: `today`, `1 day ago`, `7 days ago`.
+
+    >>> from datetime import UTC
+    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 8, tzinfo=UTC))
+    '7 days ago'
+    """
+    days = max(0, (now - then).days)
+    return "today" if not days else "1 day ago" if days == 1 else f"{days} days ago"
+
+
+Hits = Sequence[Hit]
+
+
+def verbatim(text: str) -> str:
+    """A text as it stands, for a tool that is asked for all of it, between marks that it cannot foresee."""
+    return quoting.fenced(text)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 memory`, `2 memories`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+# -- records, turns, paragraphs ----------------------------------------------------------------------------
+
+
+def record_line(record: Record, now: datetime, *, matched: Sequence[str] = ()) -> str:
+    """`- [id] (category): content (7 days ago)`, with what makes it doubtful said at the end."""
+    category = f" ({record.category})" if record.category else ""
+    said = render.quoted(record.content, id=record.id, matched=matched)
+    return f"- [{record.id}]{category}: {said} ({', '.join(about(record, now))})"
+
+
+def hit_line(hit: Hit, now: datetime) -> str:
+    """The line of whatever was found, with its age."""
+    if hit.record is not None:
+        return record_line(hit.record, now, matched=hit.why.matched)
+    return f"{render.hit_line(hit)} ({ago(hit.at, now)})"
+
+
+def hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
+    """The hit for a program, as `HIT` says."""
+    record = hit.record
+    return {
+        "id": hit.id,
+        "type": hit.type,
+        "kind": hit.kind,
+        "content": render.quoted(hit.content, id=hit.id, matched=hit.why.matched),
+        "category": record.category if record is not None else None,
+        "tags": [quoting.one_line(tag) for tag in record.tags] if record is not None else [],
+        "score": round(hit.score, 4),
+        "age": ago(record.updated_at if record is not None else hit.at, now),
+        "at": clock.format_time(hit.at),
+        "origin": _value(hit).origin,
+        "trusted": hit.is_trusted,
+        "session": render.label(hit.turn.session) if hit.turn is not None else None,
+        "role": hit.turn.role if hit.turn is not None else None,
+    }
+
+
+def record_data(record: Record) -> Mapping[str, Any]:
+    """A record for a program, as `RECORD` says."""
+    return {
+        "id": record.id,
+        "content": render.quoted(record.content, id=record.id),
+        "category": record.category,
+        "kind": record.kind,
+        "layer": record.layer,
+        "tags": [quoting.one_line(tag) for tag in record.tags],
+        "confidence": record.confidence,
+        "importance": record.importance,
+        "origin": record.origin,
+        "seen_count": record.seen_count,
+        "created_at": clock.format_time(record.created_at),
+        "updated_at": clock.format_time(record.updated_at),
+    }
+
+
+def about(record: Record, now: datetime) -> list[str]:
+    """Its age, until when it held if it does not any more, and whose word it is if that is nobody's here."""
+    told = [ago(record.updated_at, now)]
+    if record.valid_to is not None and not holds(record, now):
+        told.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
+    if record.origin in UNTRUSTED:
+        told.append(f"from {_SOURCES[record.origin]}, {quoting.NOT_CONFIRMED}")
+    return told
+
+
+_SOURCES = {"tool": "a tool", "web": "the web", "import": "an import"}
+
+
+def _value(hit: Hit) -> Record | Turn | Paragraph:
+    found = hit.record or hit.turn or hit.paragraph
+    assert found is not None
+    return found
+
+
+HIT = shape(
+    "What was found.",
+    id=IDENTIFIER,
+    type={"type": "string", "enum": ["record", "turn", "session", "paragraph"]},
+    kind={"type": "string", "description": "The record's kind, or the type again."},
+    content={"type": "string", "description": "What it says, on one line, long texts cut."},
+    category=nullable(CATEGORY),
+    tags=STRINGS,
+    score=SCORE,
+    age={"type": "string", "description": "How old: today, 1 day ago, 7 days ago."},
+    at={"type": "string", "format": "date-time"},
+    origin=ORIGIN,
+    trusted={"type": "boolean", "description": "False for what a tool, the web or an import said."},
+    session=nullable(STRING),
+    role=nullable({"type": "string", "description": "Who said a turn: user, assistant, system, tool."}),
+)
+
+RECORD = shape(
+    "A record as it is now.",
+    id=IDENTIFIER,
+    content=STRING,
+    category=nullable(CATEGORY),
+    kind=KIND,
+    layer=LAYER,
+    tags=STRINGS,
+    confidence=SCORE,
+    importance=SCORE,
+    origin=ORIGIN,
+    seen_count={"type": "integer", "minimum": 1},
+    created_at={"type": "string", "format": "date-time"},
+    updated_at={"type": "string", "format": "date-time"},
+)
+
+
+# -- entries of working memory -----------------------------------------------------------------------------
+
+
+def entry_line(entry: Entry, now: datetime) -> str:
+    """`- key: expires in 4m32s, category: mail, tags: alice, 1,204 characters`; never the data."""
+    return f"{render.entry_line(entry, now)}, {counted(len(entry.data), 'character')}"
+
+
+def entry_hit_line(hit: EntryHit, now: datetime) -> str:
+    """The same, and how the text begins or where it has the words."""
+    said = render.quoted(hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW)
+    return f"{entry_line(hit.entry, now)}: {said}"
+
+
+def entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
+    """The entry for a program, as `ENTRY` says."""
+    remaining = entry.remaining(now)
+    return {
+        "key": entry.key,
+        "characters": len(entry.data),
+        "category": entry.category,
+        "tags": [quoting.one_line(tag) for tag in entry.tags],
+        "expires_in_seconds": None if remaining is None else int(remaining.total_seconds()),
+    }
+
+
+_ENTRY: Mapping[str, Schema] = {
+    "key": STRING,
+    "characters": COUNT,
+    "category": nullable(CATEGORY),
+    "tags": STRINGS,
+    "expires_in_seconds": nullable(COUNT),
+}
+ENTRY = shape("A key of working memory, without its data.", **_ENTRY)
+ENTRY_HIT = shape("A key of working memory that was found.", **_ENTRY, score=SCORE)

@@ -1,0 +1,106 @@
+"""How do tools keep a model from passing on a tool's word as its own? A memory that looks at what was heard.
+
+Whatever is saved or changed through it has the least trusted origin that stood before the model
+(`Session.origin_of`), a trusted memory is not rewritten with such words, and they do not get into the pages
+that stand in every prompt. Reading is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from reverie.domain import provenance as trust
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import MEMORY, day_of
+from reverie.domain.record import UNTRUSTED, Origin, Record
+from reverie.repositories.pages import Pages
+from reverie.repositories.records import Note, Saved
+from reverie.tools.memory_protocol import Remembering
+
+
+class Listening(Protocol):
+    """A conversation that knows whose words stand before the model."""
+
+    def origin_of(self, text: str) -> Origin:
+        """Whose word it is what the model wants to keep."""
+        ...
+
+
+def wary(memory: Remembering, heard: Listening) -> Remembering:
+    """The memory as tools may use it in a conversation.
+
+    Args:
+        memory: A memory, or a scope of one.
+        heard: The conversation in which the tools are called.
+    """
+    return cast(Remembering, _Wary(memory, heard))
+
+
+class _Wary:
+    def __init__(self, memory: Remembering, heard: Listening) -> None:
+        self._memory = memory
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
+
+    @property
+    def pages(self) -> Pages:
+        return cast(Pages, _WaryPages(self._memory.pages, self._heard))
+
+    def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> Saved:
+        return self._memory.save(content, origin=self._lowered(content, origin), **more)
+
+    def save_many(self, notes: Iterable[Note | Mapping[str, Any]]) -> list[Saved]:
+        given = [note if isinstance(note, Note) else Note(**note) for note in notes]
+        lowered = [replace(note, origin=self._lowered(note.content, note.origin)) for note in given]
+        return self._memory.save_many(lowered)
+
+    def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
+        content = changes.get("content")
+        found = self._memory.get(id)
+        if found is not None and content not in (None, found.content):
+            origin = self._heard.origin_of(content)
+            if origin in UNTRUSTED and found.origin not in UNTRUSTED:
+                raise InvalidInput(
+                    f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
+                    "confirmed: save it as a memory of its own, or ask the owner"
+                )
+            changes["origin"] = trust.lowest(found.origin, origin, changes.get("origin", "owner"))
+        return self._memory.update(id, expected=expected, **changes)
+
+    def _lowered(self, content: object, origin: Origin) -> Origin:
+        return trust.lowest(origin, self._heard.origin_of(content)) if isinstance(content, str) else origin
+
+
+class _WaryPages:
+    def __init__(self, pages: Pages, heard: Listening) -> None:
+        self._pages = pages
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pages, name)
+
+    def append(self, name: str, text: str, **more: Any) -> Any:
+        self._look(name, text)
+        return self._pages.append(name, text, **more)
+
+    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> Any:
+        self._look(name, new)
+        return self._pages.replace(old, new, name=name, reason=reason)
+
+    def write(self, name: str, text: str, **more: Any) -> Any:
+        known = set(self._pages.read(name).splitlines())
+        self._look(name, "\n".join(line for line in text.splitlines() if line not in known))
+        return self._pages.write(name, text, **more)
+
+    def _look(self, name: str, text: str) -> None:
+        if name != MEMORY and day_of(name) is None:
+            return
+        if text.strip() and self._heard.origin_of(text) in UNTRUSTED:
+            raise InvalidInput(
+                f"{name} stands in every prompt, and this text rests on what a tool said, which is not "
+                "confirmed: save_memory keeps it where a search finds it; or ask the owner"
+            )
