@@ -30,13 +30,13 @@ lint: $(STAMP)  ## Formatting, style, types, layers.
 	$(BIN)/lint-imports
 
 torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what is lost? SECONDS=300 for longer.
-	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),60)
+	$(BIN)/python -m tests.system.torture --seconds $(or $(SECONDS),60)
 
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
-	$(BIN)/python -m tests.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))
+	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))
 	$(BIN)/python -m benchmarks.cache
 
 versions: $(STAMP)  ## Integrations at the lowest and highest releases allowed. NAMES="openai-agents" for some.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import MovableClock
 from reverie import Conflict, InvalidInput, Memory, Note, NotFound, Settings, StoreUnavailable
 from reverie.stores.sqlite import SQLiteStore
+from tests.conftest import MovableClock
 
 
 def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from values import NOW, call, hit, identifier, record, result, turn
 
 from reverie.context import Budget, Standing, build, notes, render
 from reverie.domain.page import HISTORY, Paragraph, checked_paragraph, daily_note
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import NOTICE
+from tests.context.values import NOW, call, hit, identifier, record, result, turn
 
 TODAY = NOW.date()
 

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from values import (
+
+from reverie.context import Budget, Shown, Standing, build, render
+from reverie.domain.text import escaping as quoting
+from reverie.domain.text import validation as tokens
+from tests.context.values import (
     NOW,
     call,
     conversation,
@@ -22,10 +26,6 @@ from values import (
     shapes,
     turn,
 )
-
-from reverie.context import Budget, Shown, Standing, build, render
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
 
 GOLDEN = Path(__file__).parent / "golden"
 REWRITE = os.environ.get("REWRITE_GOLDEN") == "1"

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from values import NOW, call, entry, record, texts, turn
 
 from reverie.context import render
+from tests.context.values import NOW, call, entry, record, texts, turn
 
 
 def test_a_record_stands_on_one_line_with_its_id_and_category():

@@ -12,11 +12,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conftest import MovableClock
 from reverie import Memory
 from reverie.evals.rules.deduplication import Pair, judged, shipped
 from reverie.llm import called
 from reverie.llm.messages import Ask
+from tests.conftest import MovableClock
 
 DAYS = 30
 FACTS = 40

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import MovableClock
-
 from reverie.domain.change import Edit, JournalRow, Value
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
@@ -22,6 +20,7 @@ from reverie.files.mirror.writer import Mirror
 from reverie.search.analyzer import analyse
 from reverie.stores.contract.factories import NOW, at, record
 from reverie.stores.sqlite import SQLiteStore
+from tests.conftest import MovableClock
 
 DAY = "memory/episodic/2026-03-01.jsonl"
 CHAT = "sessions/chat:1.jsonl"

@@ -23,8 +23,7 @@ from reverie.files import folder as folder_module
 from reverie.files.folder import Folder
 from reverie.files.mirror import writer as mirror_module
 from reverie.stores.contract.factories import NOW, added, changed, record, session, turn
-
-from .house import House, agree, expected, on_disk, page, paragraph, some_of_everything
+from tests.files.house import House, agree, expected, on_disk, page, paragraph, some_of_everything
 
 
 class Home(House):

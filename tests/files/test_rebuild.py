@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.files.desk import Desk, desk_in, file_of, note
-from tests.files.test_parsing import RECORDS
 
 from reverie.domain.change import Edit
 from reverie.domain.conversation import ToolCall
@@ -32,6 +30,8 @@ from reverie.stores.contract.factories import NOW, at, record, session, turn
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, marks_of
+from tests.files.desk import Desk, desk_in, file_of, note
+from tests.files.test_parsing import RECORDS
 
 
 @pytest.fixture

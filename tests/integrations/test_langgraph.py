@@ -23,11 +23,11 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.memory import InMemoryStore
-from tests.conftest import MovableClock
 
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
+from tests.conftest import MovableClock
 
 USERS = ("users", "alice")
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 from reverie import Memory, Settings
 from reverie.agent import Agent
@@ -23,6 +22,7 @@ from reverie.integrations import lightrag
 from reverie.integrations.lightrag import Indexing, LightRAG, Unreachable, readable
 from reverie.interfaces.cli.main import cli
 from reverie.llm.messages import Ask
+from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 QUESTION = "Where does the Nautilus lie these days?"
 

@@ -27,11 +27,11 @@ from agents.memory.session_settings import SessionSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
-from tests.providers.server import Script, says, serving
 
 from reverie import Memory
 from reverie.aio import AsyncMemory
 from reverie.integrations.openai_agents import ReverieSession, tools_for
+from tests.llm.server import Script, says, serving
 
 T = TypeVar("T")
 

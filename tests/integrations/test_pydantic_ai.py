@@ -30,14 +30,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
-from tests.providers.server import Script as Wire
-from tests.providers.server import says as wired
-from tests.providers.server import serving
 
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.integrations.pydantic_ai import MemoryToolset, Remembering, add_messages, history
 from reverie.tools import Tool, Toolset
+from tests.llm.server import Script as Wire
+from tests.llm.server import says as wired
+from tests.llm.server import serving
 
 Step = Callable[[list[ModelMessage], AgentInfo], ModelResponse] | ModelResponse
 

@@ -1,0 +1,667 @@
+"""What a person wants forgotten is gone from everything that can be asked, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
+from reverie.admin.erasure.eraser import PENDING, Forgetting
+from reverie.admin.erasure.matching import COMMON, FORGOTTEN, Trace
+from reverie.context.ledger import shown_cursor
+from reverie.domain.change import Edit, JournalRow
+from reverie.domain.conversation import ToolCall
+from reverie.domain.entry import Entry
+from reverie.domain.errors import Conflict
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.tombstones import is_forgotten
+from tests.conftest import MovableClock
+
+SECRET = "Anna lives in a small flat near the harbour of Lisbon"
+QUOTE = "It is said that Anna lives in a small flat by the sea"
+
+
+def journal(memory: Memory) -> list[JournalRow]:
+    return memory.history(limit=10_000)
+
+
+def said(memory: Memory) -> str:
+    """Everything that can be asked of a memory, as one text."""
+    store = memory._store
+    values: list[object] = [
+        *memory.records(limit=None, archived=None),
+        *(turn for one in memory.sessions() for turn in memory.turns(one.state.id)),
+        *memory.sessions(),
+        *store.pages(),
+        *(paragraph for log in store.logs() for paragraph in store.paragraphs(page=log)),
+        *store.entries(None, now=memory._clock() - timedelta(days=10_000)),
+        *journal(memory),
+    ]
+    return "\n".join(map(repr, values)).lower()
+
+
+def going(plan: Forgetting) -> dict[tuple[str, str], str]:
+    return {(trace.subject, trace.id): trace.fate for trace in plan.going}
+
+
+def left(plan: Forgetting) -> set[tuple[str, str]]:
+    return {(trace.subject, trace.id) for trace in plan.left}
+
+
+# -- by id -------------------------------------------------------------------------------------------
+
+
+def test_a_record_goes_with_all_its_versions_and_nothing_brings_it_back(
+    memory: Memory, clock: MovableClock
+) -> None:
+    one = memory.save("Bob keeps the spare key under the third flower pot", tags=["key"]).record
+    kept = memory.save("Prefers short answers").record
+    clock.move(minutes=1)
+    before = clock()
+    memory.update(one.id, content="Bob keeps the spare key behind a loose brick now")
+    memory.archive(one.id, reason="the spare key under the pot is gone")
+    memory.restore(one.id)
+    memory.update(one.id, content="Bob has no key any more")
+    rows = len(journal(memory))
+    plan = memory.forgetting(one.id)
+    assert plan.counts == {"record": 1}
+    assert plan.going[0].text == "Bob has no key any more"
+    assert (len(journal(memory)), plan.done) == (rows, False), "a plan changes nothing"
+    done = memory.forget(one.id)
+    assert going(done) == going(plan)
+    assert (done.done, done.pending, done.going[0].text) == (True, (), "")
+    assert memory.get(one.id) is None
+    assert memory.search("key flower brick") == memory.recall("spare key") == []
+    assert [row.edit for row in memory.history(one.id)] == [None] * 6
+    assert {row.reason for row in memory.history(one.id)} == {""}
+    for word in ("spare", "brick", "flower"):
+        assert word not in said(memory)
+    assert memory.as_of(before).get(one.id) is None
+    assert memory.as_of(before).search("spare key") == []
+    memory.undo(since=1)
+    assert memory.get(one.id) is None
+    assert "spare" not in said(memory)
+    assert memory.get(kept.id) is None, "what was not forgotten can be undone"
+    assert is_forgotten(memory._store, [one]) == {one.id}
+
+
+def test_what_was_not_asked_for_is_as_it_was_to_the_last_change(memory: Memory, clock: MovableClock) -> None:
+    secret = memory.save(SECRET).record
+    others = [memory.save(f"The {name} stands in hall {n}").record for n, name in enumerate("abcdef")]
+    memory.update(others[0].id, importance=0.9)
+    memory.archive(others[1].id, reason="why not")
+    chat = memory.session("chat:1")
+    chat.add("user", "Where does the letter b stand?")
+    chat.add("assistant", "In hall 1.")
+    memory.pages.write("MEMORY.md", "# Halls\n\n- a stands in hall 0\n")
+    memory.scratchpad.set("halls", "six of them")
+    clock.move(hours=1)
+
+    def rest() -> tuple[object, ...]:
+        rows = [row for row in journal(memory) if not row.forgotten]
+        records = [each for each in memory.records(limit=None, archived=None) if each.id != secret.id]
+        logs = {log: memory._store.paragraphs(page=log) for log in memory._store.logs()}
+        return rows, records, memory.turns("chat:1"), memory._store.pages(), logs, memory.scratchpad.list()
+
+    rows, *before = rest()
+    memory.forget(secret.id)
+    assert isinstance(rows, list)
+    assert list(rest()) == [[row for row in rows if row.key != 1], *before]
+    memory.undo(since=2)
+    assert [each.id for each in memory.records(limit=None, archived=None)] == []
+
+
+def test_what_repeats_it_goes_too(memory: Memory) -> None:
+    secret = memory.save(SECRET).record
+    quote = memory.save(QUOTE).record
+    merged = memory.save("Anna has moved", metadata={"merged_from": secret.id}).record
+    labelled = memory.save(
+        "Visit her in May",
+        tags=["near the harbour of Lisbon", "may"],
+        metadata={"evidence": f"she wrote: {SECRET}", "kept": "yes"},
+        references=["lives in a small flat", "diary.md"],
+    ).record
+    other = memory.save("Anna lives near Lisbon in a flat").record
+    memory.pages.write("MEMORY.md", f"# People\n\n- {QUOTE}\n- Bob likes tea\n")
+    memory.pages.append("HISTORY.md", "[2025-06-01 10:00] She lives in\na small flat, she said.")
+    memory.pages.append("HISTORY.md", "[2025-06-01 11:00] Nothing happened.")
+    memory.scratchpad.set("where", f"remember: {SECRET}")
+    memory.scratchpad.set("what", "Bob likes tea")
+    plan = memory.forgetting(secret.id)
+    fates = going(plan)
+    assert fates[("record", secret.id)] == fates[("record", quote.id)] == "removed"
+    assert fates[("record", labelled.id)] == "cut"
+    assert fates[("page", "MEMORY.md")] == "cut"
+    assert ("entry", "agent where") in fates
+    assert plan.counts == {"record": 3, "page": 1, "paragraph": 1, "entry": 1}
+    assert left(plan) == {("record", merged.id)}, "made from it, in other words"
+    memory.forget(secret.id)
+    assert "small flat" not in said(memory).replace("near lisbon in a flat", "")
+    assert memory.get(other.id) == other
+    assert memory.get(merged.id) == merged
+    cut = memory.get(labelled.id)
+    assert cut is not None
+    assert (cut.tags, cut.references, dict(cut.metadata)) == (("may",), ("diary.md",), {"kept": "yes"})
+    assert memory.pages.read("MEMORY.md") == "# People\n\n- Bob likes tea\n"
+    assert [p.content for p in memory._store.paragraphs(page="HISTORY.md")] == [
+        "[2025-06-01 11:00] Nothing happened."
+    ]
+    assert [entry.key for entry in memory.scratchpad.list()] == ["what"]
+
+
+def test_what_once_said_it_keeps_what_it_is_and_loses_its_past(memory: Memory) -> None:
+    secret = memory.save(SECRET).record
+    note = memory.save("Anna sings", importance=0.3).record
+    memory.update(note.id, content=f"Anna sings. {QUOTE}")
+    memory.update(note.id, content="Anna sings", importance=0.7)
+    memory.pages.write("MEMORY.md", f"- {QUOTE}\n")
+    memory.pages.write("MEMORY.md", "- Anna sings\n")
+    shelved = memory.save("Something else", source="x").record
+    memory.archive(shelved.id, reason=f"because {SECRET}")
+    memory.restore(shelved.id)
+    now = memory.get(note.id)
+    done = memory.forget(secret.id)
+    assert going(done) == {
+        ("record", secret.id): "removed",
+        ("record", note.id): "past",
+        ("page", "MEMORY.md"): "past",
+        ("record", shelved.id): "past",
+    }
+    assert done.counts == {"record": 1, "past": 3}
+    assert memory.get(note.id) == now
+    assert memory.get(shelved.id) is not None
+    assert "small flat" not in said(memory)
+    assert [row.edit is None for row in memory.history(note.id)] == [True, True, True, False]
+    changed = memory.update(note.id, importance=0.1)
+    memory.undo(journal(memory)[-1].sequence)
+    assert memory.get(note.id) == replace(changed, importance=0.7, updated_at=now.updated_at)  # type: ignore[union-attr]
+
+
+def test_turns_stay_unless_they_are_asked_for(memory: Memory) -> None:
+    secret = memory.save(SECRET).record
+    chat = memory.session("chat:1")
+    told = chat.add("user", f"By the way, {SECRET}, you know.")
+    answer = chat.add("assistant", "I will keep that in mind.")
+    plan = memory.forgetting(secret.id)
+    assert left(plan) == {("turn", told.id)}
+    assert plan.counts == {"record": 1, "paragraph": 1}, "the daily note repeats it"
+    done = memory.forget(secret.id)
+    assert left(done) == {("turn", told.id)}
+    assert [turn.content for turn in memory.turns("chat:1")] == [told.content, answer.content]
+    assert memory.history(told.id)[0].edit == Edit(before=None, after=told)
+    again = memory.save(SECRET).record
+    memory.forget(again.id, turns=True)
+    emptied, untouched = memory.turns("chat:1")
+    assert (emptied.content, emptied.id, emptied.position) == (FORGOTTEN, told.id, 0)
+    assert untouched == answer
+    assert "small flat" not in said(memory)
+    assert [turn.content for turn in chat.turns()] == [FORGOTTEN, answer.content]
+
+
+def test_a_turn_can_be_forgotten_by_its_id(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    asked = chat.add("user", "My pin is 4711", speaker="Anna", metadata={"phone": "4711"})
+    call = chat.add(
+        "assistant", "", tool_calls=[ToolCall(id="c1", name="keep", arguments='{"pin": "my pin is 4711 ok"}')]
+    )
+    chat.add("tool", "kept: my pin is 4711 ok", tool_call_id="c1")
+    chat.add("assistant", "Kept.")
+    other = memory.save("Thanks for the fish").record
+    done = memory.forget(asked.id, call.id)
+    emptied, called, result, _ = memory.turns("chat:1")
+    assert (emptied.content, emptied.speaker, dict(emptied.metadata)) == (FORGOTTEN, "", {})
+    assert called.tool_calls == (ToolCall(id="c1", name="forgotten", arguments="{}"),)
+    assert result.tool_call_id == "c1"
+    assert going(done).keys() >= {("turn", asked.id), ("turn", call.id)}
+    assert memory._store.logs() == {}, "the daily note was written from these turns"
+    assert left(done) == {("turn", result.id)}
+    memory.forget(result.id)
+    assert "4711" not in said(memory)
+    assert memory.get(other.id) is not None
+    assert [turn.id for turn in chat.replay()] == [turn.id for turn in memory.turns("chat:1")]
+    with pytest.raises(NotFound):
+        memory.forget("0" * 12)
+
+
+def test_a_note_can_be_forgotten_by_its_id(memory: Memory) -> None:
+    note = memory.pages.append("HISTORY.md", "[2025-06-01 10:00] They spoke of the harbour and its gulls.")
+    memory.forget(note.id)
+    assert "gulls" not in said(memory)
+
+
+def test_what_was_purged_long_ago_is_still_in_the_journal_and_goes_from_there(memory: Memory) -> None:
+    secret = memory.save(SECRET).record
+    memory.archive(secret.id)
+    memory.purge(older_than=0)
+    chat = memory.session("chat:1")
+    told = chat.add("user", QUOTE)
+    memory.delete_session("chat:1")
+    assert "small flat" in said(memory)
+    plan = memory.forgetting(secret.id)
+    assert going(plan)[("record", secret.id)] == "past"
+    memory.forget(secret.id)
+    assert "small flat" not in said(memory)
+    assert memory.check() == []
+    assert memory.history(told.id)[0].edit is None
+    with pytest.raises(NotFound):
+        memory.forget(secret.id)
+
+
+def test_all_of_a_short_text_counts_as_its_repetition(memory: Memory) -> None:
+    secret = memory.save("Vegetarian since May").record
+    said_so = memory.save("She is vegetarian since May, mostly").record
+    other = memory.save("She has been vegetarian for years").record
+    memory.forget(secret.id)
+    assert memory.get(said_so.id) is None
+    assert memory.get(other.id) == other
+
+
+def test_a_turn_of_a_few_words_takes_nothing_with_it(memory: Memory) -> None:
+    kept = memory.save("Thank you is what she says").record
+    told = memory.session("chat:1").add("user", "Thank you")
+    memory.forget(told.id)
+    assert memory.get(kept.id) == kept
+
+
+def test_a_phrase_that_stands_in_very_many_things_is_no_repetition(memory: Memory) -> None:
+    notes = [
+        {"content": f"The user asked about the weather in {name}{n}"}
+        for n in range(COMMON + 2)
+        for name in ("Oslo",)
+    ]
+    saved = [each.record for each in memory.save_many(notes)]
+    assert len({each.id for each in saved}) == COMMON + 2
+    plan = memory.forgetting(saved[0].id)
+    assert plan.counts == {"record": 1}
+    assert len(plan.left) == COMMON + 1
+    assert {trace.because for trace in plan.left} == {f"its words stand in more than {COMMON} things"}
+    memory.forget(saved[0].id)
+    assert len(memory.records(limit=None)) == COMMON + 1
+
+
+def test_a_pinned_record_goes_when_a_person_says_so(memory: Memory) -> None:
+    secret = memory.save(SECRET, pinned=True).record
+    memory.forget(secret.id)
+    assert memory.get(secret.id) is None
+
+
+def test_its_owner_may_save_it_anew(memory: Memory) -> None:
+    secret = memory.save(SECRET).record
+    memory.forget(secret.id)
+    assert is_forgotten(memory._store, [secret]) == {secret.id}
+    anew = memory.save(SECRET)
+    assert anew.outcome == "created"
+    assert memory.search("harbour Lisbon")[0].id == anew.record.id
+    assert is_forgotten(memory._store, [anew.record]) == set()
+    memory.forget(anew.record.id)
+    assert memory.search("harbour Lisbon") == []
+
+
+# -- by session --------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: MovableClock) -> None:
+    older = memory.save("The ferry to Cacilhas leaves every ten minutes").record
+    clock.move(days=1)
+    chat = memory.session("telegram:5551234")
+    chat.add("user", "Anna told me that the ferry to Cacilhas leaves every ten minutes.")
+    chat.add("assistant", "Then take the one at nine, it is the least crowded of all.")
+    chat.set_metadata("title", "ferries")
+    chat.working.set("timetable", "at nine, at ten")
+    learned = memory.save("Take the one at nine, it is the least crowded", source="session:telegram:5551234")
+    aside = memory.save("Anna gets up early", source="session:telegram:5551234").record
+    answer = memory.turns(chat.id)[1]
+    memory.pages.append("HISTORY.md", "[2025-06-03 09:00] They found a quiet boat.", source=answer.id)
+    digest = "[2025-06-03 09:30] Somebody asked about boats and was told."
+    memory.pages.append("HISTORY.md", digest, source=f"session:{chat.id}")
+    chat.context("ferry")
+    chat.flush()
+    elsewhere = memory.session("chat:2")
+    repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
+    elsewhere.add("assistant", "Yes.")
+    assert memory._store.cursor(shown_cursor(chat.id)) is not None
+    plan = memory.forgetting(session=chat.id)
+    assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 4, "entry": 1}
+    assert left(plan) == {("record", older.id), ("turn", repeated.id)}
+    memory.forget(session=chat.id)
+    assert memory.get(learned.record.id) is None
+    assert memory.get(older.id) == older, "it was known before they spoke of it"
+    now = memory.get(aside.id)
+    assert now is not None
+    assert (now.content, now.source) == ("Anna gets up early", "")
+    for word in ("5551234", "crowded", "timetable", "quiet boat", "ferries", "about boats"):
+        assert word not in said(memory), word
+    assert memory._store.cursor(shown_cursor(chat.id)) is None
+    assert [one.state.id for one in memory.sessions()] == ["chat:2"]
+    assert memory.history("telegram:5551234") == []
+    assert chat.turns() == []
+    again = memory.session("telegram:5551234").add("user", "Hello again")
+    assert again.position == 0
+    assert memory.check() == []
+    with pytest.raises(NotFound):
+        memory.forgetting(session="telegram:1")
+
+
+def test_a_session_begun_anew_after_it_was_deleted_goes_with_its_first_life(memory: Memory) -> None:
+    memory.session("chat:1").add("user", "The password is swordfish and nothing else")
+    memory.delete_session("chat:1")
+    memory.session("chat:1").add("user", "Good evening")
+    memory.forget(session="chat:1")
+    assert "swordfish" not in said(memory)
+    assert "good evening" not in said(memory)
+    assert memory.check() == []
+
+
+def test_a_session_deleted_before_can_still_be_forgotten(memory: Memory) -> None:
+    memory.session("chat:1").add("user", "The password is swordfish and nothing else")
+    memory.delete_session("chat:1")
+    memory.forget(session="chat:1")
+    assert "swordfish" not in said(memory)
+    assert "chat:1" not in said(memory)
+
+
+def test_working_memory_of_a_session_that_never_began_goes_too(memory: Memory) -> None:
+    memory.session("chat:9").working.set("draft", "Dear Anna, the harbour")
+    assert memory.forget(match="harbour").counts == {"entry": 1}
+    memory.session("chat:9").working.set("draft", "Dear Anna")
+    memory.forget(session="chat:9")
+    assert memory._store.entries(None, now=memory._clock()) == []
+
+
+# -- by text -----------------------------------------------------------------------------------------
+
+
+def test_whatever_has_the_text_goes(memory: Memory, clock: MovableClock) -> None:
+    live = memory.save("Meet Anna  Lindqvist at\nnoon").record
+    tagged = memory.save("Bring flowers", tags=["anna lindqvist"]).record
+    filed = memory.save("Address unknown", metadata={"about": "Anna Lindqvist", "kept": "yes"}).record
+    archived = memory.save("Anna Lindqvist sings").record
+    memory.archive(archived.id)
+    once = memory.save("Ask ANNA LINDQVIST").record
+    memory.update(once.id, content="Ask nobody")
+    reasoned = memory.save("Unrelated").record
+    memory.archive(reasoned.id, reason="Anna Lindqvist asked for it")
+    other = memory.save("Anna sings, and so does Lindqvist").record
+    chat = memory.session("chat:1")
+    chat.add("user", "Who is Anna Lindqvist?")
+    chat.add("assistant", "A singer.")
+    memory.session("from:Anna Lindqvist").add("user", "Hello")
+    memory.pages.write("MEMORY.md", "# A\n- Anna\n  Lindqvist sings\n- Bob\n")
+    memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Anna Lindqvist sang.")
+    chat.working.set("who", "anna lindqvist", ttl="1m")
+    clock.move(hours=1)
+    plan = memory.forgetting(match=" anna lindqvist ")
+    assert left(plan) == {("session", "from:Anna Lindqvist")}
+    done = memory.forget(match="anna lindqvist")
+    assert going(done) == going(plan)
+    assert "anna lindqvist" not in said(memory).replace("from:anna lindqvist", "")
+    for gone in (live, tagged, archived):
+        assert memory.get(gone.id) is None
+    kept = memory.get(filed.id)
+    assert kept is not None
+    assert dict(kept.metadata) == {"kept": "yes"}
+    assert memory.get(other.id) == other
+    assert memory.get(once.id) is not None
+    now = memory.get(reasoned.id)
+    assert now is not None
+    assert (now.archived, now.archive_reason) == (True, "")
+    assert memory.pages.read("MEMORY.md") == "# A\n- Bob\n"
+    assert memory.turns("chat:1")[0].content == FORGOTTEN
+    assert memory.check() == []
+
+
+def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:
+    whole = memory.save(f"She wrote: {SECRET}.").record
+    part = memory.save(QUOTE).record
+    turn = memory.session("chat:1").add("user", QUOTE)
+    plan = memory.forgetting(match=SECRET)
+    assert going(plan) == {("record", whole.id): "removed", ("record", part.id): "removed"}
+    assert left(plan) == {("turn", turn.id)}
+    memory.forget(match=SECRET, turns=True)
+    assert "small flat" not in said(memory)
+
+
+def test_a_summary_loses_the_lines_that_have_it(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    chat.add("user", "Hello")
+    store, state = memory._store, chat.state
+    told = replace(state, summary="They met.\nAnna lives in Lisbon.\nThey parted.")
+    memory._noticed(store.commit([Edit(before=state, after=told)], actor="digest", at=memory._clock()))
+    memory.forget(match="Lisbon")
+    assert chat.state.summary == "They met.\nThey parted."
+    assert "lisbon" not in said(memory)
+
+
+# -- what is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"session": "chat:1", "match": "x"},
+        {"ids": ["0" * 12], "match": "x"},
+        {"match": "  "},
+        {"match": "x" * 10_001},
+        {"match": "a\x00b"},
+        {"ids": [7]},
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(memory: Memory, how: dict[str, Any]) -> None:
+    memory.save(SECRET)
+    ids: Sequence[Any] = how.get("ids", ())
+    how = {name: value for name, value in how.items() if name != "ids"}
+    for act in (memory.forgetting, memory.forget):
+        with pytest.raises(InvalidInput):
+            act(*ids, **how)
+    assert len(memory.records()) == 1
+
+
+def test_nothing_to_forget_is_said_and_changes_nothing(memory: Memory) -> None:
+    memory.save(SECRET)
+    before = journal(memory)
+    with pytest.raises(NotFound):
+        memory.forget(match="zebra")
+    with pytest.raises(NotFound):
+        memory.forget(session="chat:1")
+    with pytest.raises(NotFound, match="abcdefabcdef"):
+        memory.forget("abcdefabcdef")
+    assert journal(memory) == before
+    assert memory._store.cursor(PENDING) is None
+
+
+# -- while others are at it --------------------------------------------------------------------------
+
+
+class Interrupted(InMemoryStore):
+    """A store in which somebody else does something in the moment before an erasure."""
+
+    def __init__(self) -> None:
+        super().__init__(analyse=analyse)
+        self.before: list[Callable[[], object]] = []
+
+    def erase(self, *args: Any, **kwargs: Any) -> list[JournalRow]:
+        if self.before:
+            self.before.pop()()
+        return super().erase(*args, **kwargs)
+
+
+def test_what_is_changed_meanwhile_goes_as_it_is_then(clock: MovableClock) -> None:
+    store = Interrupted()
+    with Memory(store, clock=clock) as memory:
+        secret = memory.save(SECRET).record
+        store.before = [lambda: memory.update(secret.id, content="Anna has a new secret: otters and eels")]
+        memory.forget(secret.id)
+        assert memory.get(secret.id) is None
+        assert "otters" not in said(memory)
+
+
+def test_what_is_said_again_meanwhile_goes_too(clock: MovableClock) -> None:
+    store = Interrupted()
+    with Memory(store, clock=clock) as memory:
+        secret = memory.save(SECRET).record
+        store.before = [lambda: memory.save(QUOTE), lambda: memory.save(f"Yes, {QUOTE}, and more than that")]
+        done = memory.forget(secret.id)
+        assert "small flat" not in said(memory)
+        assert done.counts == {"record": 3}
+
+
+def test_one_who_is_always_slower_is_told(clock: MovableClock) -> None:
+    store = Interrupted()
+    with Memory(store, clock=clock) as memory:
+        secret = memory.save(SECRET).record
+        store.before = [lambda n=n: memory.update(secret.id, source=f"s{n}") for n in range(30)]  # type: ignore[misc]
+        with pytest.raises(Conflict):
+            memory.forget(secret.id)
+
+
+def test_entries_that_were_set_by_others_are_found_in_all_namespaces(memory: Memory) -> None:
+    entry = Entry(namespace="session/x", key="k", data="the harbour", stored_at=memory._clock())
+    memory._store.put_entry(entry, capacity=None, now=memory._clock())
+    assert going(memory.forget(match="harbour")) == {("entry", "session/x k"): "removed"}
+
+
+# -- folders -----------------------------------------------------------------------------------------
+
+
+def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        backup = tmp_path / "m" / "reverie.db.v1.backup"
+        second = tmp_path / "m" / "reverie.db.v1.backup-2"
+        old_index = tmp_path / "m" / "index" / "0" / "old.term"
+        old_index.parent.mkdir(parents=True)
+        for file in (backup, second, old_index):
+            file.write_text(SECRET)
+        soul = tmp_path / "m" / "soul.md"
+        soul.write_text(f"You are Anna's friend. {SECRET}.")
+        plan = memory.forgetting(secret.id)
+        assert (
+            Trace(
+                subject="file",
+                id="soul.md",
+                fate="kept",
+                because="the file is not Reverie's: edit or remove it yourself",
+            )
+            in plan.left
+        )
+        assert any(backup.name in note for note in plan.notes)
+        assert backup.exists()
+        done = memory.forget(secret.id)
+        assert any(second.name in note for note in done.notes)
+        assert not backup.exists()
+        assert not second.exists()
+        assert not old_index.exists()
+        assert soul.exists()
+
+
+def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reverie.admin.erasure import eraser as forgetting
+
+    monkeypatch.setattr(forgetting, "_WAIT_FOR_READERS_S", 0.0)
+    folder = tmp_path / "m"
+    store = SQLiteStore(folder / "reverie.db", analyse=analyse, busy_timeout=timedelta(seconds=0.2))
+    with Memory(store, path=folder) as memory, Memory.open(folder) as other:
+        secret = memory.save(SECRET).record
+        memory.save("Something else")
+        reading = other._store.find(memory._live(None))
+        next(reading)
+        done = memory.forget(secret.id)
+        assert any("database" in what for what in done.pending)
+        assert memory.get(secret.id) is None
+        assert memory._forgetter.pending() == done.pending
+        assert "forgetting-unfinished" in {finding.code for finding in memory.doctor().findings}
+        list(reading)
+        assert memory.doctor(fix=True).sound
+        assert memory._forgetter.pending() == ()
+        for file in folder.rglob("*"):
+            if file.is_file():
+                assert b"small flat" not in file.read_bytes()
+
+
+def test_the_same_for_asyncio(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with await AsyncMemory.open(tmp_path / "m") as memory:
+            saved = await memory.save(SECRET)
+            assert (await memory.forgetting(saved.record.id)).counts == {"record": 1}
+            assert (await memory.forget(saved.record.id)).done
+            assert await memory.get(saved.record.id) is None
+
+    asyncio.run(work())
+
+
+def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET, category="people").record
+        other = memory.save("Bob likes tea").record
+        memory.pages.write("MEMORY.md", f"- {QUOTE}\n- Bob\n")
+        file, broken = folder / f"memory/people/{secret.id}.json", folder / f"memory/{other.id}.json"
+        assert SECRET in file.read_text()
+        conflict = folder / f"memory/people/{secret.id}.conflict.json"
+        conflict.write_text(file.read_text())
+        broken.write_text(f'{{"content": "{SECRET}')
+        done = memory.forget(secret.id)
+        assert left(done) == {("file", f"memory/{other.id}.json")}
+        assert not file.parent.exists()
+        assert (folder / "memory/MEMORY.md").read_text() == "- Bob\n"
+        assert SECRET in broken.read_text(), "it is somebody's work"
+        assert memory.get(other.id) == other
+        file.parent.mkdir()
+        file.write_text(json.dumps(secret.to_dict(), indent=2))  # an old copy turns up again
+        assert memory.folder is not None
+        memory.folder.sync()
+        assert memory.get(secret.id) is None
+        assert memory.search("harbour Lisbon") == []
+
+
+def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET).record
+        memory.session("chat:1").add("user", QUOTE)
+        memory.session("chat:2").add("user", SECRET)
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        assert memory.folder is None
+        done = memory.forget(secret.id, turns=True)
+        assert not (folder / f"memory/{secret.id}.json").exists()
+        assert left(done) == {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
+        memory.save("Something else")
+        memory.forget(session="chat:2")
+        assert not (folder / "sessions/chat:2.jsonl").exists()
+
+
+@pytest.mark.parametrize("secret", ["summary", "first", "last"])
+def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_forgotten(
+    memory: Memory, secret: str
+) -> None:
+    kept = memory.save("Prefers short answers").record
+    chat = memory.session("chat:1")
+    for name in ("first", "middle", "last"):
+        chat.add("user", SECRET if name == secret else f"Nothing to hide, {name} of three")
+    if secret == "summary":
+        state = chat.state
+        told = replace(state, summary=SECRET)
+        edits = [Edit(before=state, after=told)]
+        memory._noticed(memory._store.commit(edits, actor="digest", at=memory._clock()))
+    memory.delete_session("chat:1")
+    memory.archive(kept.id)
+    memory.forget(match=SECRET)
+    undone = memory.undo(since=2)
+    assert memory.sessions() == []
+    assert {one.subject for one in undone.left} >= {"turn"}
+    now = memory.get(kept.id)
+    assert now is not None
+    assert not now.archived, "the rest is taken back"
+    assert "small flat" not in said(memory)

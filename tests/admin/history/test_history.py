@@ -1,0 +1,843 @@
+"""The journal as a tool: what was changed, where it comes from, what is different, undo, and the past."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
+from reverie.admin.history.diff import brought, unified
+from reverie.domain.change import Edit
+from tests.conftest import MovableClock
+
+PORT = "The staging database listens on port 5433"
+
+
+def last(memory: Memory) -> int:
+    return memory._store.sequence()
+
+
+def forget(memory: Memory, record: Record, after: Record | None = None) -> None:
+    """What `Memory.forget` does to the store: a record goes, or stays as `after`, and its past is erased."""
+    rows = memory._store.erase([Edit(before=record, after=after)], actor="owner", at=memory._clock())
+    memory._noticed(rows)
+
+
+# -- history ---------------------------------------------------------------------------------------------
+
+
+def test_history_can_be_cut_from_every_side(memory: Memory, clock: MovableClock) -> None:
+    begin = clock.now
+    for n in range(5):
+        clock.move(hours=1)
+        memory.save(f"Thing number {n} is blue")
+    journal = memory.journal
+    assert [row.sequence for row in journal.history()] == [1, 2, 3, 4, 5]
+    assert [row.sequence for row in journal.history(limit=2)] == [1, 2]
+    assert [row.sequence for row in journal.history(limit=2, newest_first=True)] == [5, 4]
+    assert [row.sequence for row in journal.history(after=3)] == [4, 5]
+    third = begin + timedelta(hours=3)
+    assert [row.sequence for row in journal.history(since=third)] == [3, 4, 5]
+    assert [row.sequence for row in journal.history(until=third)] == [1, 2, 3]
+    assert [row.sequence for row in journal.history(since=third, until=third)] == [3]
+    assert [row.sequence for row in journal.history(since=2, until=4, newest_first=True)] == [4, 3, 2]
+    assert journal.history(since=clock.now + timedelta(seconds=1)) == []
+    assert memory.history(after=1, limit=2) == journal.history(after=1, limit=2)
+
+
+def test_history_knows_who(tmp_path: Path) -> None:
+    for actor in ("owner", "agent", "owner"):
+        with Memory.open(tmp_path, actor=actor) as memory:
+            memory.save(f"Said by {actor} at {last(memory)}")
+    with Memory.open(tmp_path) as memory:
+        assert [row.sequence for row in memory.journal.history(actor="owner")] == [1, 3]
+        assert [
+            row.sequence for row in memory.journal.history(actor="owner", newest_first=True, limit=1)
+        ] == [3]
+        assert memory.journal.history(actor="nobody") == []
+
+
+def test_history_has_pages_and_paragraphs_too(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "one\n")
+    memory.pages.write("MEMORY.md", "two\n")
+    paragraph = memory.pages.append("HISTORY.md", "It rained.")
+    assert [row.subject for row in memory.journal.history("MEMORY.md")] == ["page", "page"]
+    (row,) = memory.journal.history(paragraph.id)
+    assert row.subject == "paragraph"
+
+
+def test_a_forgotten_change_is_there_without_what_it_said(memory: Memory) -> None:
+    kept = memory.save("Likes tea").record
+    gone = memory.save(PORT).record
+    memory.archive(gone.id)
+    forget(memory, replace(gone, archived_at=memory._clock(), archive_reason=""))
+    rows = memory.journal.history()
+    assert [(row.sequence, row.edit is None, row.subject) for row in rows] == [
+        (1, False, "record"), (2, True, "record"), (3, True, "record"), (4, True, "record"),
+    ]  # fmt: skip
+    assert [row.sequence for row in memory.journal.history(gone.id)] == [2, 3, 4]
+    assert "5433" not in str(rows)
+    assert [row.sequence for row in memory.journal.history(kept.id)] == [1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"after": -1}, {"limit": 0}, {"limit": True}, {"since": "yesterday"}, {"until": -3},
+     {"since": datetime(2025, 1, 1)}, {"id": 7}],  # noqa: DTZ001
+)  # fmt: skip
+def test_wrong_arguments_are_named(memory: Memory, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        memory.journal.history(**wrong)
+
+
+def test_the_number_of_no_change_is_not_found(memory: Memory) -> None:
+    memory.save(PORT)
+    for ask in (
+        lambda: memory.journal.history(since=2),
+        lambda: memory.journal.history(until=2),
+        lambda: memory.journal.changes(since=7),
+        lambda: memory.as_of(2),
+        lambda: memory.undo(2),
+        lambda: memory.undo(batch=2),
+        lambda: memory.undo(since=2),
+    ):
+        with pytest.raises(NotFound, match="the last one is 1"):
+            ask()
+
+
+# -- differences -----------------------------------------------------------------------------------------
+
+
+def test_a_difference_names_the_fields_that_differ(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT, tags=["db", "old"], metadata={"owner": "ana"}).record
+    clock.move(hours=1)
+    memory.update(record.id, tags=["db", "new"], importance=0.8, metadata={"owner": "bo", "room": "3"})
+    found = memory.journal.diff(record.id)
+    assert {field.name: (field.before, field.after) for field in found.fields} == {
+        "tags": (["db", "old"], ["db", "new"]),
+        "importance": (0.5, 0.8),
+        "updated_at": ("2025-06-02T09:00:00Z", "2025-06-02T10:00:00Z"),
+        "metadata.owner": ("ana", "bo"),
+        "metadata.room": (None, "3"),
+    }
+    assert found.what == "changed"
+    assert found.brief == (
+        "tags: +new -old; importance: 0.5 -> 0.8; metadata.owner: ana -> bo; metadata.room: none -> 3"
+    )
+
+
+def test_versions_of_a_thing_are_compared_by_number_and_by_time(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT).record
+    moments = [clock.now]
+    for port in ("5434", "5435"):
+        clock.move(hours=1)
+        memory.update(record.id, content=PORT.replace("5433", port))
+        moments.append(clock.now)
+    journal = memory.journal
+
+    def contents(*versions: Any) -> tuple[Any, Any]:
+        found = journal.diff(record.id, *versions)
+        return getattr(found.before, "content", None), getattr(found.after, "content", None)
+
+    first, second, third = (PORT.replace("5433", port) for port in ("5433", "5434", "5435"))
+    assert contents() == (second, third)
+    assert contents(1) == contents(1, 3) == contents(moments[0]) == (first, third)
+    assert contents(1, 2) == contents(moments[0], moments[1]) == (first, second)
+    assert contents(3, 1) == (third, first)
+    assert contents(None, 2) == (first, second)
+    assert contents(0) == (None, third)
+    assert journal.diff(record.id, 1, 1).what == "unchanged"
+    assert journal.diff(record.id, 0, 0).what == "unchanged"
+    with pytest.raises(NotFound, match="was ever there"):
+        journal.diff("0" * 12)
+
+
+def test_what_is_different_between_two_moments(memory: Memory, clock: MovableClock) -> None:
+    changed = memory.save("Deploys happen on Friday").record
+    gone = memory.save("Bread is baked at five").record
+    begin = last(memory)
+    clock.move(hours=1)
+    moment = clock.now
+    memory.update(changed.id, content="Deploys happen on Monday")
+    memory.update(changed.id, importance=0.9)
+    added = memory.save("Ana paints boats").record
+    memory.pin(gone.id)
+    memory.unpin(gone.id)
+    back = last(memory)
+    memory.archive(gone.id)
+    memory.purge(older_than=0)
+    memory.pages.write("MEMORY.md", "one\ntwo\n")
+    found = memory.journal.changes(since=moment)
+    assert [(one.id, one.what) for one in found] == [
+        (changed.id, "changed"), (added.id, "added"), (gone.id, "removed"), ("MEMORY.md", "added"),
+    ]  # fmt: skip
+    assert {field.name for field in found[0].fields} == {"content", "importance", "updated_at"}
+    assert memory.journal.changes(since=begin + 1) == found
+    until = memory.journal.changes(since=moment, until=back)
+    assert [one.id for one in until] == [changed.id, added.id], "pinned and unpinned is no difference"
+    assert memory.journal.changes(since=clock.now + timedelta(hours=1)) == []
+
+
+def test_a_difference_reads_field_by_field_and_long_texts_line_by_line(
+    memory: Memory, clock: MovableClock
+) -> None:
+    lines = [f"line {n}" for n in range(1, 12)]
+    memory.pages.write("MEMORY.md", "\n".join(lines) + "\n")
+    clock.move(minutes=1)
+    memory.pages.write("MEMORY.md", "\n".join([*lines[:5], "LINE 6", *lines[6:]]) + "\n")
+    assert (
+        memory.journal.diff("MEMORY.md").text
+        == """\
+page MEMORY.md changed
+  content:
+    …
+      line 4
+      line 5
+    - line 6
+    + LINE 6
+      line 7
+      line 8
+    …
+  updated_at: 2025-06-02T09:00:00Z -> 2025-06-02T09:01:00Z"""
+    )
+    record = memory.save(
+        "A long first sentence stays as it is here. Deploys happen on Friday. And so on it goes."
+    ).record
+    memory.update(record.id, content=record.content.replace("Friday", "Monday"), tags=["deploy"])
+    assert (
+        memory.journal.diff(record.id).text
+        == f"""\
+record {record.id} changed
+  content:
+    - A long first sentence stays as it is here. Deploys happen on Friday. And so on it goes.
+    + A long first sentence stays as it is here. Deploys happen on Monday. And so on it goes.
+  tags: +deploy"""
+    )
+
+
+def test_long_lines_are_compared_by_sentences() -> None:
+    before = (
+        "The first sentence of a paragraph. The second one, which is not short. The third one follows it. "
+        "And that is all."
+    )
+    assert unified(before, before.replace("third", "last"), context=1) == [
+        "…",
+        "  The second one, which is not short.",
+        "- The third one follows it.",
+        "+ The last one follows it.",
+        "  And that is all.",
+    ]
+    assert unified("", "one\ntwo\n") == ["+ one", "+ two"]
+    assert unified("same", "same") == ["…"]
+
+
+def test_words_brought() -> None:
+    assert brought("", "all of it") == "all of it"
+    assert brought("a b c", "a x b y z c") == "x … y z"
+    assert brought("a b", "b") == ""
+
+
+# -- blame -----------------------------------------------------------------------------------------------
+
+
+def test_blame_tells_who_made_a_record_and_from_which_turns(memory: Memory) -> None:
+    chat = memory.session("telegram:12345")
+    asked = chat.add("user", "We deploy on Fridays, remember?")
+    told = chat.add("assistant", "Noted.")
+    record = memory.save(
+        "Deploys happen on Friday",
+        source="session:telegram:12345",
+        references=["https://example.org", asked.id, "session:telegram:12345#1"],
+    ).record
+    found = memory.journal.blame(record.id)
+    assert found.created is not None
+    assert (found.created.actor, found.created.reason, found.created.what) == ("owner", "save", "added")
+    assert found.created.at == memory.history(record.id)[0].at
+    assert found.turns == (asked, told)
+    assert found.sessions == ("telegram:12345",)
+    assert found.there
+    assert asked.id in found.text
+    assert "We deploy on Fridays" in found.text
+
+
+def test_blame_tells_what_each_repetition_brought(memory: Memory) -> None:
+    record = memory.save("The user likes green tea").record
+    memory.save("The user likes green tea", tags=["tea"])
+    longer = memory.save("The user likes green tea. The user drinks two cups a day.").record
+    memory.update(record.id, importance=0.9)
+    assert longer.id == record.id, "it should have been an extension"
+    found = memory.journal.blame(record.id)
+    assert [(one.change, one.outcome, one.words, one.labels) for one in found.repetitions] == [
+        (2, "reinforced", "", ("tea",)),
+        (3, "extended", "tea. The user drinks two cups a day.", ()),
+    ]
+    assert [change.sequence for change in found.changes] == [1, 2, 3, 4]
+    assert found.changes[3].brief == "importance: 0.5 -> 0.9"
+
+
+def merge(memory: Memory, merged: Record, *sources: Record) -> None:
+    """One transaction that adds a record and archives those that it was made of."""
+    now = memory._clock()
+    edits = [Edit(before=None, after=merged)]
+    edits += [
+        Edit(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
+    ]
+    memory._noticed(memory._store.commit(edits, actor="dream", reason="merge", at=now))
+
+
+def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
+    boats = memory.save("Ana paints boats in Kiel").record
+    winter = memory.save("Every winter Ana repaints the hull").record
+    other = memory.save("Bread is baked at five in the morning").record
+    named = replace(
+        boats,
+        id="a" * 12,
+        content="Ana paints boats in Kiel and repaints the hull every winter",
+        metadata={"merged_from": f"{boats.id} {winter.id}"},
+    )
+    merge(memory, named, boats, winter, other)
+    found = memory.journal.blame(named.id)
+    assert found.created is not None
+    assert found.created.actor == "dream"
+    assert [record.id for record in found.merged] == [boats.id, winter.id]
+    assert found.related == ()
+    assert f"merged from {boats.id}: Ana paints boats in Kiel" in found.text
+
+
+def test_blame_finds_merged_records_by_their_words_where_none_are_named(memory: Memory) -> None:
+    boats = memory.save("Ana paints boats in Kiel").record
+    bread = memory.save("Bread is baked at five in the morning").record
+    merged = replace(boats, id="a" * 12, content="Ana paints boats in the harbour of Kiel")
+    merge(memory, merged, boats, bread)
+    assert [record.id for record in memory.journal.blame(merged.id).merged] == [boats.id]
+    memory.purge(older_than=0)
+    assert [record.id for record in memory.journal.blame(merged.id).merged] == [boats.id], "purged meanwhile"
+
+
+def test_blame_of_a_page_is_line_by_line(tmp_path: Path, clock: MovableClock) -> None:
+    for actor, text in (
+        ("owner", "# Notes\nAna likes tea\nBo likes tea\n"),
+        ("dream", "# Notes\nAna likes tea\nBo likes coffee\nCy likes milk\n"),
+        ("owner", "# Notes\nCy likes milk\nAna likes tea\n"),
+    ):
+        with Memory.open(tmp_path, actor=actor, clock=clock) as memory:
+            memory.pages.write("MEMORY.md", text)
+        clock.move(hours=1)
+    with Memory.open(tmp_path) as memory:
+        found = memory.journal.blame("MEMORY.md")
+    by = [
+        (line.number, line.text, line.change and (line.change.sequence, line.change.actor))
+        for line in found.lines
+    ]
+    assert by == [
+        (1, "# Notes", (1, "owner")),
+        (2, "Cy likes milk", (2, "dream")),
+        (3, "Ana likes tea", (3, "owner")),
+    ]
+    assert found.changes[1].brief == "content: 2 lines added, 1 line removed"
+
+
+def test_blame_of_a_log_is_paragraph_by_paragraph(memory: Memory) -> None:
+    memory.pages.append("HISTORY.md", "It rained.")
+    memory.save(PORT)
+    memory.pages.append("HISTORY.md", "It snowed.")
+    found = memory.journal.blame("HISTORY.md")
+    assert [(line.change and line.change.sequence) for line in found.lines] == [1, 3]
+    assert [line.text.endswith(("rained.", "snowed.")) for line in found.lines] == [True, True]
+    with pytest.raises(NotFound):
+        memory.journal.blame("2025-01-01.md")
+
+
+def test_blame_knows_turns_sessions_and_what_is_gone(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    turn = chat.add("user", "hello")
+    chat.pause()
+    assert memory.journal.blame(turn.id).sessions == ("cli:1",)
+    session = memory.journal.blame("cli:1")
+    assert (session.subject, [change.brief for change in session.changes]) == (
+        "session", ["", "status: active -> paused"],
+    )  # fmt: skip
+    memory.delete_session("cli:1")
+    gone = memory.journal.blame(turn.id)
+    assert not gone.there
+    assert [change.what for change in gone.changes] == ["added", "removed"]
+    with pytest.raises(NotFound, match="was ever there"):
+        memory.journal.blame("cli:2")
+
+
+def test_blame_of_what_was_forgotten_says_so_and_no_more(memory: Memory) -> None:
+    record = memory.save(PORT).record
+    forget(memory, record, after=replace(record, content="It listens somewhere"))
+    memory.update(record.id, importance=0.9)
+    found = memory.journal.blame(record.id)
+    assert found.created is None
+    assert [change.what for change in found.changes] == ["forgotten", "forgotten", "changed"]
+    assert "5433" not in found.text
+    assert "5433" not in str(found.to_dict())
+    with pytest.raises(InvalidInput, match="forgotten for good"):
+        memory.journal.diff(record.id, 1)
+    assert memory.journal.diff(record.id, 2).brief == "importance: 0.5 -> 0.9"
+
+
+# -- how often it was recalled ---------------------------------------------------------------------------
+
+
+def test_what_a_prompt_shows_is_counted_with_the_next_turn(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT).record
+    memory.save("Bread is baked at five")
+    chat = memory.session("cli:1")
+
+    def recalled() -> tuple[int | None, datetime | None]:
+        found = memory.journal.blame(record.id)
+        return found.recalled, found.recalled_at
+
+    chat.add("user", "Which port does the staging database use?")
+    before = last(memory)
+    for _ in range(3):
+        assert record.id in [hit.id for hit in chat.context().hits]
+    assert recalled() == (0, None), "asking writes nothing"
+    assert last(memory) == before
+    clock.move(minutes=1)
+    chat.add("assistant", "Port 5433.")
+    assert recalled() == (1, clock.now), "one turn's prompt, however often it was asked for"
+    chat.context(mark=False)
+    chat.add("user", "And the port of the staging database?")
+    assert recalled()[0] == 1, "it is in the replayed turns still"
+    chat.new()
+    clock.move(minutes=1)
+    chat.add("user", "The port of the staging database?")
+    chat.context()
+    chat.flush()
+    assert recalled() == (2, clock.now)
+    chat.flush()
+    chat.add("assistant", "5433.")
+    assert recalled()[0] == 2
+
+
+def test_what_was_shown_is_counted_when_the_conversation_begins_anew(memory: Memory) -> None:
+    record = memory.save(PORT).record
+    chat = memory.session("cli:1")
+    chat.add("user", "Which port does the staging database use?")
+    chat.context()
+    chat.new()
+    assert memory.journal.blame(record.id).recalled == 1
+
+
+def test_processes_count_together(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as one, Memory.open(tmp_path) as other:
+        record = one.save(PORT).record
+        for number, memory in enumerate((one, other, one, other)):
+            chat = memory.session(f"cli:{number}")
+            chat.add("user", "Which port does the staging database use?")
+            chat.context()
+            chat.add("assistant", "5433.")
+        assert one.journal.blame(record.id).recalled == 4
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+def test_the_last_change_of_a_thing_is_undone_to_the_byte(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT).record
+    clock.move(hours=1)
+    memory.update(record.id, content="It moved", tags=["x"])
+    undone = memory.undo(2)
+    assert memory.get(record.id) == record
+    assert (undone.changes, undone.left, undone.dry_run) == ((2,), (), False)
+    (row,) = undone.rows
+    assert (row.sequence, row.reason, row.actor) == (3, "undo of change 2", "owner")
+    assert memory.search("staging database port")[0].record == record, "the index followed"
+    memory.undo(undone.rows)
+    assert memory.get(record.id).content == "It moved"  # type: ignore[union-attr]
+
+
+def test_an_earlier_change_takes_back_only_what_it_did(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT, tags=["db"], metadata={"owner": "ana"}).record
+    memory.update(record.id, importance=0.9, tags=["db", "hot"], metadata={"owner": "ana", "room": "3"})
+    clock.move(hours=1)
+    memory.update(record.id, content="The staging database moved", tags=["db", "hot", "new"])
+    memory.save("The staging database moved")
+    memory.undo(2)
+    now = memory.get(record.id)
+    assert now is not None
+    assert (now.content, now.importance) == ("The staging database moved", 0.5)
+    assert (now.tags, dict(now.metadata)) == (("db", "new"), {"owner": "ana"})
+    assert now.seen_count == 2
+    assert now.updated_at == clock.now
+
+
+def test_what_later_changes_rest_on_is_not_undone_and_they_are_named(memory: Memory) -> None:
+    record = memory.save(PORT).record
+    memory.update(record.id, importance=0.9)
+    memory.update(record.id, importance=0.1)
+    memory.pin(record.id)
+    with pytest.raises(Conflict, match=r"change 2 cannot be undone alone.*\(importance\) by changes 3, 4"):
+        memory.undo(2)
+    with pytest.raises(Conflict, match="was changed by changes 2 to 4"):
+        memory.undo(1)
+    memory.undo([2, 3])
+    assert memory.get(record.id) == replace(record, pinned=True)
+    assert memory.undo(2).rows == (), "it is as it was before already"
+
+
+def test_a_page_loses_the_lines_of_one_change_and_keeps_those_of_others(memory: Memory) -> None:
+    lines = [f"line {n}" for n in range(1, 8)]
+
+    def write(*texts: str) -> None:
+        memory.pages.write("MEMORY.md", "\n".join(texts) + "\n")
+
+    write(*lines)
+    write(*lines[:3], "brought by two", *lines[3:])
+    write("LINE 1", *lines[1:3], "brought by two", *lines[3:], "the end")
+    memory.undo(2)
+    assert memory.pages.read().splitlines() == ["LINE 1", *lines[1:], "the end"]
+    with pytest.raises(Conflict, match="was changed by changes 2 to 4"):
+        memory.undo(1)
+    write("ONE", *lines[1:], "the end")
+    with pytest.raises(Conflict, match="in the same lines by changes 4, 5"):
+        memory.undo(3)
+
+
+def test_a_transaction_is_undone_as_a_whole_or_not_at_all(memory: Memory) -> None:
+    boats, hull = (memory.save(text).record for text in ("Ana paints boats", "The hull is repainted in May"))
+    merge(memory, replace(boats, id="a" * 12, content="Ana paints boats and the hull in May"), boats, hull)
+    undone = memory.undo(batch=4)
+    assert undone.changes == (5, 4, 3)
+    assert {record.id for record in memory.records()} == {boats.id, hull.id}
+    assert memory.get("a" * 12) is None
+    memory.undo(batch=undone.rows[0].sequence)
+    memory.pin("a" * 12)
+    with pytest.raises(Conflict, match=r"change 9 cannot be undone alone: .* was changed by change 12"):
+        memory.undo(batch=undone.rows[0].sequence + 3)
+    assert {record.id for record in memory.records()} == {"a" * 12}
+
+
+def test_everything_since_a_moment_goes_together(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT).record
+    clock.move(hours=1)
+    moment = clock.now
+    memory.update(record.id, content="It moved")
+    chat = memory.session("cli:1")
+    chat.add("user", "hello")
+    chat.add("assistant", "hello")
+    memory.pages.write("MEMORY.md", "one\n")
+    memory.delete_session("cli:1")
+    memory.delete(record.id)
+    tried = memory.undo(since=moment, dry_run=True)
+    assert tried.dry_run
+    assert memory.sessions() == []
+    assert memory.get(record.id) != record
+    undone = memory.undo(since=moment)
+    assert memory.get(record.id) == record
+    assert memory.pages.names() == []
+    assert memory.turns("cli:1") == []
+    assert undone.differences == tried.differences
+    assert memory.journal.changes(since=moment) == [], "all is as it was then"
+    memory.undo(batch=undone.rows[0].sequence)
+    assert memory.get(record.id).archived  # type: ignore[union-attr]
+
+
+def test_turns_in_the_middle_do_not_go_alone(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    turns = [chat.add("user", f"message {n}") for n in range(3)]
+    numbers = {row.edit.id: row.sequence for row in memory.history() if row.edit is not None}
+    with pytest.raises(Conflict, match="without the later ones"):
+        memory.undo(numbers[turns[1].id])
+    with pytest.raises(Conflict, match="has turns"):
+        memory.undo(numbers["cli:1"])
+    memory.undo([numbers[turns[1].id], numbers[turns[2].id]])
+    assert memory.turns("cli:1") == turns[:1]
+    assert chat.turns() == turns[:1]
+    chat.add("user", "another")
+    assert [turn.position for turn in memory.turns("cli:1")] == [0, 1]
+    memory.delete_session("cli:1")
+    removed = memory.history(turns[0].id)[-1].sequence
+    with pytest.raises(Conflict, match="the session 'cli:1' of turn"):
+        memory.undo(removed)
+
+
+def test_a_purged_record_comes_back(memory: Memory) -> None:
+    record = memory.save(PORT).record
+    archived = memory.archive(record.id)
+    memory.purge(older_than=0)
+    memory.undo(3)
+    assert memory.get(record.id) == archived
+    memory.undo(2)
+    assert [hit.id for hit in memory.search("staging database port")] == [record.id]
+    memory.update(record.id, importance=0.9)
+    with pytest.raises(Conflict, match="was made again by changes"):
+        memory.undo(3)
+
+
+def test_two_live_records_never_say_the_same(memory: Memory) -> None:
+    old = memory.save(PORT).record
+    memory.archive(old.id)
+    new = memory.save(PORT).record
+    assert new.id != old.id
+    with pytest.raises(Conflict, match=f"live record '{new.id}'"):
+        memory.undo(2)
+    memory.undo([2, 3])
+    assert memory.records() == [old]
+
+
+def test_what_was_forgotten_cannot_be_undone(memory: Memory, clock: MovableClock) -> None:
+    kept = memory.save("Likes tea").record
+    clock.move(hours=1)
+    moment = clock.now
+    gone, left = memory.save(PORT).record, memory.save("Deploys happen on Friday").record
+    memory.update(kept.id, importance=0.9)
+    forget(memory, gone)
+    forget(memory, left, after=replace(left, content="Deploys happen"))
+    memory.update(left.id, importance=0.1)
+    for number in (2, 3, 5, 6):
+        with pytest.raises(InvalidInput, match=f"change {number} cannot be undone.*forgotten for good"):
+            memory.undo(number)
+    undone = memory.undo(since=moment)
+    assert undone.changes == (7, 4)
+    assert [(one.subject, one.id, one.changes) for one in undone.left] == [
+        ("record", "", (2, 5)), ("record", left.id, (3, 6)),
+    ]  # fmt: skip
+    assert memory.records() == [kept, replace(left, content="Deploys happen")] or memory.records() == [
+        replace(left, content="Deploys happen"), kept,
+    ]  # fmt: skip
+    assert "5433" not in undone.text
+    assert "forgotten" in undone.text
+
+
+def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, clock: MovableClock) -> None:
+    memory.save("Likes tea")
+    clock.move(hours=1)
+    moment = clock.now
+    chat, other = memory.session("cli:1"), memory.session("cli:2")
+    turns = [chat.add("user", f"message {n}") for n in range(3)]
+    other.add("user", "hello")
+    rows = memory._store.erase(
+        [Edit(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
+    )
+    memory._noticed(rows)
+    undone = memory.undo(since=moment)
+    assert [turn.content for turn in memory.turns("cli:1")] == ["message 0", "[forgotten]", "message 2"]
+    assert memory.turns("cli:2") == []
+    assert {one.subject for one in undone.left} == {"session", "turn"}
+    assert memory.check() == []
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [((), {}), ((1,), {"batch": 1}), ((), {"batch": 1, "since": 1}), (("1",), {}), ((0,), {}),
+     ((True,), {}), ((), {"since": "2h"}), ((), {"batch": -1}), (([1, "2"],), {})],
+)  # fmt: skip
+def test_what_to_undo_is_said_in_one_way(
+    memory: Memory, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    memory.save(PORT)
+    with pytest.raises(InvalidInput):
+        memory.undo(*args, **named)
+    assert last(memory) == 1
+
+
+def test_undoing_nothing_changes_nothing(memory: Memory, clock: MovableClock) -> None:
+    memory.save(PORT)
+    for undone in (memory.undo(since=clock.now + timedelta(hours=1)), memory.undo([])):
+        assert (undone.changes, undone.rows, undone.differences) == ((), (), ())
+    assert last(memory) == 1
+
+
+def test_undo_beside_others_who_save(tmp_path: Path) -> None:
+    """Nothing of theirs is lost, and everything that was to be undone is."""
+    with Memory.open(tmp_path) as memory, Memory.open(tmp_path, actor="agent") as agent:
+        records = [memory.save(f"Shelf {n} holds the letters of year {1900 + n}").record for n in range(12)]
+        stop = threading.Event()
+        saved: list[Record] = []
+
+        def save() -> None:
+            while not stop.is_set():
+                saved.append(agent.save(f"Box {len(saved)} holds {len(saved) * 17} stamps").record)
+
+        thread = threading.Thread(target=save)
+        thread.start()
+        try:
+            for record in records:
+                memory.update(record.id, importance=0.9)
+                memory.undo(memory.history(record.id)[-1])
+        finally:
+            stop.set()
+            thread.join()
+        assert [memory.get(record.id) for record in records] == records
+        assert [memory.get(record.id) for record in saved] == saved
+        assert memory.check() == []
+
+
+# -- the past --------------------------------------------------------------------------------------------
+
+
+def test_the_past_refuses_every_change(memory: Memory, clock: MovableClock) -> None:
+    memory.save(PORT)
+    chat = memory.session("cli:1")
+    chat.add("user", "hello")
+    with memory.as_of(clock.now) as past:
+        then = past.session("cli:1")
+        for change in (
+            lambda: then.add("user", "no"),
+            then.pause,
+            lambda: then.working.set("a", "b"),
+            lambda: past.session("cli:2").add("user", "no"),
+            lambda: past.pages.write("MEMORY.md", "no\n"),
+            lambda: past.pages.append("HISTORY.md", "no"),
+        ):
+            with pytest.raises(InvalidInput, match="as it was at 2025-06-02T09:00:00Z cannot be changed"):
+                change()
+        assert not hasattr(past, "save")
+        assert [turn.content for turn in then.turns()] == ["hello"]
+        assert then.context("which port?").text == chat.context("which port?").text
+    assert last(memory) == 3
+
+
+def test_the_past_has_its_own_journal_and_counts_no_recalls(memory: Memory, clock: MovableClock) -> None:
+    record = memory.save(PORT).record
+    moment = clock.now
+    clock.move(hours=1)
+    memory.update(record.id, content="It moved")
+    with memory.as_of(moment) as past:
+        assert [row.sequence for row in past.history()] == [1]
+        assert past.journal.history(until=2) == past.history()
+        assert past.journal.blame(record.id).recalled is None
+        assert past.journal.diff(record.id).what == "added"
+        assert past.stats().journal == past.sequence == 1
+        assert (past.at, past.path) == (moment, None)
+
+
+def test_before_anything_there_was_nothing(memory: Memory, clock: MovableClock) -> None:
+    memory.save(PORT)
+    for when in (0, clock.now - timedelta(days=1)):
+        with memory.as_of(when) as past:
+            assert past.records() == []
+            assert past.search("staging database port") == []
+            assert past.history() == []
+    with pytest.raises(InvalidInput, match="moment"):
+        memory.as_of("2025-01-01")  # type: ignore[arg-type]
+
+
+def test_a_clock_that_was_set_back_does_not_tear_the_past(memory: Memory, clock: MovableClock) -> None:
+    """What there was at a moment is always a beginning of the journal."""
+    memory.save("Ana paints boats")
+    clock.move(days=3)
+    memory.save("Bread is baked at five")
+    clock.move(days=-2)
+    memory.save("Deploys happen on Friday")
+    moment = clock.now
+    with memory.as_of(moment) as past:
+        assert len(past.records()) == 3
+    with memory.as_of(moment - timedelta(hours=1)) as past:
+        assert [record.content for record in past.records()] == ["Ana paints boats"]
+    assert [row.sequence for row in memory.journal.history(since=moment)] == [2, 3]
+
+
+def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: MovableClock) -> None:
+    gone, left = memory.save(PORT).record, memory.save("The staging database is Ana's").record
+    chat = memory.session("cli:1")
+    chat.add("user", "hello")
+    moment = clock.now
+    clock.move(hours=1)
+    forget(memory, gone)
+    forget(memory, left, after=replace(left, content="The staging database is somebody's"))
+    state = chat.state
+    rows = memory._store.erase([Edit(before=state, after=state)], actor="owner", at=clock.now)
+    memory._noticed(rows)
+    with memory.as_of(moment) as past:
+        assert past.get(gone.id) is None
+        assert [hit.content for hit in past.search("staging database")] == [
+            "The staging database is somebody's"
+        ], "what forgetting left stands in its place"
+        assert [turn.content for turn in past.turns("cli:1")] == ["hello"]
+        assert len(past.search_turns("hello")) == 1
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, datetime]]:
+    """More changes than an index follows one by one."""
+    now = [datetime(2025, 6, 2, tzinfo=UTC)]
+    with Memory.open(tmp_path_factory.mktemp("big"), clock=lambda: now[0]) as memory:
+        memory.save_many({"content": f"Locker {n} belongs to number {n * 7}"} for n in range(2_500))
+        memory.session("cli:1").add("user", "Which locker is mine?")
+        then = now[0]
+        now[0] += timedelta(days=1)
+        for record in memory.records(limit=300):
+            memory.archive(record.id)
+        memory.save("Locker 9999 belongs to nobody")
+        yield memory, then
+
+
+def test_a_long_past_is_searched_like_the_present(big: tuple[Memory, datetime]) -> None:
+    memory, then = big
+    with memory.as_of(then) as past:
+        assert past.stats().records == 2_500
+        assert past.stats().index.committed > 2_000
+        assert past.search("locker 9999") == []
+        (hit, *_) = past.search("who has locker 2499?")
+        assert "2499" in hit.content
+        assert past.search_turns("locker mine")[0].content == "Which locker is mine?"
+    with memory.as_of(last(memory)) as present:
+        for question in ("locker 9999", "locker 12", "number 700"):
+            found, now = present.search(question, min_score=0.1), memory.search(question, min_score=0.1)
+            assert found
+            assert [(hit.id, round(hit.score, 6)) for hit in found] == [
+                (hit.id, round(hit.score, 6)) for hit in now
+            ]
+
+
+def test_asyncio_has_it_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await AsyncMemory.open(tmp_path) as memory:
+            record = (await memory.save(PORT)).record
+            await memory.update(record.id, content="It moved")
+            async with await memory.as_of(1) as past:
+                assert [hit.id for hit in await past.search("staging database")] == [record.id]
+                assert await (await past.session("cli:1")).turns() == []
+                assert await past.pages.names() == []
+            assert (await memory.journal.blame(record.id)).changes[1].reason == "update"
+            await memory.undo(2)
+            assert await memory.get(record.id) == record
+
+    asyncio.run(run())
+
+
+def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> None:
+    memory.save("Likes tea")
+    saved = memory.save_many(
+        [{"content": f"Shelf {n} holds the letters of year {1800 + n}"} for n in range(100)]
+    )
+    assert len({row.batch for row in memory.journal.history(after=1, limit=200)}) == 1
+    for when in (2, 50, 101):
+        with memory.as_of(when) as past:
+            assert past.sequence == 101
+    assert len(memory.journal.history(since=60, until=60, limit=200)) == 100
+    undone = memory.undo(batch=60)
+    assert undone.changes == tuple(range(101, 1, -1))
+    assert len(memory.records(limit=None)) == 1
+    assert [row.reason for row in undone.rows] == ["undo of changes 2 to 101"] * 100
+    memory.undo(since=undone.rows[50].sequence)
+    assert [memory.get(one.record.id) for one in saved] == [one.record for one in saved]
+
+
+def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) -> None:
+    tea = memory.save("Ana likes green tea").record
+    memory.save("Ana owns a blue teapot", references=[tea.id])
+    memory.pages.append("HISTORY.md", "It rained.")
+    number = last(memory)
+    memory.update(tea.id, content="Ana likes black tea")
+    memory.pages.append("HISTORY.md", "It snowed.")
+    pot = memory.journal.history(limit=1, after=1)[0].edit
+    assert pot is not None
+    with memory.as_of(number) as past:
+        assert past.journal.blame(pot.id).related == (tea,)
+        assert len(past.journal.blame("HISTORY.md").lines) == 1
+    assert memory.journal.blame(pot.id).related[0].content == "Ana likes black tea"
+    assert memory.journal.blame("HISTORY.md").recalled is None

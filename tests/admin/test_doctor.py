@@ -1,0 +1,738 @@
+"""Every way to damage a folder is found, told in plain words without content, and repaired or explained."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import reverie.admin.doctor
+from reverie import Memory, ReverieError, Settings
+from reverie.admin.doctor import Diagnosis, unopened
+from reverie.domain.change import Edit
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
+from reverie.interfaces.cli.main import cli
+from reverie.search.analyzer import analyse
+from reverie.search.index.inverted_index import Leaf
+from reverie.search.index.tantivy_index import Batch
+from reverie.stores.contract.factories import NOW
+
+SECRET = "marzipan"
+"""Stands in everything that is remembered here, and in nothing that a doctor may say."""
+
+
+def filled(folder: Path) -> Path:
+    """A folder with some of everything; keys of records are 1 to 6, of the session 9."""
+    seconds = itertools.count()
+    with Memory.open(folder, clock=lambda: NOW + timedelta(seconds=next(seconds))) as memory:
+        one, two, *_ = [
+            memory.save(
+                f"Crate {n} of {SECRET} stands in hall {n * 3}", tags=["crate"], category="stock"
+            ).record
+            for n in range(6)
+        ]
+        memory.update(one.id, source=f"the {SECRET} list")
+        memory.archive(two.id, reason=f"no more {SECRET}")
+        chat = memory.session("chat:1")
+        chat.add("user", f"where is the {SECRET}?")
+        chat.add(
+            "assistant", f"looking for {SECRET}", tool_calls=[{"id": "c", "name": "find", "arguments": "{}"}]
+        )
+        chat.add("tool", f"{SECRET} found", tool_call_id="c")
+        chat.working.set("note", f"{SECRET}", ttl=None)
+        page = Page(name=MEMORY, content=f"# About\n\n{SECRET}\n", updated_at=NOW)
+        memory._store.commit([Edit(before=None, after=page)], actor="owner", at=NOW)
+        said = [paragraph(n) for n in range(3)]
+        memory._store.commit([Edit(before=None, after=each) for each in said], actor="owner", at=NOW)
+        later = replace(page, content=f"# About\n\n{SECRET} and more\n")
+        memory._store.commit([Edit(before=page, after=later)], actor="owner", at=NOW)
+    return folder
+
+
+def paragraph(number: int) -> Paragraph:
+    return Paragraph(
+        id=f"{number:012x}",
+        page=HISTORY,
+        position=float(number),
+        at=NOW,
+        content=f"[{number}] {SECRET} again",
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("whole") / "memory")
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of a folder with some of everything, to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "memory"))
+
+
+def spoil(folder: Path, *statements: str) -> None:
+    """Change the database behind Reverie's back."""
+    with contextlib.closing(sqlite3.connect(folder / "reverie.db")) as file, file:
+        for sql in statements:
+            file.execute(sql)
+
+
+def doctor(folder: Path, *, fix: bool = False) -> Diagnosis:
+    """What `reverie doctor` would find."""
+    try:
+        with Memory.open(folder, create=False, clock=lambda: NOW) as memory:
+            found = memory.doctor(fix=fix)
+    except ReverieError as error:
+        unopenable = unopened(folder, error)
+        if unopenable is None:
+            raise
+        found = unopenable
+    assert SECRET not in repr(found)
+    return found
+
+
+def codes(diagnosis: Diagnosis) -> set[str]:
+    return {finding.code for finding in diagnosis.findings if finding.severity != "note"}
+
+
+def told(diagnosis: Diagnosis) -> str:
+    return "\n".join(f"{finding.what}; {finding.fix}" for finding in diagnosis.findings)
+
+
+def everything(folder: Path) -> list[Any]:
+    """All that is remembered, and in which order it changed."""
+    with Memory.open(folder, clock=lambda: NOW) as memory:
+        store = memory._store
+        things: list[Any] = [
+            sorted(store.find(Filter(archived=None)), key=lambda record: record.id),
+            store.turns(session="chat:1"),
+            store.session("chat:1"),
+            store.pages(),
+            [store.paragraphs(page=name) for name in store.logs()],
+            store.journal(limit=10_000),
+        ]
+        things.append([hit.id for hit in memory.search(f"crate of {SECRET}", limit=50)])
+        return things
+
+
+def test_a_whole_folder_is_sound(folder: Path) -> None:
+    diagnosis = doctor(folder)
+    assert diagnosis.sound
+    assert diagnosis.findings == ()
+    assert diagnosis.checked["passages"] == 5 + 3 + 3
+
+
+def test_a_memory_without_a_folder_is_sound() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.save("a fact")
+        assert memory.doctor(fix=True).sound
+
+
+# -- the database ------------------------------------------------------------------------------------------
+
+MENDED = {
+    "a list cut short": ("UPDATE records SET tags = '[\"x' WHERE key = 3", "cannot be read"),
+    "bytes that are no text": (
+        "UPDATE records SET content = CAST(x'41ff' AS TEXT) WHERE key = 3",
+        "cannot be read",
+    ),
+    "a number that is none": ("UPDATE records SET seen_count = 'often' WHERE key = 1", "cannot be read"),
+    "another fingerprint": ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
+    "a record gone": ("DELETE FROM records WHERE key = 3", "not in the store"),
+    "an archived record gone": ("DELETE FROM records WHERE key = 2", "not in the store"),
+    "all records gone": ("DELETE FROM records", "not in the store"),
+    "a turn gone": ("DELETE FROM turns WHERE position = 1", "2 turns in 3 positions"),
+    "a turn damaged": ("UPDATE turns SET tool_calls = '[1]' WHERE position = 1", "cannot be read"),
+    "a session gone": ("DELETE FROM sessions", "belongs to none of sessions"),
+    "a session damaged": ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
+    "a page gone": ("DELETE FROM pages", "not in the store"),
+    "a page damaged": ("UPDATE pages SET updated_at = 'now'", "cannot be read"),
+    "a paragraph gone": ("DELETE FROM paragraphs WHERE position = 1.0", "not in the store"),
+    "a paragraph damaged": ("UPDATE paragraphs SET position = 'last' WHERE position = 2.0", "cannot be read"),
+    "other words": ("UPDATE records SET terms = ' nothing ' WHERE key = 3", "other words"),
+    "other words of a turn": ("UPDATE turns SET cues = 'q' WHERE position = 0", "other words"),
+    "other words of a paragraph": ("UPDATE paragraphs SET length = 99", "differ from a recount"),
+    "counters wrong": ("UPDATE measures SET tokens = tokens + 1", "differ from a recount"),
+    "counters gone": ("DELETE FROM measures", "differ from a recount"),
+    "a creation that cannot be read": ("UPDATE journal SET after = '{' WHERE sequence = 3", "cannot be read"),
+    "an earlier version that cannot be read": (
+        "UPDATE journal SET after = '{' WHERE sequence = 1",
+        "cannot be read",
+    ),
+    "a change that cannot be read": ("UPDATE journal SET after = '{' WHERE sequence = 7", "cannot be read"),
+    "what was before cannot be read": (
+        "UPDATE journal SET before = '{' WHERE sequence = 7",
+        "cannot be read",
+    ),
+    "a change of two things": (
+        "UPDATE journal SET before = (SELECT after FROM journal WHERE sequence = 3) WHERE sequence = 7",
+        "two things",
+    ),
+    "a creation with something before": (
+        "UPDATE journal SET before = after WHERE sequence = 3",
+        "does not follow",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", MENDED)
+def test_what_stands_twice_in_the_database_is_put_right(whole: Path, folder: Path, how: str) -> None:
+    sql, words = MENDED[how]
+    spoil(folder, sql)
+    before = doctor(folder)
+    assert words in told(before)
+    assert not before.sound
+    assert all(finding.repairable for finding in before.findings)
+    after = doctor(folder, fix=True)
+    assert after.sound, told(after)
+    assert after.repaired
+    assert doctor(folder).findings == ()
+    assert everything(folder) == everything(whole)
+
+
+@pytest.mark.parametrize(
+    ("sql", "gone"),
+    [
+        ("DELETE FROM journal WHERE sequence = 3", None),
+        ("DELETE FROM journal WHERE sequence = 1", None),
+        ("DELETE FROM journal WHERE sequence = 13", None),
+        ("DELETE FROM journal WHERE sequence > 10", None),
+        ("DELETE FROM journal WHERE sequence = 7", 7),
+        ("UPDATE journal SET at = 'x', reason = x'00' WHERE sequence = 4", None),
+    ],
+)
+def test_what_the_journal_lost_and_the_tables_have_stays(
+    whole: Path, folder: Path, sql: str, gone: int | None
+) -> None:
+    spoil(folder, sql)
+    assert "journal" in told(doctor(folder))
+    after = doctor(folder, fix=True)
+    assert after.sound, told(after)
+    assert everything(folder)[:5] == everything(whole)[:5]
+    with Memory.open(folder) as memory:
+        rows = memory.history(limit=1_000)
+        assert [row.sequence for row in rows] == list(range(1, len(rows) + 1))
+        if gone is not None:
+            assert (rows[gone - 1].actor, rows[gone - 1].reason) == ("doctor", "lost")
+        memory.save("a fact that is new")
+        assert memory.check() == []
+
+
+def test_a_record_changed_beside_reverie_is_put_back_and_what_was_found_is_kept(
+    whole: Path, folder: Path
+) -> None:
+    spoil(folder, "UPDATE records SET content = 'changed by a tool' WHERE key = 3")
+    assert "is not what the journal says" in told(doctor(folder))
+    assert doctor(folder, fix=True).sound
+    was, now = everything(whole), everything(folder)
+    assert now[:5] == was[:5]
+    found = [row.edit.after.content for row in now[5][-2:]]
+    assert found == ["changed by a tool", f"Crate 2 of {SECRET} stands in hall 6"]
+
+
+def test_a_change_that_the_journal_lost_is_kept(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        sequence = memory.stats().journal
+        changed = memory.update(memory.records(limit=1)[0].id, content="a newer text by Reverie itself")
+    spoil(folder, f"DELETE FROM journal WHERE sequence > {sequence}")
+    assert "is not what the journal says" in told(doctor(folder))
+    assert doctor(folder, fix=True).sound
+    with Memory.open(folder) as memory:
+        assert memory.get(changed.id) == changed
+        assert memory.history(changed.id)[-1].edit.after == changed
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("UPDATE entries SET tags = '1'", "drop it with drop_entries"),
+        (
+            "UPDATE journal SET before = replace(before, 'hall 0', 'hall 5') WHERE sequence = 7",
+            "follow",
+        ),
+        (
+            "UPDATE records SET seen_count = 'x' WHERE key = 3; "
+            "UPDATE journal SET after = '{' WHERE sequence = 3",
+            "3",
+        ),
+    ],
+)
+def test_what_stands_nowhere_else_is_explained_and_left_alone(folder: Path, sql: str, words: str) -> None:
+    spoil(folder, *sql.split("; "))
+    content = dump(folder)
+    for fix in (False, True, True):
+        diagnosis = doctor(folder, fix=fix)
+        assert not diagnosis.sound
+        assert words in told(diagnosis)
+        assert all(finding.fix for finding in diagnosis.findings)
+    assert dump(folder) == content
+
+
+def dump(folder: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(folder / "reverie.db")) as file:
+        file.text_factory = bytes
+        names = [
+            name.decode() for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        return [repr(file.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()) for name in sorted(names)]
+
+
+def test_an_index_of_the_database_that_does_not_fit_is_made_again(whole: Path, folder: Path) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "reverie.db", isolation_level=None)) as file:
+        file.execute("PRAGMA writable_schema = ON")
+        file.execute("CREATE INDEX other ON records (source)")
+        (root,) = file.execute("SELECT rootpage FROM sqlite_master WHERE name = 'other'").fetchone()
+        file.execute("UPDATE sqlite_master SET rootpage = ? WHERE name = 'records_id'", (root,))
+        file.execute("DELETE FROM sqlite_master WHERE name = 'other'")
+    assert "records_id" in told(doctor(folder))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_flipped_bytes_are_found_or_harmless(whole: Path, folder: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    file = folder / "reverie.db"
+    content = bytearray(file.read_bytes())
+    for _ in range(chance.choice((1, 1, 3))):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    file.write_bytes(content)
+    diagnosis = doctor(folder)
+    if diagnosis.sound:
+        assert everything(folder)[:5] == everything(whole)[:5]
+        return
+    assert all(finding.what and finding.fix for finding in diagnosis.findings)
+    if doctor(folder, fix=True).sound:
+        assert doctor(folder).sound
+        assert everything(folder)[:5] == everything(whole)[:5]
+
+
+# -- a database that cannot be opened -------------------------------------------------------------------
+
+
+def overwritten(folder: Path) -> None:
+    (folder / "reverie.db").write_bytes(b"SQLite format 3\0" + os.urandom(20_000))
+
+
+def cut_in_half(folder: Path) -> None:
+    content = (folder / "reverie.db").read_bytes()
+    (folder / "reverie.db").write_bytes(content[: len(content) // 2])
+
+
+def another_program(folder: Path) -> None:
+    spoil(folder, "PRAGMA application_id = 7")
+
+
+def newer(folder: Path) -> None:
+    spoil(folder, "PRAGMA user_version = 99")
+
+
+def emptied(folder: Path) -> None:
+    (folder / "reverie.db").write_bytes(b"")
+
+
+def removed(folder: Path) -> None:
+    (folder / "reverie.db").unlink()
+    (folder / "memory").mkdir(exist_ok=True)
+    (folder / "memory" / "MEMORY.md").write_text("# kept\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (overwritten, ""),
+        (cut_in_half, "damaged"),
+        (another_program, "another program"),
+        (newer, "newer Reverie"),
+        (emptied, "empty"),
+        (removed, "reverie rebuild"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_explained(
+    folder: Path, how: Callable[[Path], None], words: str
+) -> None:
+    how(folder)
+    kept = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    diagnosis = doctor(folder, fix=True)
+    assert not diagnosis.sound
+    assert words in told(diagnosis)
+    if how is not cut_in_half:  # that one can be opened
+        assert {file: file.read_bytes() for file in kept} == kept
+
+
+def test_a_log_without_its_database_is_not_given_up(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("the latest")
+        shutil.copy(folder / "reverie.db-wal", folder / "log")
+    (folder / "reverie.db").unlink()
+    (folder / "log").rename(folder / "reverie.db-wal")
+    assert "latest changes" in told(doctor(folder))
+    assert (folder / "reverie.db-wal").stat().st_size > 0
+
+
+def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> None:
+    with pytest.raises(ReverieError) as raised:
+        Memory.open(tmp_path / "nothing", create=False)
+    assert unopened(tmp_path / "nothing", raised.value) is None
+
+
+# -- the search index ---------------------------------------------------------------------------------------
+
+
+def indexed(folder: Path) -> Path:
+    """Make a commit of the index; its folder."""
+    with Memory.open(folder) as memory:
+        memory._index.fold()
+    return next((folder / "index").iterdir())
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "emptied", "removed"])
+@pytest.mark.parametrize("ending", [".idx", ".term", ".fast", ".store", ".pos", ".fieldnorm", "meta.json"])
+def test_a_damaged_index_is_named_and_built_again(whole: Path, folder: Path, ending: str, how: str) -> None:
+    file = max(indexed(folder).glob(f"*{ending}"), key=lambda file: file.stat().st_size)
+    content = bytearray(file.read_bytes())
+    if how == "flipped":
+        for place in range(0, len(content), 7):
+            content[place] ^= 0x55
+    file.write_bytes({"cut": content[: len(content) // 2], "emptied": b""}.get(how, bytes(content)))
+    if how == "removed":
+        file.unlink()
+    found = doctor(folder)
+    if (ending, how) == ("meta.json", "removed"):  # as if there had been none: it is built when needed
+        assert found.sound
+        return
+    assert codes(found) == {"index-damaged"}
+    assert file.name in found.findings[0].about
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder: Path) -> None:
+    indexed(folder)
+    with Memory.open(folder) as memory:
+        memory.search("crate")
+        committed = memory._index._committed
+        gone = memory.search("hall 9", mode="literal")[0].record
+        (row,) = memory.history(gone.id)
+        after = memory._store.sequence()
+
+        def spoil(batch: Batch) -> int:
+            batch.remove(row.key)
+            batch.add(Leaf(4_711, gone, analyse(gone)))
+            return after
+
+        committed.write(spoil, merge=True)
+    found = doctor(folder)
+    assert "1 are missing from the index, 1 are too many" in told(found)
+    assert doctor(folder, fix=True).sound
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+def test_an_index_of_another_store_is_noticed_by_itself(whole: Path, folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    with Memory.open(other) as memory:
+        memory.save_many({"content": f"Barrel {n} of herring"} for n in range(400))
+    shutil.rmtree(folder / "index")
+    shutil.copytree(other / "index", folder / "index")
+    doctor(folder, fix=True)
+    assert doctor(folder).findings == ()
+    assert everything(folder)[-1] == everything(whole)[-1]
+
+
+# -- the folder ---------------------------------------------------------------------------------------------
+
+
+def test_modes_are_named_and_set(folder: Path) -> None:
+    (folder / "reverie.db").chmod(0o644)
+    (folder / "memory").chmod(0o755)
+    file = next((folder / "memory" / "stock").iterdir())
+    file.chmod(0o640)
+    found = doctor(folder)
+    assert codes(found) == set(), "the folder itself is closed to others"
+    (modes,) = found.findings
+    assert {"reverie.db", "memory", file.relative_to(folder).as_posix()} <= set(modes.about)
+    folder.chmod(0o755)
+    assert codes(doctor(folder)) == {"modes"}
+    assert codes(doctor(folder, fix=True)) == set()
+    assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
+    assert (folder / "memory").stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_mode & 0o777 == 0o755, "a folder that was there keeps its mode"
+
+
+def test_a_folder_in_which_others_may_write_is_named(folder: Path) -> None:
+    folder.chmod(0o777)
+    assert "folder-mode" in codes(doctor(folder, fix=True))
+
+
+def test_unfinished_databases_are_removed_when_nobody_works_on_them(folder: Path) -> None:
+    old, new = folder / ".reverie.db.0123456789ab.new", folder / ".reverie.db.ba9876543210.new"
+    for draft in (old, new):
+        draft.write_bytes(b"")
+    rebuilding = folder / ".rebuilding-0123456789ab"
+    rebuilding.mkdir()
+    shutil.copy(folder / "reverie.db", rebuilding / "reverie.db")
+    for left in (old, rebuilding):
+        os.utime(left, (time.time() - 3_600,) * 2)
+    assert [finding.about for finding in doctor(folder).findings] == [(rebuilding.name, old.name)]
+    assert doctor(folder, fix=True).sound
+    assert (old.exists(), rebuilding.exists(), new.exists()) == (False, False, True)
+
+
+def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path) -> None:
+    backup, index = folder / "reverie.db.v1.backup", folder / "index" / "0"
+    broken, before = folder / "reverie.db.broken-1", folder / "before-recovery-20260301T120000Z"
+    shutil.copy(folder / "reverie.db", backup)
+    shutil.copy(folder / "reverie.db", broken)
+    before.mkdir()
+    index.mkdir(parents=True)
+    found = doctor(folder, fix=True)
+    assert {finding.code for finding in found.findings} == {"old-backups", "other-index", "moved-aside"}
+    assert found.sound
+    assert backup.exists()
+    assert broken.exists()
+    assert before.exists()
+
+
+def test_a_disk_with_little_room_is_told_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = os.statvfs_result((4096, 4096, 10_000, 100, 100, 10_000, 5_000, 5_000, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    assert codes(doctor(folder)) == {"little-room"}
+
+
+def test_results_of_tools_that_answer_nothing_are_told_of(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        late = memory.session("chat:1").add("tool", "late", tool_call_id="nobody")
+    found = doctor(folder)
+    assert found.sound
+    assert [(finding.code, finding.about) for finding in found.findings] == [
+        ("result-without-call", (late.id,))
+    ]
+
+
+# -- the files ----------------------------------------------------------------------------------------------
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for top in ("memory", "sessions")
+        for file in (folder / top).rglob("*")
+        if file.is_file()
+    }
+
+
+def quiet_edit(file: Path, content: bytes) -> None:
+    """Change a file so that neither its size nor its time tells."""
+    seen = file.stat()
+    assert len(content) == seen.st_size
+    file.write_bytes(content)
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+def a_record(folder: Path) -> Path:
+    return next(file for file in (folder / "memory" / "stock").iterdir() if b"Crate 3" in file.read_bytes())
+
+
+def test_a_file_that_changed_unnoticed_is_found_and_taken_in(folder: Path) -> None:
+    file = a_record(folder)
+    quiet_edit(file, file.read_bytes().replace(b"hall 9", b"hall 8"))
+    found = doctor(folder)
+    assert codes(found) == {"files-differ"}
+    assert found.findings[0].about == (file.relative_to(folder).as_posix(),)
+    assert doctor(folder, fix=True).sound
+    with Memory.open(folder) as memory:
+        record = memory.get(file.stem)
+        assert record is not None
+        assert record.content.endswith("hall 8")
+        assert memory.history(record.id)[-1].actor == "owner, by hand"
+
+
+def test_a_file_that_rotted_is_reported_and_what_it_said_stays(folder: Path) -> None:
+    file = a_record(folder)
+    rotten = file.read_bytes().replace(b"{", b"\xff", 1)
+    quiet_edit(file, rotten)
+    assert codes(doctor(folder)) == {"files-differ"}
+    after = doctor(folder, fix=True)
+    assert codes(after) == {"file-problem"}
+    assert file.name in told(after)
+    assert file.read_bytes() == rotten
+    file.unlink()
+    assert doctor(folder).sound
+    assert b"hall 9" in file.read_bytes()
+
+
+@pytest.mark.parametrize("lost", ["memory", "sessions", "files.db", "both", "all"])
+def test_files_that_were_lost_are_written_again(whole: Path, folder: Path, lost: str) -> None:
+    names = {"both": ("memory", "sessions"), "all": ("memory", "sessions", "files.db")}.get(lost, (lost,))
+    for name in names:
+        place = folder / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 1_000])
+def test_a_broken_list_of_files_is_begun_anew(whole: Path, folder: Path, content: bytes) -> None:
+    (folder / "files.db").write_bytes(content)
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+
+
+def test_the_list_of_files_of_another_folder_is_not_believed(
+    whole: Path, folder: Path, tmp_path: Path
+) -> None:
+    other = filled(tmp_path / "other")
+    shutil.copy(other / "files.db", folder / "files.db")
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+def test_a_file_that_the_state_does_not_know_is_missing(whole: Path, folder: Path) -> None:
+    file = a_record(folder)
+    file.unlink()
+    with contextlib.closing(sqlite3.connect(folder / "files.db")) as state, state:
+        state.execute("DELETE FROM files WHERE path = ?", (file.relative_to(folder).as_posix(),))
+    found = doctor(folder)
+    assert codes(found) == {"files-missing"}
+    assert doctor(folder, fix=True).sound
+    assert files(folder) == files(whole)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        '{"content": 7}',
+        "<<<<<<< mine\n{}\n=======\n{}\n>>>>>>> theirs\n",
+        '{"content": "x", "kind": "odd"}',
+    ],
+)
+def test_a_broken_file_is_named_and_left_as_it_is(whole: Path, folder: Path, text: str) -> None:
+    file = a_record(folder)
+    file.write_text(text)
+    for fix in (False, True, True):
+        found = doctor(folder, fix=fix)
+        assert codes(found) == {"file-problem"}
+        assert file.name in told(found)
+        assert file.read_text() == text
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+def test_a_conflict_is_told_until_a_person_settles_it(folder: Path) -> None:
+    file = a_record(folder)
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        memory.update(file.stem, source="the program's")
+    file.write_text(file.read_text().replace('"source": ""', '"source": "by hand"'))
+    found = doctor(folder, fix=True)
+    assert codes(found) == {"conflict"}
+    (conflict,) = [finding for finding in found.findings if finding.code == "conflict"]
+    assert "source" in conflict.what
+    (folder / conflict.about[1]).unlink()
+    assert doctor(folder).sound
+
+
+def test_strange_files_are_told_of_and_left_alone(folder: Path) -> None:
+    picture = folder / "memory" / "picture.png"
+    picture.write_bytes(b"\x89PNG")
+    (folder / "sessions" / "link.jsonl").symlink_to(picture)
+    found = doctor(folder, fix=True)
+    assert {finding.code for finding in found.findings} == {"files-foreign", "file-problem"}
+    assert picture.read_bytes() == b"\x89PNG"
+
+
+def test_a_copy_left_by_a_killed_process_is_seen_to(whole: Path, folder: Path) -> None:
+    file = a_record(folder)
+    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-stock,_{file.name}")
+    assert doctor(folder, fix=True).sound
+    assert doctor(folder).findings == ()
+    assert files(folder) == files(whole)
+    assert everything(folder)[:5] == everything(whole)[:5]
+
+
+# -- every finding has been seen ----------------------------------------------------------------------------
+
+
+def test_the_table_of_findings_is_complete() -> None:
+    """The how-to names every code that there is, and no other."""
+    source = Path(reverie.admin.doctor.__file__).parent
+    known = {
+        code
+        for file in source.glob("*.py")
+        for code in re.findall(
+            r'(?:code=|_finding\(|_repairable\(|_index_ill\(\s*)"([a-z-]+)"', file.read_text()
+        )
+    }
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md"
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.MULTILINE)) == known
+
+
+@pytest.mark.parametrize("surface", ["json", "lines"])
+def test_the_command_says_what_is_wrong_and_repairs_it(folder: Path, surface: str) -> None:
+    spoil(folder, "DELETE FROM measures")
+    asked = ["doctor", "--folder", str(folder), *(["--json"] if surface == "json" else [])]
+    found = CliRunner().invoke(cli, asked)
+    assert found.exit_code == 1
+    fixed = CliRunner().invoke(cli, [*asked, "--fix"])
+    assert fixed.exit_code == 0
+    if surface == "json":
+        assert [finding["code"] for finding in json.loads(found.stdout)["findings"]] == ["database"] * 6
+        assert json.loads(fixed.stdout)["repaired"] == json.loads(found.stdout)["findings"]
+        assert json.loads(fixed.stdout)["sound"] is True
+    else:
+        assert found.stdout.startswith("error\tdatabase\t")
+        assert fixed.stdout.startswith("repaired\tdatabase\t")
+    overwritten(folder)
+    assert CliRunner().invoke(cli, asked).exit_code == 5
+    assert CliRunner().invoke(cli, ["doctor", "--folder", str(folder / "nothing")]).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("memory", False), ("sessions", False), ("index", False), ("files.db", True)]
+)
+def test_what_stands_in_the_way_is_named_and_the_rest_works(tmp_path: Path, name: str, folder: bool) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Staging listens on port 5433")
+        memory.session("cli:1").add("user", "Hello")
+    place = tmp_path / name
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    place.mkdir() if folder else place.touch()
+    with Memory.open(tmp_path) as memory:
+        found = memory.doctor(fix=True)
+        assert [each.about for each in found.findings if each.code == "in-the-way"] == [(name,)]
+        assert not found.sound
+        assert [hit.content for hit in memory.search("staging port")] == ["Staging listens on port 5433"]
+    place.rmdir() if folder else place.unlink()
+    with Memory.open(tmp_path) as memory:
+        assert memory.doctor(fix=True).sound
+        assert memory.doctor().sound
+
+
+def test_a_database_that_is_cut_off_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Staging listens on port 5433")
+    with (tmp_path / "reverie.db").open("r+b") as file:
+        file.truncate(20_000)
+    told = CliRunner().invoke(cli, ["--folder", str(tmp_path), "doctor", "--json"])
+    assert told.exit_code == 5
+    [finding] = json.loads(told.stdout)["findings"]
+    assert finding["code"] == "database-damaged"
+    assert "reverie rebuild" in finding["fix"]

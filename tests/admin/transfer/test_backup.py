@@ -1,0 +1,604 @@
+"""A backup holds all that was acknowledged and comes back whole or not at all; what was there is not lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import InvalidInput, Memory, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.admin.transfer.backup import Recovered, make, recover
+from reverie.domain.change import Edit
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import record
+from reverie.stores.sqlite import SQLiteStore
+from tests.admin.transfer.holdings import dump
+
+WRITER = Path(__file__).with_name("writer.py")
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+Change = Callable[[str, bytes], bytes | None]
+
+
+def filled(folder: Path, *, count: int = 3) -> Memory:
+    """An open memory with something of every sort, and a profile."""
+    memory = Memory.open(folder)
+    for n in range(count):
+        memory.save(f"Fact number {n} of the {'abc'[n % 3] * 5} bridge {n}")
+    memory.archive(memory.save("Stale by now").record.id, reason="old")
+    memory.session("cli:1").add_many([{"role": "user", "content": f"turn {n}"} for n in range(3)])
+    memory.pages.write("MEMORY.md", "- a line\n")
+    memory.scratchpad.set("draft", "kept too", ttl=None)
+    (folder / "soul.md").write_text("I am careful.\n")
+    (folder / "dream.md").write_text("My own prompt.\n")
+    return memory
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """A backup of a memory in `tmp_path / "memory"`, which is closed."""
+    memory = filled(tmp_path / "memory")
+    memory.backup(tmp_path / "kept.zip")
+    memory.close()
+    return tmp_path / "kept.zip"
+
+
+def prints(folder: Path) -> dict[str, str]:
+    """Every file of a folder, by name, with a digest."""
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+# -- making ----------------------------------------------------------------------------------------------
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    memory = filled(tmp_path / "memory")
+    made = memory.backup(tmp_path / "kept.zip")
+    assert (made.records, made.sessions, made.turns, made.problems) == (4, 1, 3, 0)
+    assert made.profile == ("dream.md", "soul.md")
+    assert made.sequence == memory.stats().journal
+    assert made.size == (tmp_path / "kept.zip").stat().st_size
+    done = recover(tmp_path / "kept.zip", tmp_path / "new")
+    assert (done.moved_to, done.forgotten_again, done.notes) == (None, 0, ())
+    assert done.backup == made
+    with Memory.open(tmp_path / "new") as new:
+        assert dump(new._store) == dump(memory._store)
+        assert new.history(limit=1000) == memory.history(limit=1000)
+        assert new.scratchpad.get("draft") == "kept too"
+        assert new.check() == []
+        assert new.doctor().findings == ()
+        assert [hit.content for hit in new.search("aaaaa bridge", limit=1)] == [
+            "Fact number 0 of the aaaaa bridge 0"
+        ]
+    assert (tmp_path / "new" / "soul.md").read_text() == "I am careful.\n"
+    memory.close()
+
+
+def test_what_is_acknowledged_before_is_in_it_while_four_processes_write(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    Memory.open(folder).close()
+    lines: list[str] = []
+
+    def listen(running: subprocess.Popen[str]) -> None:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line.rstrip("\n"))
+
+    running = [
+        subprocess.Popen([sys.executable, str(WRITER), str(folder), name], stdout=subprocess.PIPE, text=True)
+        for name in "abcd"
+    ]
+    threads = [threading.Thread(target=listen, args=(each,)) for each in running]
+    for thread in threads:
+        thread.start()
+    with Memory.open(folder) as memory:
+        backups: list[tuple[Path, set[str]]] = []
+        for n in range(4):
+            until = time.monotonic() + 20
+            while len(lines) < 40 * (n + 1) and time.monotonic() < until:
+                time.sleep(0.01)
+            acknowledged = set(lines)
+            assert len(acknowledged) >= 40 * (n + 1)
+            made = memory.backup(tmp_path / f"{n}.zip")
+            backups.append((made.path, acknowledged))
+    for each in running:
+        each.send_signal(signal.SIGKILL)
+        each.wait()
+    for thread in threads:
+        thread.join()
+    for each in running:
+        assert each.stdout is not None
+        each.stdout.close()
+    for number, (path, acknowledged) in enumerate(backups):
+        recover(path, tmp_path / f"new{number}")
+        with Memory.open(tmp_path / f"new{number}") as new:
+            assert new.check() == []
+            held = {record.content for record in new.records(limit=None)}
+            held |= {turn.content for each in new.sessions() for turn in new.turns(each.state.id)}
+            assert acknowledged <= held
+    recover(backups[-1][0], tmp_path / "again")
+    with Memory.open(tmp_path / "again") as again, Memory.open(tmp_path / "new3") as new:
+        assert dump(again._store) == dump(new._store)
+
+
+def test_a_backup_is_for_its_owner_alone_and_nothing_else_is_left(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        with filled(tmp_path / "memory") as memory:
+            memory.backup(tmp_path / "kept.zip")
+        recover(tmp_path / "kept.zip", tmp_path / "new")
+    finally:
+        os.umask(old)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.zip", "memory", "new"]
+    assert stat.S_IMODE((tmp_path / "kept.zip").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "new").iterdir()} == {0o600}
+    with zipfile.ZipFile(tmp_path / "kept.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "manifest.json", "profile/dream.md", "profile/soul.md", "reverie.db",
+        ]  # fmt: skip
+        manifest = json.loads(archive.read("manifest.json"))
+        for entry in manifest["files"]:
+            assert hashlib.sha256(archive.read(entry["name"])).hexdigest() == entry["sha256"]
+
+
+def test_a_backup_goes_over_no_other_file_unless_told(tmp_path: Path) -> None:
+    target = tmp_path / "kept.zip"
+    target.write_text("mine")
+    with filled(tmp_path / "memory") as memory:
+        with pytest.raises(InvalidInput, match="there already"):
+            memory.backup(target)
+        assert target.read_text() == "mine"
+        memory.backup(target, overwrite=True)
+        with pytest.raises(InvalidInput, match="there already"):
+            memory.backup(tmp_path / "memory", overwrite=True)
+        with pytest.raises(InvalidInput, match="there is no folder"):
+            memory.backup(tmp_path / "missing" / "kept.zip")
+    assert recover(target, tmp_path / "new").backup.records == 4
+    with Memory.open(":memory:") as nowhere, pytest.raises(InvalidInput, match="in no folder"):
+        nowhere.backup(tmp_path / "other.zip")
+
+
+def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def give_up(size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "kept.zip").write_text("the last one")
+    with filled(tmp_path / "memory") as memory, pytest.raises(StoreUnavailable, match="No space left"):
+        memory.backup(tmp_path / "kept.zip", overwrite=True, progress=give_up)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.zip", "memory"]
+    assert (tmp_path / "kept.zip").read_text() == "the last one"
+
+
+def test_a_damaged_store_is_not_backed_up_in_silence(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    for n in range(200):
+        store.commit([Edit(before=None, after=record(n, content=f"{n} " * 200))], actor="owner", at=NOW)
+    store.close()
+    content = bytearray((tmp_path / "reverie.db").read_bytes())
+    place = content.index(b"77 77 77 77 77")
+    content[place // 4096 * 4096 : place // 4096 * 4096 + 64] = b"\xff" * 64
+    (tmp_path / "reverie.db").write_bytes(content)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        make(store, tmp_path / "kept.zip", profile=None, at=NOW)
+    store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reverie.db"]
+
+
+def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    (tmp_path / "mounted.md").write_text("I am mounted.\n")
+    (profile / "soul.md").symlink_to(tmp_path / "mounted.md")
+    (profile / "notes.txt").write_text("not mine")
+    with Memory.open(tmp_path / "memory", profile=profile) as memory:
+        assert memory.backup(tmp_path / "kept.zip").profile == ("soul.md",)
+    recover(tmp_path / "kept.zip", tmp_path / "new", profile=tmp_path / "new profile")
+    assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
+    assert not (tmp_path / "new" / "soul.md").exists()
+
+
+# -- refusing --------------------------------------------------------------------------------------------
+
+
+def test_a_memory_that_is_there_is_left_alone_unless_told(backup: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    before = prints(folder)
+    with pytest.raises(InvalidInput, match="there is a memory in"):
+        recover(backup, folder)
+    assert prints(folder) == before
+    only_files = tmp_path / "only files"
+    shutil.copytree(folder / "memory", only_files / "memory")
+    with pytest.raises(InvalidInput, match="there is a memory in"):
+        recover(backup, only_files)
+    other_soul = tmp_path / "other soul"
+    other_soul.mkdir()
+    (other_soul / "soul.md").write_text("I am another.\n")
+    with pytest.raises(InvalidInput, match="differs from the backup's"):
+        recover(backup, other_soul)
+    assert prints(other_soul) == {"soul.md": hashlib.sha256(b"I am another.\n").hexdigest()}
+
+
+def rewritten(backup: Path, target: Path, change: Change, **more: bytes) -> Path:
+    """A backup with its files changed, left out (None), or with more of them."""
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if (data := change(name, old.read(name))) is not None:
+                new.writestr(name, data)
+        for name, data in more.items():
+            new.writestr(name, data)
+    return target
+
+
+def changed_manifest(**changes: Any) -> Change:
+    def change(name: str, data: bytes) -> bytes | None:
+        return json.dumps(json.loads(data) | changes).encode() if name == "manifest.json" else data
+
+    return change
+
+
+def with_honest_checksums(change: Change, backup: Path) -> Change:
+    """The change, and a manifest that says what the files are then."""
+    with zipfile.ZipFile(backup) as archive:
+        files = {name: change(name, archive.read(name)) for name in archive.namelist()}
+    entries = [
+        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
+        if data is not None and name != "manifest.json"
+    ]
+
+    def both(name: str, data: bytes) -> bytes | None:
+        if name == "manifest.json":
+            return json.dumps(json.loads(data) | {"files": entries}).encode()
+        return change(name, data)
+
+    return both
+
+
+Spoil = Callable[[Path, Path], Path]
+
+
+def of_bytes(data: bytes) -> Spoil:
+    """Not the backup at all, but these bytes."""
+
+    def spoil(_: Path, target: Path) -> Path:
+        target.write_bytes(data)
+        return target
+
+    return spoil
+
+
+def changed(name: str, change: Callable[[bytes], bytes | None], *, honest: bool = False) -> Spoil:
+    """One file of the backup changed; with a manifest that says so where it is honest."""
+
+    def spoil(backup: Path, target: Path) -> Path:
+        def one(each: str, data: bytes) -> bytes | None:
+            return change(data) if each == name else data
+
+        return rewritten(backup, target, with_honest_checksums(one, backup) if honest else one)
+
+    return spoil
+
+
+def manifest(**changes: Any) -> Spoil:
+    """The manifest changed."""
+    return lambda backup, target: rewritten(backup, target, changed_manifest(**changes))
+
+
+def listing(name: str) -> Spoil:
+    """A manifest that lists a file of that name."""
+    return manifest(files=[{"name": name, "bytes": 1, "sha256": "0" * 64}])
+
+
+BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
+    "no zip archive": (of_bytes(b"hello " * 500), StoreForeign, "no zip archive"),
+    "an empty file": (of_bytes(b""), StoreForeign, "no zip archive"),
+    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreForeign, "no zip archive"),
+    "no manifest": (changed("manifest.json", lambda data: None), StoreForeign, "no manifest"),
+    "another's manifest": (manifest(format="tarball"), StoreForeign, "another program's"),
+    "a newer backup": (manifest(version=2), StoreForeign, "made by a newer Reverie"),
+    "a version that is none": (manifest(version="1"), StoreCorrupt, "version '1'"),
+    "no list of files": (manifest(files=None), StoreCorrupt, "no database"),
+    "a broken list of files": (manifest(files=[5]), StoreCorrupt, "not complete"),
+    "no counts": (manifest(records=None), StoreCorrupt, "not complete"),
+    "a cut manifest": (changed("manifest.json", lambda data: data[:40]), StoreCorrupt, "manifest"),
+    "a changed database": (changed("reverie.db", lambda data: data[:-1] + b"!"), StoreCorrupt, "not what"),
+    "a longer database": (changed("reverie.db", lambda data: data + b"!" * 9), StoreCorrupt, "not what"),
+    "a database that is none": (
+        changed("reverie.db", lambda data: b"x" * 9000, honest=True), StoreForeign, "none of Reverie's",
+    ),
+    "a newer database": (
+        changed("reverie.db", lambda data: data[:60] + (99).to_bytes(4, "big") + data[64:], honest=True),
+        StoreForeign, "upgrade Reverie",
+    ),
+    "no database": (changed("reverie.db", lambda data: None), StoreCorrupt, "does not hold"),
+    "one more file": (
+        lambda backup, target: rewritten(backup, target, lambda name, data: data, **{"more.txt": b"x"}),
+        StoreCorrupt, "does not hold",
+    ),
+    "a name that leads out": (listing("profile/../../x.md"), StoreForeign, "which no backup does"),
+    "a name at the root": (listing("/etc/x"), StoreForeign, "which no backup does"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("replace", [True, False])
+def test_what_is_no_sound_backup_is_refused_before_anything_is_touched(
+    backup: Path, tmp_path: Path, bad: str, replace: bool
+) -> None:
+    spoil, error, says = BAD[bad]
+    file = spoil(backup, tmp_path / "bad.zip")
+    folder = tmp_path / "memory"
+    before = prints(folder)
+    with pytest.raises(error, match=says):
+        recover(file, folder if replace else tmp_path / "new", replace=replace)
+    assert prints(folder) == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_flipped_byte_anywhere_is_noticed(backup: Path, tmp_path: Path) -> None:
+    whole = backup.read_bytes()
+    chance = random.Random(5)
+    places = [*range(0, 60, 7), *range(len(whole) - 60, len(whole), 7)]
+    for place in [*places, *(chance.randrange(len(whole)) for _ in range(60))]:
+        spoilt = bytearray(whole)
+        spoilt[place] ^= 0x55
+        file = tmp_path / "spoilt.zip"
+        file.write_bytes(spoilt)
+        target = tmp_path / "target"
+        try:
+            recover(file, target)
+        except (StoreCorrupt, StoreForeign):
+            assert not target.exists()
+        else:  # a byte that says nothing, such as the time of a member: then all must be as it was
+            with Memory.open(target) as new, Memory.open(tmp_path / "memory") as old:
+                assert dump(new._store) == dump(old._store)
+            shutil.rmtree(target)
+
+
+def test_a_backup_that_was_cut_is_refused(backup: Path, tmp_path: Path) -> None:
+    whole = backup.read_bytes()
+    for length in (1, 3, 22, 100, len(whole) // 2, len(whole) - 1):
+        file = tmp_path / "cut.zip"
+        file.write_bytes(whole[:length])
+        with pytest.raises((StoreCorrupt, StoreForeign)):
+            recover(file, tmp_path / "target")
+        assert not (tmp_path / "target").exists()
+
+
+# -- replacing -------------------------------------------------------------------------------------------
+
+
+def test_what_was_there_is_moved_aside_and_what_is_derived_is_made_anew(backup: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    with Memory.open(folder) as memory:
+        for n in range(300):
+            memory.save(f"Later lantern number {n} hangs in the {'xyz'[n % 3] * 4} hall")
+        memory.search("lantern")
+        (folder / "soul.md").write_text("I was changed.\n")
+        (folder / "my notes.txt").write_text("not Reverie's")
+        later = dump(memory._store)
+    assert (folder / "index").exists()
+    done = recover(backup, folder, replace=True, at=NOW)
+    assert done.moved_to == folder / "before-recovery-20260301T120000Z"
+    assert not (folder / "index").exists()
+    assert not (folder / "files.db").exists()
+    assert not (folder / "memory").exists()
+    assert (folder / "my notes.txt").read_text() == "not Reverie's"
+    assert (folder / "soul.md").read_text() == "I am careful.\n"
+    assert (done.moved_to / "profile" / "soul.md").read_text() == "I was changed.\n"
+    with Memory.open(folder) as memory:
+        assert memory.stats().records == 3
+        assert memory.search("lantern") == []
+        assert len(memory.search("bridge", limit=9)) == 3
+        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
+    with Memory.open(done.moved_to) as old:
+        assert dump(old._store) == later
+        assert old.check() == []
+    again = recover(backup, folder, replace=True, at=NOW)
+    assert again.moved_to == folder / "before-recovery-20260301T120000Z-2"
+
+
+def test_a_memory_that_is_too_damaged_to_open_can_be_replaced(backup: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    spoilt = b"this was a database" * 500
+    (folder / "reverie.db").write_bytes(spoilt)
+    done = recover(backup, folder, replace=True)
+    assert done.moved_to is not None
+    assert (done.moved_to / "reverie.db").read_bytes() == spoilt
+    assert any("cannot be read" in note for note in done.notes)
+    with Memory.open(folder) as memory:
+        assert memory.stats().records == 3
+
+
+OTHER = """
+import sys, time
+from reverie import Memory, StoreUnavailable
+memory = Memory.open(sys.argv[1])
+memory.search("bridge"); memory.session("cli:1").turns()
+print("open", flush=True)
+sys.stdin.readline()
+for act in (lambda: memory.save("Said to nobody"), lambda: memory.search("bridge"),
+            lambda: memory.records(), lambda: memory.session("cli:1").add("user", "to nobody"),
+            lambda: memory.session("cli:1").context("bridge"), lambda: memory.scratchpad.get("draft")):
+    try:
+        act()
+        print("answered")
+    except StoreUnavailable as error:
+        print("removed, moved or replaced" in str(error))
+try:
+    memory.close()
+except StoreUnavailable:
+    pass
+print("end")
+"""
+
+
+def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    with Memory.open(folder) as memory:
+        memory.save("Only in the later one")
+    running = subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdout is not None
+    assert running.stdout.readline() == "open\n"
+    recover(backup, folder, replace=True)
+    said, complained = running.communicate("\n", timeout=60)
+    assert said.split() == ["True"] * 6 + ["end"], complained
+    with Memory.open(folder) as memory:
+        assert {record.content for record in memory.records()} == {
+            f"Fact number {n} of the {'abc'[n] * 5} bridge {n}" for n in range(3)
+        }
+        assert memory.search("later") == []
+        assert memory.check() == []
+        assert {found.code for found in memory.doctor().findings} <= {"moved-aside"}
+
+
+def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
+    backup: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "memory"
+    lines: list[str] = []
+
+    def listen(running: subprocess.Popen[str]) -> None:
+        assert running.stdout is not None
+        lines.extend(line.rstrip("\n") for line in running.stdout)
+
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(WRITER), str(folder), name],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name in "pq"
+    ]  # fmt: skip
+    threads = [threading.Thread(target=listen, args=(each,)) for each in running]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 20
+    while len(lines) < 100 and time.monotonic() < until:
+        time.sleep(0.01)
+    done: list[Recovered] = [recover(backup, folder, replace=True)]
+    for each, thread in zip(running, threads, strict=True):
+        thread.join(timeout=30)
+        assert each.wait(timeout=30) != 0  # told that its folder was replaced
+        assert each.stderr is not None
+        assert "removed, moved or replaced" in each.stderr.read()
+        for pipe in (each.stdout, each.stderr):
+            assert pipe is not None
+            pipe.close()
+    assert len(lines) >= 100
+    assert done[0].moved_to is not None
+    with Memory.open(done[0].moved_to) as old:
+        held = {record.content for record in old.records(limit=None)}
+        held |= {turn.content for each in old.sessions() for turn in old.turns(each.state.id)}
+        assert set(lines) <= held
+        assert old.check() == []
+    with Memory.open(folder) as new:
+        assert new.check() == []
+        assert new.stats().records == 3
+
+
+KILLED = """
+import os, sys, signal
+from reverie.admin.transfer import backup as backups
+from reverie.stores.sqlite import replace as replacing
+calls = int(sys.argv[3]); count = 0
+def counted(act):
+    def run(*args, **kwargs):
+        global count
+        count += 1
+        if count > calls:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*args, **kwargs)
+    return run
+for name in ("rename", "replace", "link", "unlink", "mkdir"):
+    setattr(os, name, counted(getattr(os, name)))
+backups.recover(sys.argv[1], sys.argv[2], replace=True)
+print("done")
+"""
+
+
+def test_a_recovery_that_is_killed_leaves_one_of_the_two_whole(backup: Path, tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.save("Only in the later one")
+        later = dump(memory._store)
+    recover(backup, tmp_path / "wanted")
+    with Memory.open(tmp_path / "wanted") as memory:
+        wanted = dump(memory._store)
+    outcomes = set()
+    for calls in range(60):
+        folder = tmp_path / "try"
+        shutil.copytree(tmp_path / "memory", folder)
+        run = subprocess.run(
+            [sys.executable, "-c", KILLED, str(backup), str(folder), str(calls)],
+            capture_output=True,
+            text=True,
+        )
+        with Memory.open(folder, create=False) as memory:
+            found = dump(memory._store)
+            assert memory.check() == []
+        assert found in (later, wanted), calls
+        if run.returncode == 0:
+            outcomes.add("done")
+            break
+        assert run.returncode == -signal.SIGKILL, run.stderr
+        outcomes.add("new" if found == wanted else "old")
+        recover(backup, folder, replace=True)
+        with Memory.open(folder) as memory:
+            assert dump(memory._store) == wanted
+        shutil.rmtree(folder)
+    assert outcomes >= {"old", "done"}
+
+
+# -- what was forgotten since ------------------------------------------------------------------------------
+
+
+def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) -> None:
+    secret = "The vault behind the northern mill opens with nine turns of the key"
+    folder = tmp_path / "memory"
+    with filled(folder) as memory:
+        kept = memory.save(secret).record
+        memory.pages.write("MEMORY.md", f"- a line\n- {secret}\n")
+        memory.session("cli:2").add("user", secret)
+        memory.backup(tmp_path / "kept.zip")
+        memory.forget(kept.id, turns=True)
+    with pytest.raises(InvalidInput, match="there is a memory"):
+        recover(tmp_path / "kept.zip", folder)
+    done = recover(tmp_path / "kept.zip", folder, replace=True)
+    assert done.forgotten_again >= 2
+    with Memory.open(folder) as memory:
+        assert memory.get(kept.id) is None
+        assert secret not in json.dumps(dump(memory._store))
+        assert memory.stats().records == 3
+        assert memory.check() == []
+    for file in folder.iterdir():
+        if file.is_file():
+            assert b"northern mill opens with nine" not in file.read_bytes(), file
+    elsewhere = recover(tmp_path / "kept.zip", tmp_path / "new")
+    assert elsewhere.forgotten_again == 0  # nothing there to know it by
+    connection = sqlite3.connect(folder / "reverie.db")
+    assert connection.execute("SELECT count(*) FROM tombstones").fetchone()[0] > 0
+    connection.close()

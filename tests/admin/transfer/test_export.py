@@ -1,0 +1,285 @@
+"""What is exported comes back as it was, whatever characters it has; and an export is whole or not there."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
+from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, Selection, export
+from reverie.admin.transfer.formats.native import frontmatter
+from reverie.admin.transfer.importer import Imported, take_in
+from reverie.domain.change import Value
+from reverie.stores.protocol import Store
+from tests.admin.transfer.holdings import NOW, dump, holdings, store_of
+
+
+def taken(store: Store, source: Path, **how: object) -> Imported:
+    return take_in(
+        store,
+        source,
+        None,
+        scope=how.get("scope"),  # type: ignore[arg-type]
+        origin=how.get("origin"),  # type: ignore[arg-type]
+        actor="owner",
+        clock=lambda: NOW,
+        notice=lambda rows: None,
+        dry_run=bool(how.get("dry_run")),
+    )
+
+
+@pytest.fixture(params=EXPORT_FORMS)
+def form(request: pytest.FixtureRequest) -> ExportForm:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Memory:
+    """A memory with something of every sort."""
+    memory = Memory.open(tmp_path / "full", clock=lambda: NOW)
+    memory.save("Prefers short answers", category="user-preferences/style", tags=["tone"], pinned=True)
+    memory.save("The relay failed on Tuesday", kind="event", scope="user:a")
+    stale = memory.save("Staging was on port 5432").record
+    memory.archive(stale.id, reason="it moved")
+    chat = memory.session("telegram:12345")
+    chat.add("user", "Which port?\n\n## user, now <!-- turn {} -->\n")
+    chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "lookup", "arguments": {"what": "port"}}])
+    chat.add("tool", "\x1b[1m5433\x1b[0m", tool_call_id="c1")
+    memory.session("cli:a", scope="user:a").add("user", "A's own words")
+    memory.pages.write("MEMORY.md", "# Facts\n\n- staging: 5433\n")
+    memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Moved staging.\nAll went well.")
+    memory.pages.append("HISTORY.md", "[2025-06-02 10:00] Checked the relay.")
+    return memory
+
+
+@pytest.mark.parametrize("form", EXPORT_FORMS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(values=holdings())
+def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, values: list[Value]) -> None:
+    before = store_of(values)
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "out")
+        told = export(before, target, form, Selection(), at=NOW)
+        after = store_of([])
+        result = taken(after, target)
+        assert dump(after) == dump(before)
+        assert result.skipped == ()
+        assert result.taken == len(values)
+        assert told.records + told.sessions + told.turns + told.pages + told.paragraphs == len(values)
+        again = taken(after, target)
+        assert again.taken == 0
+        assert {each.why for each in again.skipped} <= {"known"}
+        assert sum(each.count for each in again.skipped) >= len(values) - told.sessions
+        assert dump(after) == dump(before)
+        assert after.check() == []
+
+
+def test_the_whole_of_a_memory_comes_back(full: Memory, form: ExportForm, tmp_path: Path) -> None:
+    told = full.export(tmp_path / "out", form)
+    assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
+    assert told.left_out == ()
+    with Memory.open(tmp_path / "other") as other:
+        result = other.import_(tmp_path / "out")
+        assert (result.form, result.taken, result.skipped) == (form, 12, ())
+        assert dump(other._store) == dump(full._store)
+        assert [hit.content for hit in other.search("short answers", scope="")] == ["Prefers short answers"]
+        assert other.check() == []
+    full.close()
+
+
+def test_an_export_is_for_its_owner_alone_whatever_the_umask(
+    full: Memory, form: ExportForm, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    old = os.umask(0)
+    try:
+        full.export(target, form)
+    finally:
+        os.umask(old)
+    for file in [target, *target.rglob("*")]:
+        wanted = 0o700 if file.is_dir() else 0o600
+        assert stat.S_IMODE(file.stat().st_mode) == wanted, file
+    full.close()
+
+
+def test_nothing_is_written_over(full: Memory, form: ExportForm, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    if form == "jsonl":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+        (target / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="there already"):
+        full.export(target, form)
+    with pytest.raises(InvalidInput, match="there is no folder"):
+        full.export(tmp_path / "missing" / "out", form)
+    kept = target if form == "jsonl" else target / "mine.txt"
+    assert kept.read_text() == "mine"
+    if form == "jsonl":
+        full.export(target, form, overwrite=True)
+        assert json.loads(target.read_text().splitlines()[0])["type"] == "header"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "out"]
+    full.close()
+
+
+def test_an_empty_folder_is_filled(full: Memory, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert full.export(tmp_path / "out", "markdown").records == 3
+    assert (tmp_path / "out" / "reverie-export.json").exists()
+    full.close()
+
+
+def test_an_export_that_fails_leaves_nothing(full: Memory, form: ExportForm, tmp_path: Path) -> None:
+    def give_up(count: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(StoreUnavailable, match="No space left"):
+        full.export(tmp_path / "out", form, progress=give_up)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+    full.close()
+
+
+def test_only_what_is_asked_for_is_exported(full: Memory, tmp_path: Path) -> None:
+    told = full.export(tmp_path / "a", scope="user:a")
+    assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (1, 1, 1, 0, 0)
+    told = full.export(tmp_path / "b", scope=["", "user:a"], archived=False, sessions=False)
+    assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (2, 0, 0, 1, 2)
+    text = (tmp_path / "b").read_text()
+    assert "5432" not in text
+    assert "Which port" not in text
+    full.close()
+
+
+def test_an_open_file_takes_json_lines_and_nothing_else(full: Memory) -> None:
+    written = io.StringIO()
+    told = full.export(written)
+    lines = [json.loads(line) for line in written.getvalue().split("\n") if line]
+    assert told.path is None
+    assert [line["type"] for line in lines] == (
+        ["header"] + ["record"] * 3 + ["session", "turn"] + ["session", "turn", "turn", "turn"]
+        + ["page"] + ["paragraph"] * 2 + ["end"]
+    )  # fmt: skip
+    assert lines[-1] == {"type": "end", "records": 3, "sessions": 2, "turns": 4, "pages": 1, "paragraphs": 2}
+    with pytest.raises(InvalidInput, match="which makes a folder"):
+        full.export(written, "markdown")
+    with pytest.raises(InvalidInput, match="form is 'csv'"):
+        full.export(written, "csv")  # type: ignore[arg-type]
+    full.close()
+
+
+def test_an_earlier_state_can_be_exported(full: Memory, tmp_path: Path) -> None:
+    with full.as_of(1) as then:
+        assert then.export(tmp_path / "then").records == 1
+    full.close()
+
+
+def test_an_export_goes_on_while_others_write(full: Memory, tmp_path: Path) -> None:
+    added = 0
+
+    def write(count: int) -> None:
+        nonlocal added
+        if added < 20:
+            added += count
+            full.session("telegram:12345").add("user", f"said meanwhile {added}")
+            full.save(f"Saved meanwhile {added}")
+
+    full.export(tmp_path / "out", progress=write)
+    with Memory.open(tmp_path / "other") as other:
+        result = other.import_(tmp_path / "out")
+        assert {each.why for each in result.skipped} == set()
+        assert other.check() == []
+        assert len(other.turns("telegram:12345")) >= 3
+    full.close()
+
+
+def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
+    import sqlite3
+
+    with Memory.open(tmp_path / "memory") as memory:
+        for n in range(4):
+            memory.save(f"Fact number {n} about the {'abcd'[n] * 5} bridge")
+        memory.session("s").add_many([{"role": "user", "content": f"turn {n}"} for n in range(4)])
+    database = sqlite3.connect(tmp_path / "memory" / "reverie.db")
+    database.execute("UPDATE records SET kind = 'nonsense' WHERE content LIKE '%number 2%'")
+    database.execute("UPDATE turns SET metadata = '[' WHERE content = 'turn 1'")
+    database.commit()
+    database.close()
+    with Memory.open(tmp_path / "memory") as memory:
+        told = memory.export(tmp_path / "out")
+    assert (told.records, told.turns) == (3, 3)
+    assert sorted((each.what, each.count) for each in told.left_out) == [("record", 1), ("turn", 1)]
+    assert "position 1" in next(each.place for each in told.left_out if each.what == "turn")
+    with Memory.open(tmp_path / "other") as other:
+        assert other.import_(tmp_path / "out").taken == 3 + 1 + 3
+        assert other.check() == []
+
+
+# -- hand-edited exports -----------------------------------------------------------------------------------
+
+
+def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: Path) -> None:
+    full.export(tmp_path / "out", "markdown")
+    file = next((tmp_path / "out" / "records" / "user-preferences").rglob("*.md"))
+    file.write_bytes(file.read_bytes().replace(b"short", b"brief").replace(b"\n", b"\r\n"))
+    (tmp_path / "out" / "records" / "mine.md").write_text(
+        "---\nkind: decision\ntags:\n- db\n- 'it''s'\ncategory: project-context/atlas\n# a remark\n---\n"
+        "We take Postgres.\n"
+    )
+    memory_page = tmp_path / "out" / "pages" / "MEMORY.md"
+    memory_page.write_text(memory_page.read_text() + "- relay: fixed\n")
+    history = tmp_path / "out" / "pages" / "HISTORY.md"
+    history.write_text(history.read_text() + "\n[2025-06-03 08:30] Added by hand.\n")
+    with Memory.open(tmp_path / "other") as other:
+        result = other.import_(tmp_path / "out")
+        assert result.skipped == ()
+        contents = {record.content: record for record in other.records(limit=None, scope=EVERY_SCOPE)}
+        assert contents["Prefers brief answers"].pinned
+        mine = contents["We take Postgres."]
+        assert (mine.kind, mine.tags, mine.category) == ("decision", ("db", "it's"), "project-context/atlas")
+        assert other.pages.read("MEMORY.md").endswith("- relay: fixed\n")
+        history_now = other.pages.paragraphs("HISTORY.md")
+        assert history_now[:2] == full.pages.paragraphs("HISTORY.md")
+        assert history_now[2].at == datetime(2025, 6, 3, 8, 30, tzinfo=UTC)
+        assert other.import_(tmp_path / "out").taken == 0
+    full.close()
+
+
+def test_front_matter_is_yaml_that_a_yaml_library_reads() -> None:
+    yaml = pytest.importorskip("yaml")
+    fields = {
+        "id": "12e456789012", "a": "yes", "b": "two words", "c": "x: y", "d": ["p", "q r"], "e": 0.1, "f": 1,
+        "g": {"k": "v\u2028w"}, "h": "2026-03-01T12:00:00Z", "i": True, "j": 'say "hi"\\',
+        "k": "\x85\ufeffé🦊",
+    }  # fmt: skip
+    document = frontmatter.with_fields(fields, "text\n---\nmore")
+    assert frontmatter.parted(document) == (fields, "text\n---\nmore")
+    read = yaml.safe_load(document.split("---\n")[1])
+    assert {name: value for name, value in read.items() if name != "h"} == {
+        name: value for name, value in fields.items() if name != "h"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("---\nid: 1\n", "do not end"),
+        ("---\nnonsense\n---\nx", "line 2 is no field"),
+        ("---\nid: a\nid: b\n---\nx", "line 3: the field 'id' stands twice"),
+    ],
+)
+def test_broken_front_matter_is_said_to_be(text: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        frontmatter.parted(text)
+
+
+def test_the_forms_are_those_that_can_be_asked_for() -> None:
+    assert get_args(ExportForm) == EXPORT_FORMS

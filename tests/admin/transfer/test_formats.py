@@ -1,0 +1,564 @@
+"""What other programs remembered is read as they wrote it: fields, times, trees, calls, and what is lost."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import InvalidInput, Memory
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.detection import form_of
+from reverie.admin.transfer.formats.foreign.fields import Fields, moment
+from reverie.admin.transfer.items import SOURCE_ID
+from tests.admin.transfer import samples
+from tests.admin.transfer.samples import (
+    CHATGPT,
+    CLAUDE,
+    GOLEMCORE_FACT,
+    GOLEMCORE_TURN,
+    ROCKBOT_OLD,
+    ROCKBOT_TIMEZONE,
+)
+
+NOW = datetime(2026, 4, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory.open(":memory:", clock=lambda: NOW) as opened:
+        yield opened
+        assert opened.check() == []
+
+
+def utc(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize("form", samples.SOURCES)
+def test_every_format_is_known_by_looking(form: str, tmp_path: Path) -> None:
+    assert form_of(samples.SOURCES[form](tmp_path)) == form
+
+
+@pytest.mark.parametrize("form", samples.SOURCES)
+def test_nothing_of_another_program_goes_into_a_prompt_unasked(form: str, tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.import_(samples.SOURCES[form](tmp_path))
+        assert {record.origin for record in memory.records(limit=None, archived=None)} <= {"import"}
+        assert memory.pages.names() == []
+        pack = memory.session("new").context("health checks, deployment, Chicago, French?")
+        assert pack.hits == () or all(hit.turn is not None for hit in pack.hits)
+
+
+# -- MCP ---------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.mcp(tmp_path))
+    assert (done.form, done.records, samples.whys(done)) == ("mcp", 4, {"empty": 1})
+    assert samples.contents(memory) == {
+        "Ada_Byron: Speaks fluent French",
+        "Ada Byron prefers morning meetings",
+        "Lowwater: project",
+        "Ada_Byron works on Lowwater",
+    }
+    (french,) = memory.search("who speaks French?", limit=1)
+    assert french.record is not None
+    assert french.record.tags == ("person",)
+    assert dict(french.record.metadata) | {SOURCE_ID: ""} == {
+        "entity": "Ada_Byron",
+        "entity_type": "person",
+        "observation": "Speaks fluent French",
+        SOURCE_ID: "",
+    }
+
+
+def test_a_graph_as_one_object_is_read_too(memory: Memory, tmp_path: Path) -> None:
+    graph = {
+        "entities": [{k: v for k, v in each.items() if k != "type"} for each in samples.MCP[:2]],
+        "relations": [{k: v for k, v in samples.MCP[2].items() if k != "type"}],
+    }
+    for indent in (None, 2):
+        file = samples.text(tmp_path / "graph.json", json.dumps(graph, indent=indent))
+        done = memory.import_(file)
+        assert done.form == "mcp"
+    assert len(samples.contents(memory)) == 4
+    assert samples.whys(done) == {"known": 4, "empty": 1}
+    assert memory.import_(samples.mcp(tmp_path)).records == 0
+
+
+def test_a_graph_that_grew_gives_what_is_new(memory: Memory, tmp_path: Path) -> None:
+    memory.import_(samples.mcp(tmp_path))
+    grown = copy.deepcopy(samples.MCP)
+    grown[0]["observations"].insert(0, "Plays the harp")  # type: ignore[attr-defined]
+    done = memory.import_(samples.lines(tmp_path / "memory.jsonl", [grown[2], grown[1], grown[0]]))
+    assert (done.records, samples.whys(done)) == (1, {"known": 4, "empty": 1})
+
+
+def test_broken_lines_of_a_graph_are_named_and_the_others_are_read(memory: Memory, tmp_path: Path) -> None:
+    file = samples.mcp(tmp_path)
+    broken = [
+        b'{"type": "entity", "name": "Cut',
+        b"[1, 2]",
+        b'\xff\xfe{"type"',
+        json.dumps({"type": "entity", "observations": ["x"]}).encode(),
+        json.dumps({"type": "relation", "from": "a"}).encode(),
+        json.dumps({"type": "entity", "name": "n", "observations": "text"}).encode(),
+        json.dumps({"type": "entity", "name": "n", "observations": [1]}).encode(),
+        json.dumps({"type": "colour"}).encode(),
+        b'{"type": "entity", "name": "n", "observations": [NaN]}',
+    ]
+    file.write_bytes(file.read_bytes() + b"\n".join(broken))
+    done = memory.import_(file)
+    assert done.records == 4
+    assert samples.whys(done) == {"empty": 1, "broken": 8, "unsupported": 1}
+    assert ("line", "memory.jsonl, line 4") in samples.told(done, "broken")
+    assert not any("Cut" in each.detail for each in done.skipped)
+
+
+# -- golemcore ---------------------------------------------------------------------------------------------
+
+
+def test_items_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.golemcore(tmp_path))
+    assert (done.form, done.sessions, done.turns) == ("golemcore", 1, 3)
+    assert samples.told(done, "repeated") == [("record", "memory/items/episodic/2026-02-07.jsonl, line 2")]
+    by_source = {record.metadata[SOURCE_ID]: record for record in memory.records(limit=None)}
+    turn = by_source[str(GOLEMCORE_TURN["id"])]
+    assert (turn.kind, turn.layer, turn.tags) == ("task_state", "episodic", ("docker", "java"))
+    assert (turn.confidence, turn.importance, turn.source) == (0.65, 0.7, "turn")
+    assert turn.created_at == utc(2026, 2, 7, 14, 15, 0) + timedelta(milliseconds=500)
+    assert turn.updated_at == turn.created_at  # never before it
+    assert turn.expires_at == turn.created_at + timedelta(days=90)
+    assert (turn.references, turn.metadata["title"]) == (("docker-compose.yml",), "health checks")
+    fact = by_source[str(GOLEMCORE_FACT["id"])]
+    assert (fact.kind, fact.layer, fact.importance) == ("constraint", "semantic", 0.9)
+    assert (fact.created_at, fact.updated_at) == (utc(2026, 2, 1, 10), utc(2026, 2, 3, 10))
+    assert fact.metadata["last_accessed_at"] == "2026-02-05T10:00:00Z"
+
+
+def test_a_session_of_golemcore_goes_on_under_its_name(memory: Memory, tmp_path: Path) -> None:
+    memory.import_(samples.golemcore(tmp_path))
+    (overview,) = memory.sessions()
+    assert (overview.state.id, overview.state.status) == ("telegram:12345", "paused")
+    assert overview.state.metadata["lang"] == "en"
+    assert overview.state.metadata["depth"] == "3"
+    said, called, answered = memory.turns("telegram:12345")
+    assert (said.content, said.at) == ("Set up CI", utc(2026, 2, 7, 14, 0, 1))
+    assert (called.tool_calls[0].name, json.loads(called.tool_calls[0].arguments)) == (
+        "shell",
+        {"command": "ls"},
+    )
+    assert (answered.role, answered.content, answered.tool_call_id) == ("tool", "pom.xml", "call-1")
+    assert answered.at == called.at == utc(2026, 2, 7, 14, 0, 2)
+    memory.session("telegram:12345").add("user", "Go on")
+    assert [turn.position for turn in memory.turns("telegram:12345")] == [0, 1, 2, 3]
+
+
+def test_items_with_other_names_and_types_are_read(memory: Memory, tmp_path: Path) -> None:
+    odd = [
+        {"ID": "x1", "Layer": "working", "TYPE": "decision", "content": "We ship on Mondays", "salience": 7,
+         "confidence": "high", "created_at": 1770470100000, "tags": "a, b", "ttlDays": -1},
+        {"layer": "procedural", "type": "RITUAL", "content": "Ring the bell",
+         "createdAt": [2026, 2, 7, 14, 15], "tags": ["", "x" * 300, 5, None], "references": {"a": 1}},
+        {"layer": "SEMANTIC", "content": "No times at all\x00, and a NUL",
+         "createdAt": "0001-01-01T00:00:00Z"},
+        {"layer": "SEMANTIC", "content": "   "},
+        {"layer": "SEMANTIC", "content": "y" * 100_001},
+    ]  # fmt: skip
+    done = memory.import_(samples.lines(tmp_path / "semantic.jsonl", odd))
+    assert (done.form, done.records, samples.whys(done)) == ("golemcore", 3, {"empty": 1, "too large": 1})
+    found = {record.content: record for record in memory.records(limit=None)}
+    monday = found["We ship on Mondays"]
+    assert (monday.layer, monday.kind, monday.importance, monday.confidence) == (
+        "episodic",
+        "decision",
+        1.0,
+        0.75,
+    )
+    assert (monday.created_at, monday.tags, monday.expires_at) == (utc(2026, 2, 7, 13, 15), ("a", "b"), None)
+    bell = found["Ring the bell"]
+    assert (bell.kind, bell.layer, bell.metadata["type"]) == ("fact", "procedural", "RITUAL")
+    assert (bell.created_at, bell.tags, bell.references) == (utc(2026, 2, 7, 14, 15), ("5",), ())
+    assert found["No times at all , and a NUL"].created_at == NOW
+
+
+# -- RockBot -----------------------------------------------------------------------------------------------
+
+
+def test_entries_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.rockbot(tmp_path))
+    assert (done.form, done.records) == ("rockbot", 3)
+    assert samples.told(done, "unsupported") == [("file", "soul.md")]
+    zone = memory.get("a1b2c3d4e5f6")  # an id of ours stays
+    assert zone is not None
+    assert (zone.content, zone.category) == (ROCKBOT_TIMEZONE["content"], "user-preferences/timezone")
+    assert (zone.kind, zone.tags, zone.importance, zone.seen_count) == (
+        "preference", ("timezone", "location"), 0.75, 4,
+    )  # fmt: skip
+    assert zone.created_at == datetime(2026, 1, 10, 14, 30, 0, 123456, tzinfo=UTC)
+    assert zone.last_seen_at == utc(2026, 1, 20, 14, 30)
+    assert zone.metadata["requires_user_permission"] == "true"
+    (grep,) = memory.records(category="anti-patterns")
+    assert (grep.kind, grep.metadata[SOURCE_ID]) == ("anti_pattern", "9f8e7d6c")
+    assert grep.content == ROCKBOT_OLD["Content"]
+    (merged,) = memory.records(archived=True)
+    assert merged.archive_reason == "superseded by a1b2c3d4e5f6"
+
+
+def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
+    place = tmp_path / "memory"
+    entry = {"id": "a1b2c3d4e5f7", "content": "x", "createdAt": "2026-01-01T00:00:00Z"}
+    samples.document(place / "general" / "one.json", entry | {"content": "Folder says it", "category": ""})
+    samples.document(
+        place / "bad name" / "two.json", entry | {"id": "two", "content": "Bad", "category": "a b"}
+    )
+    samples.document(place / "three.json", entry | {"id": "three", "content": None})
+    samples.text(place / "four.json", '{"id": "four", "content": "cut')
+    samples.text(place / "five.json", "[]")
+    samples.document(place / "settings.json", {"theme": "dark"})
+    samples.text(place / ".hidden" / "six.json", "{}")
+    (place / "link.json").symlink_to("/etc/passwd")
+    done = memory.import_(place, "rockbot")
+    found = {record.content: record for record in memory.records(limit=None)}
+    assert found["Folder says it"].category == "general"
+    assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a b")
+    assert samples.whys(done) == {"empty": 1, "broken": 2, "unsupported": 3}
+    assert ("file", "link.json") in samples.told(done, "unsupported")
+    assert not any("cut" in each.detail for each in done.skipped)
+
+
+# -- notes -------------------------------------------------------------------------------------------------
+
+
+def test_notes_become_records_that_are_found(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.autobot(tmp_path))
+    assert (done.form, done.pages, done.paragraphs, done.sessions, done.turns) == ("notes", 0, 0, 1, 4)
+    by_source: dict[str, set[str]] = {}
+    for record in memory.records(limit=None):
+        by_source.setdefault(record.source, set()).add(record.content)
+    assert by_source["import:MEMORY.md"] == {
+        "User prefers concise responses.",
+        "Spring Boot 4.0.2",
+        "Database: PostgreSQL\n  - port 5432",
+        "```sql\nSELECT 1;\n\nSELECT 2;\n```",
+    }
+    events = {record.content: record for record in memory.records(kinds=["event"])}
+    assert len(events) == 3
+    docker = events["2025-01-16 09:00: Talked about Docker.\nHealth checks were added."]
+    assert (docker.created_at, docker.layer) == (utc(2025, 1, 16, 9), "episodic")
+    (spring,) = memory.search("Spring Boot", limit=1)
+    assert spring.record is not None
+    assert spring.record.tags == ("Project",)
+
+
+def test_notes_of_the_owner_become_pages_and_logs(memory: Memory, tmp_path: Path) -> None:
+    memory.import_(samples.autobot(tmp_path / "a"), origin="owner")
+    done = memory.import_(samples.golemcore(tmp_path / "g"), origin="owner")
+    assert (done.pages, done.paragraphs) == (0, 2)
+    assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
+    history = memory.pages.paragraphs("HISTORY.md")
+    assert [paragraph.at for paragraph in history[:2]] == [utc(2025, 1, 15, 10, 30), utc(2025, 1, 16, 9)]
+    assert [paragraph.at for paragraph in memory.pages.paragraphs("2026-02-07.md")] == [
+        utc(2026, 2, 7, 14, 15), utc(2026, 2, 7, 14, 30),
+    ]  # fmt: skip
+    assert memory.records(kinds=["event"]) == []
+
+
+def test_a_page_that_is_here_gets_the_lines_it_lacks_and_only_once(memory: Memory, tmp_path: Path) -> None:
+    memory.pages.write("MEMORY.md", "# Mine\n- Spring Boot 4.0.2\n")
+    file = samples.text(tmp_path / "MEMORY.md", "- Spring Boot 4.0.2\n- Heron is the relay\n")
+    assert memory.import_(file, origin="owner").pages == 1
+    assert memory.pages.read("MEMORY.md") == "# Mine\n- Spring Boot 4.0.2\n\n- Heron is the relay\n"
+    memory.pages.write("MEMORY.md", "# Mine\n- The relay is called Heron\n")
+    assert memory.import_(file, origin="owner").pages == 0
+    file.write_text(file.read_text() + "- Lark is the backup\n")
+    assert memory.import_(file, origin="owner").pages == 1
+    assert memory.pages.read("MEMORY.md") == "# Mine\n- The relay is called Heron\n\n- Lark is the backup\n"
+
+
+def test_a_log_that_is_here_gets_the_paragraphs_it_lacks(memory: Memory, tmp_path: Path) -> None:
+    twice = "[2025-01-17 08:00] Restarted the relay."
+    memory.pages.append("HISTORY.md", twice)
+    file = samples.text(tmp_path / "HISTORY.md", f"{samples.HISTORY_MD}\n{twice}\n\n{twice}\n")
+    done = memory.import_(file, origin="owner")
+    assert (done.paragraphs, samples.whys(done)) == (4, {"known": 1})
+    contents = [paragraph.content for paragraph in memory.pages.paragraphs("HISTORY.md")]
+    assert contents.count(twice) == 2
+    assert memory.import_(file, origin="owner").paragraphs == 0
+
+
+@pytest.mark.parametrize("newline", ["\r\n", "\r"])
+def test_notes_with_other_line_ends_and_a_byte_order_mark(
+    memory: Memory, tmp_path: Path, newline: str
+) -> None:
+    for name, content in (("MEMORY.md", samples.MEMORY_MD), ("2026-02-07.md", samples.NOTE_MD)):
+        written = "\ufeff" + content.replace("\n", newline)
+        (tmp_path / name).write_bytes(written.encode())
+    memory.import_(tmp_path / "MEMORY.md", origin="owner")
+    assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
+    done = memory.import_(tmp_path, "notes", origin="owner")
+    assert done.paragraphs == (2 if newline == "\r\n" else 1)
+
+
+def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> None:
+    place = tmp_path / "memory"
+    samples.text(place / "MEMORY.md", "- fine\n")
+    (place / "2026-02-08.md").write_bytes(b"[10:00] \xff\xfe\n")
+    samples.text(place / "2026-02-09.md", "")
+    samples.text(place / "HISTORY.md", "x" * 20_001)
+    samples.text(place / "picture.png", "…")
+    done = memory.import_(place, origin="owner")
+    assert memory.pages.names() == ["MEMORY.md"]
+    assert sorted((each.place.partition(",")[0], each.why) for each in done.skipped) == [
+        ("2026-02-08.md", "broken"), ("2026-02-09.md", "empty"), ("HISTORY.md", "too large"),
+        ("picture.png", "unsupported"),
+    ]  # fmt: skip
+
+
+def test_headings_bullets_and_code_are_told_apart() -> None:
+    found = [(number, tags, text) for number, tags, text in notes.blocks(samples.MEMORY_MD)]
+    assert found == [
+        (3, (), "User prefers concise responses."),
+        (6, ("Project",), "Spring Boot 4.0.2"),
+        (7, ("Project",), "Database: PostgreSQL\n  - port 5432"),
+        (10, ("Project",), "```sql\nSELECT 1;\n\nSELECT 2;\n```"),
+    ]
+    text = "~~~\n# no heading\n```\n~~~\n## Deep\n### Deeper\n1. one\ntwo\n## Next\nthree"
+    assert [(tags, block) for _, tags, block in notes.blocks(text)] == [
+        ((), "~~~\n# no heading\n```\n~~~"), (("Deep", "Deeper"), "one\ntwo"), (("Next",), "three"),
+    ]  # fmt: skip
+
+
+# -- ChatGPT -----------------------------------------------------------------------------------------------
+
+CHATGPT_ID = "chatgpt:8f3a2b1c-0000-4000-8000-000000000001"
+
+
+def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.chatgpt(tmp_path))
+    assert (done.form, done.sessions, done.turns) == ("chatgpt", 1, 4)
+    assert samples.whys(done) == {"unsupported": 5}
+    asked, call, result, answer = memory.turns(CHATGPT_ID)
+    assert (asked.role, asked.content) == ("user", "[image]\nPostgres or MongoDB for metrics?")
+    assert (call.role, call.content, call.tool_calls[0].name) == ("assistant", "", "python")
+    assert json.loads(call.tool_calls[0].arguments) == {"input": "print(1 + 1)"}
+    assert (result.role, result.content, result.tool_call_id) == ("tool", "2", call.tool_calls[0].id)
+    assert answer.content == "Postgres, with a time-series extension."
+    assert answer.at == moment(1736209406.0)
+    assert (answer.metadata["model"], answer.metadata[SOURCE_ID]) == ("gpt-4o", "a1")
+    state = memory.session(CHATGPT_ID).state
+    assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", moment(1736209400.25))
+    assert not memory.search_turns("Postgress", mode="literal")
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "numbered", "in a folder of the archive"])
+def test_an_export_of_chatgpt_is_read_however_it_comes(memory: Memory, tmp_path: Path, how: str) -> None:
+    if how == "in a folder of the archive":
+        import zipfile
+
+        source = tmp_path / "export.zip"
+        with zipfile.ZipFile(source, "w") as archive:
+            archive.writestr("ChatGPT/conversations.json", json.dumps(CHATGPT))
+    else:
+        name = "conversations-000.json" if how == "numbered" else "conversations.json"
+        file = samples.document(tmp_path / "export" / name, CHATGPT)
+        source = file if how == "file" else file.parent
+    done = memory.import_(source)
+    assert (done.form, done.turns) == ("chatgpt", 4)
+
+
+def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: Path) -> None:
+    memory.import_(samples.chatgpt(tmp_path))
+    grown = copy.deepcopy(CHATGPT)
+    mapping: dict[str, Any] = grown[0]["mapping"]  # type: ignore[assignment]
+    mapping["q2"] = {
+        "id": "q2",
+        "message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Why?"]}},
+        "parent": "a1",
+        "children": [],
+    }
+    grown[0]["current_node"] = "q2"
+    done = memory.import_(samples.document(tmp_path / "conversations.json", grown))
+    assert (done.sessions, done.turns, samples.whys(done)["known"]) == (0, 1, 4)
+    last = memory.turns(CHATGPT_ID)[-1]
+    assert (last.position, last.content, last.at) == (4, "Why?", moment(1736209406.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "turns"),
+    [
+        ({"current_node": None}, 4),
+        ({"current_node": "nowhere"}, 4),
+        ({"current_node": "q1"}, 1),
+        ({"mapping": {}}, 0),
+        ({"mapping": {"a": {"parent": "b", "message": None}, "b": {"parent": "a"}}, "current_node": "a"}, 0),
+        ({"mapping": {"a": 5, "b": {"message": [], "parent": 7}}, "current_node": "b"}, 0),
+    ],
+)
+def test_trees_that_are_odd(memory: Memory, tmp_path: Path, change: dict[str, Any], turns: int) -> None:
+    done = memory.import_(samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change]))
+    assert done.turns == turns
+
+
+@pytest.mark.parametrize("broken", [{"id": 5, "mapping": {}}, {"mapping": {}}, 5, -1.5e3, [], None, "text"])
+def test_a_conversation_that_is_none_is_named(memory: Memory, tmp_path: Path, broken: Any) -> None:
+    file = samples.document(tmp_path / "conversations.json", [*CHATGPT, broken, *CHATGPT])
+    done = memory.import_(file, "chatgpt")
+    assert (done.turns, samples.whys(done)["repeated"]) == (4, 4)
+    assert samples.told(done, "broken") == [("session", "conversations.json, conversation 2")]
+
+
+def test_a_file_that_was_cut_is_read_as_far_as_it_goes(memory: Memory, tmp_path: Path) -> None:
+    other = CHATGPT[0] | {"conversation_id": "second"}
+    whole = json.dumps([*CHATGPT, other])
+    file = samples.text(tmp_path / "conversations.json", whole[: len(whole) - 40])
+    done = memory.import_(file)
+    assert (done.sessions, done.turns) == (1, 4)
+    assert "ends in the middle" in done.skipped[-1].detail
+    samples.text(file, whole)
+    assert memory.import_(file).turns == 4
+    assert len(memory.turns("chatgpt:second")) == 4
+
+
+# -- Claude ------------------------------------------------------------------------------------------------
+
+CLAUDE_ID = "claude:11111111-2222-4333-8444-555555555555"
+
+
+def test_messages_with_calls_and_attachments_are_read(memory: Memory, tmp_path: Path) -> None:
+    done = memory.import_(samples.claude(tmp_path))
+    assert (done.form, done.sessions, done.turns) == ("claude", 1, 4)
+    assert samples.whys(done) == {"unsupported": 4, "empty": 1}
+    asked, called, result, answer = memory.turns(CLAUDE_ID)
+    assert asked.content == (
+        "What shall we call the relay?\n\n[names.txt]\nLark\nHeron\n\n[scan.pdf]\n\n[photo.png]"
+    )
+    assert (asked.role, asked.at) == ("user", utc(2025, 5, 1, 9, 0, 1))
+    assert (called.content, called.tool_calls[0].name) == ("Let me look.", "web_search")
+    assert (result.role, result.content, result.tool_call_id) == ("tool", "A wading bird.", "t-1")
+    assert (answer.content, answer.metadata[SOURCE_ID]) == ("Heron it is.", "m-2:2")
+    assert memory.session(CLAUDE_ID).state.metadata["title"] == "Naming the relay"
+    assert "Two candidates" not in str([turn.to_dict() for turn in memory.turns(CLAUDE_ID)])
+
+
+def test_older_exports_have_texts_only(memory: Memory, tmp_path: Path) -> None:
+    old = copy.deepcopy(CLAUDE[:1])
+    for message in old[0]["chat_messages"]:  # type: ignore[attr-defined]
+        del message["content"]
+    done = memory.import_(samples.document(tmp_path / "conversations.json", old))
+    assert done.turns == 2
+    assert memory.turns(CLAUDE_ID)[1].content == "Let me look.\n\nHeron it is."
+
+
+def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, tmp_path: Path) -> None:
+    def message(name: str, parent: str | None, text: str) -> dict[str, Any]:
+        return {"uuid": name, "parent_message_uuid": parent, "sender": "human", "text": text}
+
+    messages = [message("a", None, "first"), message("b", "a", "dropped"), message("c", "a", "kept"), 5]
+    chat = {"uuid": "x", "current_leaf_message_uuid": "c", "chat_messages": messages}
+    done = memory.import_(samples.document(tmp_path / "conversations.json", [chat]))
+    assert [turn.content for turn in memory.turns("claude:x")] == ["first", "kept"]
+    assert samples.whys(done) == {"broken": 1}
+    assert memory.turns("claude:x")[0].at == NOW
+
+
+def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> None:
+    messages = [
+        {"uuid": "a", "sender": "robot", "text": "beep"},
+        {"uuid": "b", "sender": "human", "text": ""},
+        {"uuid": "c", "sender": "human", "text": "x" * 2_000_001},
+        {"uuid": "d", "sender": "human", "text": "NUL \x00 and half a \ud83d pair"},
+        {"sender": "human", "text": "without an id"},
+        {
+            "uuid": "e",
+            "sender": "assistant",
+            "content": [{"type": "tool_result", "content": "lone"}, {"type": "x"}],
+        },
+    ]
+    file = samples.document(tmp_path / "conversations.json", [{"uuid": "x", "chat_messages": messages}])
+    done = memory.import_(file)
+    assert samples.whys(done) == {"broken": 1, "empty": 1, "too large": 1, "unsupported": 1}
+    assert [turn.content for turn in memory.turns("claude:x")] == [
+        "NUL   and half a   pair", "without an id", "lone",
+    ]  # fmt: skip
+    assert memory.import_(file).turns == 0
+
+
+# -- sessions of Autobot -----------------------------------------------------------------------------------
+
+
+def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: Path) -> None:
+    place = samples.autobot(tmp_path)
+    memory.import_(place)
+    assert [turn.content for turn in memory.turns("telegram:77")] == [
+        "how do I deploy this?", "With GitHub Actions.", "ok", "ok",
+    ]  # fmt: skip
+    assert memory.session("telegram:77").state.created_at == utc(2025, 1, 15, 10)
+    file = place / "sessions" / "telegram_77.jsonl"
+    kept = file.read_text().splitlines()
+    more = json.dumps({"role": "user", "content": "ok", "timestamp": "2025-01-15T10:40:00Z"})
+    samples.text(
+        file, "\n".join([kept[0], *kept[2:], more, '{"role": "user"', '{"role": "elf", "content": ""}'])
+    )
+    done = memory.import_(place)
+    assert (done.turns, len(samples.told(done, "broken"))) == (1, 2)
+    assert len(memory.turns("telegram:77")) == 5
+
+
+# -- what cannot be told -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.jsonl", b'{"role": "user", "content": "hi"}\n', "reverie ingest"),
+        ("x.json", b"", "is empty"),
+        ("x.json", b"[]", "an empty list"),
+        ("x.txt", b"hello", "cannot tell what it is"),
+        ("x.json", b'{"a": 1}', "cannot tell what it is"),
+        ("x.json", b"\xff\xfe{\x00}\x00", "UTF-16"),
+        ("x.db", b"SQLite format 3\x00" + b"\x00" * 100, "is a database"),
+        ("x.zip", b"PK\x03\x04 and no more", "cannot be opened as a zip archive"),
+        ("x.json", b'[{"mapping": {}', "ends in the middle"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_what_to_do(
+    memory: Memory, tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=says):
+        memory.import_(tmp_path / name)
+    assert memory.history() == []
+
+
+def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) -> None:
+    samples.text(tmp_path / "src" / "main.py", "print()")
+    with pytest.raises(InvalidInput, match="nothing in it is known"):
+        memory.import_(tmp_path)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        memory.import_(tmp_path / "missing")
+    with pytest.raises(InvalidInput, match="form is 'csv'"):
+        memory.import_(tmp_path, "csv")
+    with pytest.raises(InvalidInput, match="the format of a file"):
+        memory.import_(tmp_path, "mcp")
+    with pytest.raises(InvalidInput, match="the format of a folder"):
+        memory.import_(tmp_path / "src" / "main.py", "folder")
+
+
+def test_moments_in_every_form_are_understood() -> None:
+    assert moment("2026-02-07T14:15:00.1234567Z") == datetime(2026, 2, 7, 14, 15, 0, 123456, tzinfo=UTC)
+    assert moment("2026-02-07 14:15") == utc(2026, 2, 7, 14, 15)
+    assert moment(1770473700) == moment(1770473700000) == moment("2026-02-07T15:15:00+01:00")
+    for nothing in ("soon", "", None, True, 0, -5, 1e300, [2026, 13, 1], [2026], {}, "0001-01-01T00:00:00Z"):
+        assert moment(nothing) is None
+
+
+def test_names_of_fields_are_compared_without_their_form() -> None:
+    for name in ("createdAt", "CreatedAt", "created_at", "CREATED-AT", "created at"):
+        assert Fields({name: "x"}).text("createdAt") == "x"

@@ -1,0 +1,446 @@
+"""Nothing is taken in twice, nothing that is here is changed, what was forgotten stays so; all is told."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import EVERY_SCOPE, InvalidInput, Memory
+from reverie.admin.transfer import batch as deciding
+from reverie.admin.transfer.items import another_id
+from reverie.domain.change import Edit
+from reverie.search.analyzer import analyse
+from reverie.stores.contract.factories import record, session, turn
+from reverie.stores.in_memory import InMemoryStore
+from tests.admin.transfer import samples
+from tests.admin.transfer.holdings import NOW, dump
+
+IMPORTER = Path(__file__).with_name("importer.py")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", clock=lambda: NOW) as opened:
+        yield opened
+        assert opened.check() == []
+
+
+def own(path: Path, *documents: dict[str, Any], end: bool = True) -> Path:
+    """An export as JSON lines with these documents."""
+    head = {"type": "header", "format": "reverie", "form": "jsonl", "version": 1, "made_at": "2026-03-01"}
+    return samples.lines(path, [head, *documents, *([{"type": "end"}] if end else [])])
+
+
+def as_line(value: Any, kind: str) -> dict[str, Any]:
+    return {"type": kind, **value.to_dict()}
+
+
+# -- once ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", samples.SOURCES)
+def test_a_second_run_takes_in_nothing_and_changes_nothing(memory: Memory, form: str, tmp_path: Path) -> None:
+    source = samples.SOURCES[form](tmp_path)
+    would = memory.import_(source, dry_run=True)
+    assert memory.history() == []
+    first = memory.import_(source)
+    assert first.taken > 0
+    assert replace(first, dry_run=True) == would
+    before, changes = dump(memory._store), len(memory.history(limit=1000))
+    second = memory.import_(source)
+    assert second.taken == 0
+    assert dump(memory._store) == before
+    assert len(memory.history(limit=1000)) == changes
+    left_out = samples.whys(second)
+    assert left_out.pop("known") == first.records + first.turns
+    first_left_out = samples.whys(first)
+    assert left_out == first_left_out
+    assert memory.import_(source, dry_run=True).taken == 0
+
+
+@pytest.mark.parametrize("form", samples.SOURCES)
+def test_all_batch_sizes_give_the_same(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = samples.SOURCES[form](tmp_path)
+    dumps = []
+    for size in (1, 2, 1000):
+        monkeypatch.setattr("reverie.admin.transfer.importer.BATCH", size)
+        with Memory.open(":memory:", clock=lambda: NOW) as memory:
+            memory.import_(source, origin="owner")
+            memory.import_(source)
+            dumps.append(dump(memory._store))
+    assert dumps[0] == dumps[1] == dumps[2]
+
+
+def test_the_journal_says_where_it_comes_from(memory: Memory, tmp_path: Path) -> None:
+    memory.import_(samples.mcp(tmp_path))
+    rows = memory.history()
+    assert {row.reason for row in rows} == {"import mcp"}
+    assert len({row.batch for row in rows}) == 1
+    memory.undo(batch=rows[0].batch)
+    assert memory.records() == []
+
+
+def test_an_import_is_searchable_at_once_and_told_of(memory: Memory, tmp_path: Path) -> None:
+    dealt_with: list[int] = []
+    memory.import_(samples.mcp(tmp_path), progress=dealt_with.append)
+    assert sum(dealt_with) == 5
+    assert memory.search("fluent French")[0].content == "Ada_Byron: Speaks fluent French"
+
+
+# -- what is here already ------------------------------------------------------------------------------
+
+
+def test_a_live_record_that_says_the_same_is_known_and_not_reinforced(memory: Memory, tmp_path: Path) -> None:
+    mine = memory.save("Staging is on port 5433").record
+    again = replace(mine, id="0" * 11 + "1", content="staging  is on PORT 5433", seen_count=9)
+    near = replace(mine, id="0" * 11 + "2", content="Staging is on the port 5433")
+    archived = replace(mine, id="0" * 11 + "3", archived_at=NOW)
+    elsewhere = replace(mine, id="0" * 11 + "4", scope="user:a")
+    done = memory.import_(
+        own(tmp_path / "x.jsonl", *(as_line(each, "record") for each in (again, near, archived, elsewhere)))
+    )
+    assert (done.records, samples.whys(done)) == (3, {"known": 1})
+    assert mine.id in done.skipped[0].detail
+    assert memory.get(mine.id) == mine
+    assert memory.get(near.id) == near
+
+
+def test_what_says_the_same_twice_in_a_source_is_taken_once(memory: Memory, tmp_path: Path) -> None:
+    one, two = record(1, content="Tea is at four"), record(2, content="tea is AT four")
+    done = memory.import_(own(tmp_path / "x.jsonl", as_line(one, "record"), as_line(two, "record")))
+    assert (done.records, samples.whys(done)) == (1, {"known": 1})
+    done = memory.import_(
+        own(tmp_path / "y.jsonl", as_line(record(7), "record"), as_line(record(7), "record"))
+    )
+    assert (done.records, samples.whys(done)) == (1, {"repeated": 1})
+
+
+def test_a_record_that_was_changed_here_stays_as_it_is(memory: Memory, tmp_path: Path) -> None:
+    source = samples.golemcore(tmp_path)
+    memory.import_(source)
+    (fact,) = memory.records(kinds=["constraint"])
+    memory.update(fact.id, content="Deployments must not happen on Fridays or Mondays")
+    memory.archive(memory.records(kinds=["task_state"])[0].id, reason="done")
+    before = dump(memory._store)
+    done = memory.import_(source)
+    assert (done.taken, samples.told(done, "differs")) == (
+        0, [("record", "memory/items/semantic.jsonl, line 1")],
+    )  # fmt: skip
+    assert dump(memory._store) == before
+
+
+def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
+    """Twelve hexadecimal characters of a hash are few enough to meet the same ones some day."""
+    store = InMemoryStore(analyse=analyse)
+    mine = record(1, content="Mine", metadata={"source_id": "a"})
+    theirs = record(1, content="Theirs", metadata={"source_id": "b"})
+    store.commit([Edit(before=None, after=mine)], actor="owner", at=NOW)
+    for _ in range(2):
+        decided = deciding.Decided(store, deciding.Met(), now=NOW, dry_run=False)
+        decided.add(deciding.FoundRecord(place="x", record=theirs, form="mcp"))
+        decided.add(deciding.FoundRecord(place="y", record=mine, form="mcp"))
+        if decided.edits():
+            store.commit(decided.edits(), actor="owner", at=NOW)
+    assert [found.content for found in store.records([another_id(theirs, "mcp", 1)])] == ["Theirs"]
+    assert store.records([mine.id]) == [mine]
+    assert decided.taken == {}
+    assert [each.why for each in decided.skipped] == ["known", "known"]
+
+
+def test_a_session_that_is_here_gets_the_turns_it_lacks(memory: Memory, tmp_path: Path) -> None:
+    memory.session("chat:1").add("user", "Said here")
+    lines = [as_line(session(), "session"), *(as_line(turn(n), "turn") for n in range(3))]
+    done = memory.import_(own(tmp_path / "x.jsonl", *lines))
+    assert (done.sessions, done.turns) == (0, 3)
+    assert [each.content for each in memory.turns("chat:1")] == [
+        "Said here",
+        *(turn(n).content for n in range(3)),
+    ]
+    memory.session("chat:1").add("user", "Said later")
+    done = memory.import_(own(tmp_path / "x.jsonl", *lines, as_line(turn(3), "turn")))
+    assert (done.turns, samples.whys(done)) == (1, {"known": 3})
+    assert [each.position for each in memory.turns("chat:1")] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_session_of_another_scope_is_left_alone(memory: Memory, tmp_path: Path) -> None:
+    memory.session("chat:1", scope="user:a").add("user", "Said here")
+    done = memory.import_(own(tmp_path / "x.jsonl", as_line(session(), "session"), as_line(turn(0), "turn")))
+    assert (done.turns, samples.whys(done)) == (0, {"differs": 1})
+    assert len(memory.turns("chat:1")) == 1
+
+
+# -- scope and origin ------------------------------------------------------------------------------------
+
+
+def test_foreign_things_get_the_scope_and_origin_that_are_named(memory: Memory, tmp_path: Path) -> None:
+    source = samples.rockbot(tmp_path)
+    memory.import_(source, scope="user:a", origin="agent")
+    memory.import_(source, scope="user:b")
+    found = memory.records(limit=None, archived=None, scope=EVERY_SCOPE)
+    assert sorted((each.scope, each.origin) for each in found) == [
+        *[("user:a", "agent")] * 3, *[("user:b", "import")] * 3,
+    ]  # fmt: skip
+    assert memory.import_(source, scope="user:b").taken == 0
+    memory.import_(samples.chatgpt(tmp_path), scope="user:a")
+    assert {each.scope for each in memory.turns(memory.sessions(scope=EVERY_SCOPE)[0].state.id)} == {"user:a"}
+    with pytest.raises(InvalidInput, match="origin is 'me'"):
+        memory.import_(source, origin="me")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="scope has"):
+        memory.import_(source, scope="x" * 201)
+
+
+def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
+    memory: Memory, tmp_path: Path
+) -> None:
+    lines = [
+        as_line(record(1, scope="user:a", origin="web"), "record"),
+        as_line(session(scope="user:a"), "session"),
+        as_line(turn(0, scope="user:a"), "turn"),
+    ]
+    file = own(tmp_path / "x.jsonl", *lines)
+    memory.import_(file)
+    (kept,) = memory.records(scope=EVERY_SCOPE)
+    assert (kept.scope, kept.origin) == ("user:a", "web")
+    with Memory.open(":memory:") as other:
+        other.import_(file, scope="user:b", origin="owner")
+        (moved,) = other.records(scope=EVERY_SCOPE)
+        assert (moved.scope, moved.origin, moved.id) == ("user:b", "owner", kept.id)
+        assert other.turns("chat:1")[0].scope == other.session("chat:1").state.scope == "user:b"
+
+
+# -- what was forgotten ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["mcp", "golemcore", "rockbot", "notes"])
+def test_a_record_that_was_forgotten_does_not_come_back(memory: Memory, form: str, tmp_path: Path) -> None:
+    source = samples.SOURCES[form](tmp_path)
+    memory.import_(source)
+    gone = max(memory.records(limit=None), key=lambda each: len(each.content))
+    memory.forget(gone.id)
+    done = memory.import_(source)
+    assert memory.get(gone.id) is None
+    assert gone.content not in samples.contents(memory)
+    assert samples.whys(done)["forgotten"] >= 1
+    assert done.records == 0
+
+
+def test_a_session_that_was_forgotten_does_not_come_back(memory: Memory, tmp_path: Path) -> None:
+    source = samples.claude(tmp_path)
+    memory.import_(source)
+    name = memory.sessions()[0].state.id
+    memory.forget(session=name, turns=True)
+    done = memory.import_(source)
+    assert samples.whys(done)["forgotten"] == 4
+    assert memory.turns(name) == []
+
+
+def test_pages_and_paragraphs_that_were_forgotten_do_not_come_back(memory: Memory, tmp_path: Path) -> None:
+    secret = "The vault behind the northern mill opens with nine turns"
+    page = samples.text(tmp_path / "MEMORY.md", f"- fine\n- {secret}\n")
+    history = samples.text(tmp_path / "HISTORY.md", f"[2025-01-15 10:30] {secret}.\n")
+    memory.import_(page, origin="owner")
+    memory.import_(history, origin="owner")
+    memory.forget(match=secret)
+    done = memory.import_(page, origin="owner")
+    assert samples.whys(done)["forgotten"] == 1
+    assert samples.whys(memory.import_(history, origin="owner"))["forgotten"] == 1
+    assert secret not in memory.pages.read("MEMORY.md")
+    assert memory.pages.paragraphs("HISTORY.md") == []
+
+
+# -- our own exports, broken -----------------------------------------------------------------------------
+
+
+def test_broken_lines_of_an_export_are_named_and_the_others_are_taken(memory: Memory, tmp_path: Path) -> None:
+    good, late = record(1), record(2, content="After the breakage")
+    broken: list[Any] = [
+        as_line(record(3), "record") | {"kind": "rumour"},
+        as_line(record(3), "record") | {"id": "../../etc"},
+        as_line(record(3), "record") | {"tags": 5},
+        as_line(record(3), "record") | {"created_at": 5},
+        as_line(record(3), "record") | {"confidence": 2},
+        as_line(record(3), "record") | {"seen_count": 10**30},
+        as_line(record(3), "record") | {"valid_from": "2026-01-02", "valid_to": "2026-01-01"},
+        as_line(record(3), "record") | {"content": "x" * 100_001},
+        as_line(record(3), "record") | {"mood": "good"},
+        as_line(record(3), "record") | {"created_at": "9999-12-31T23:59:59-14:00"},
+        {"type": "page", "name": "../x.md", "content": "", "updated_at": "2026-01-01"},
+        {"type": "paragraph", "id": "0" * 12, "page": "HISTORY.md", "position": "x", "at": "2026-01-01"},
+        {"type": "session", "id": ""},
+        {"type": "weather"},
+        [],
+    ]
+    file = own(tmp_path / "x.jsonl", as_line(good, "record"), *broken, as_line(late, "record"))
+    done = memory.import_(file)
+    assert done.records == 2
+    assert samples.whys(done) == {"broken": 13, "too large": 1, "unsupported": 1}
+    assert [each.place for each in done.skipped] == [f"x.jsonl, line {n}" for n in range(3, 18)]
+    assert not any("x" * 20 in each.detail for each in done.skipped)
+
+
+def test_turns_whose_session_line_is_broken_are_kept(memory: Memory, tmp_path: Path) -> None:
+    lines = [
+        as_line(session(), "session") | {"status": "asleep"},
+        *(as_line(turn(n), "turn") for n in (0, 1)),
+    ]
+    done = memory.import_(own(tmp_path / "x.jsonl", *lines))
+    assert (done.sessions, done.turns, samples.whys(done)) == (1, 2, {"broken": 1})
+    assert memory.session("chat:1").state.created_at == turn(0).at
+
+
+def test_a_gap_in_a_session_is_closed(memory: Memory, tmp_path: Path) -> None:
+    lines = [as_line(session(), "session"), as_line(turn(0), "turn"), as_line(turn(7), "turn")]
+    memory.import_(own(tmp_path / "x.jsonl", *lines))
+    assert [each.position for each in memory.turns("chat:1")] == [0, 1]
+
+
+def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) -> None:
+    file = own(tmp_path / "x.jsonl", as_line(record(1), "record"), end=False)
+    done = memory.import_(file)
+    assert (done.records, samples.whys(done)) == (1, {"broken": 1})
+    assert "may have been cut" in done.skipped[0].detail
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown", "folder"])
+def test_an_export_of_a_newer_version_is_refused(memory: Memory, form: Any, tmp_path: Path) -> None:
+    memory.save("Something")
+    memory.export(tmp_path / "out", form)
+    file = tmp_path / "out" if form == "jsonl" else tmp_path / "out" / "reverie-export.json"
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    with Memory.open(":memory:") as other:
+        with pytest.raises(InvalidInput, match="made by a newer Reverie"):
+            other.import_(tmp_path / "out")
+        assert other.history() == []
+
+
+def test_broken_files_of_a_folder_are_named_and_the_others_are_taken(memory: Memory, tmp_path: Path) -> None:
+    for n in range(3):
+        memory.save(f"Fact number {n} of the {'abc'[n] * 4} bridge")
+    memory.save("An event by the river", kind="event")
+    memory.session("s").add_many([{"role": "user", "content": f"turn {n}"} for n in range(3)])
+    memory.pages.write("MEMORY.md", "fine\n")
+    for form in ("markdown", "folder"):
+        out = tmp_path / form
+        memory.export(out, form)  # type: ignore[arg-type]
+        ending = "md" if form == "markdown" else "json"
+        first = next(
+            path for path in out.rglob(f"*.{ending}") if path.stem.isalnum() and len(path.stem) == 12
+        )
+        first.write_bytes(first.read_bytes()[:60])
+        (out / "stray.txt").write_text("?")
+        (out / ("records" if form == "markdown" else "memory") / f"link.{ending}").symlink_to("/etc/passwd")
+        sessions = next((out / "sessions").iterdir())
+        sessions.write_text(sessions.read_text().replace('"role": "user"', '"role": "elf"', 1))
+        with Memory.open(":memory:") as other:
+            done = other.import_(out)
+            assert (done.records, done.turns, done.pages) == (3, 2, 1), form
+            assert samples.whys(done) == {"broken": 2, "unsupported": 2}, form
+            assert other.check() == []
+
+
+def test_the_readable_folder_of_a_memory_can_be_imported(memory: Memory, tmp_path: Path) -> None:
+    kept = memory.save("Prefers short answers", category="user-preferences").record
+    memory.session("cli:1").add("user", "hello there")
+    memory.pages.append("HISTORY.md", "[2026-01-01 10:00] Began.")
+    memory.export(tmp_path / "out", "folder")
+    (tmp_path / "out" / "reverie-export.json").unlink()
+    with Memory.open(":memory:") as other:
+        done = other.import_(tmp_path / "out")
+        assert (done.form, done.taken, done.skipped) == ("folder", 4, ())
+        assert other.get(kept.id) == kept
+        assert other.import_(tmp_path / "out").taken == 0
+    done = memory.import_(tmp_path / "out")
+    assert done.taken == 0
+
+
+# -- interrupted, and at once ----------------------------------------------------------------------------
+
+
+def big(path: Path) -> Path:
+    """A source of many batches."""
+    chats = [
+        {
+            "uuid": f"chat-{c}",
+            "created_at": "2025-01-01T00:00:00Z",
+            "chat_messages": [
+                {"uuid": f"{c}-{n}", "sender": "human" if n % 2 else "assistant", "text": f"words {c} {n}"}
+                for n in range(170)
+            ],
+        }
+        for c in range(20)
+    ]
+    return samples.document(path / "conversations.json", chats)
+
+
+def test_an_import_that_was_killed_is_completed_by_another(tmp_path: Path) -> None:
+    source = big(tmp_path)
+    with Memory.open(tmp_path / "whole") as whole:
+        whole.import_(source)
+        wanted = dump(whole._store)
+    folder = tmp_path / "memory"
+    kills = 0
+    for after in (1, 2, 3, 5):
+        command = [sys.executable, str(IMPORTER), str(folder), str(source)]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert running.stdout is not None
+        said = 0
+        for line in running.stdout:
+            said += line.startswith(b"dealt with")
+            if said == after:
+                running.send_signal(signal.SIGKILL)
+                break
+        running.stdout.close()
+        kills += running.wait() == -signal.SIGKILL
+        with Memory.open(folder) as memory:
+            assert memory.check() == []
+            assert all(each.turns for each in memory.sessions())
+    assert kills == 4
+    with Memory.open(folder) as memory:
+        done = memory.import_(source)
+        assert 0 < done.turns < 20 * 170
+        assert dump(memory._store) == wanted
+
+
+def test_two_who_import_the_same_at_once_take_it_in_once(tmp_path: Path) -> None:
+    source, folder = big(tmp_path), tmp_path / "memory"
+    Memory.open(folder).close()
+    command = [sys.executable, str(IMPORTER), str(folder), str(source)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    taken = 0
+    for each in running:
+        said, _ = each.communicate(timeout=100)
+        assert each.returncode == 0, said
+        taken += int(said.split()[-1])
+    with Memory.open(folder) as memory:
+        assert taken == 20 + 20 * 170
+        assert sum(each.turns for each in memory.sessions()) == 20 * 170
+        assert memory.check() == []
+
+
+def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A disk that fills up: what was committed stays, and the next run goes on."""
+    limit = 400_000
+    source = big(tmp_path)
+    program = (
+        "import resource, sys; from reverie import Memory, StoreUnavailable\n"
+        f"memory = Memory.open(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "try:\n    memory.import_(sys.argv[2])\nexcept StoreUnavailable as error:\n    print(error)\n"
+    )
+    folder = tmp_path / "memory"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder), str(source)], capture_output=True, text=True
+    )
+    assert "reverie.db" in done.stdout, done.stderr
+    with Memory.open(folder) as memory:
+        assert memory.check() == []
+        there = sum(each.turns for each in memory.sessions())
+        assert there < 20 * 170
+        assert memory.import_(source).turns == 20 * 170 - there

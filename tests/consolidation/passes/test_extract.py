@@ -1,0 +1,88 @@
+"""Findings, insights and lessons come out of a step's output, with a model and without."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reverie.consolidation.passes.extract import Extracted, extract
+from reverie.consolidation.planning.driver import no_model, run
+from reverie.consolidation.planning.inputs import View
+from reverie.llm.messages import Ask, NoReply, Reply
+from tests.consolidation.passes.test_merge import NOW
+
+OUTPUT = (
+    "The API rate limit is 100/min, as /docs/limits says. We decided to use REST.\n"
+    "- Avoid library X: it has no types.\n- Note that staging requires a VPN.\n- Is that all?\n"
+)
+
+
+def extracted(answer: Reply | NoReply | str | None, output: str = OUTPUT) -> tuple[Extracted, list[Ask]]:
+    asked: list[Ask] = []
+
+    def play(ask: Ask) -> Reply | NoReply:
+        asked.append(ask)
+        if answer is None:
+            return no_model(ask)
+        return Reply(text=answer) if isinstance(answer, str) else answer
+
+    return run(extract(View(now=NOW), output, step="GOAL:deploy"), play), asked
+
+
+def lists(**given: list[str]) -> str:
+    return json.dumps({"findings": [], "insights": [], "lessons": [], **given})
+
+
+def test_a_model_is_asked_and_its_lists_are_taken() -> None:
+    found, (ask,) = extracted(
+        f"```json\n{lists(findings=['The rate limit is 100/min'], lessons=['Avoid library X'])}\n```"
+    )
+    assert (found.findings, found.insights, found.lessons) == (
+        ("The rate limit is 100/min",),
+        (),
+        ("Avoid library X",),
+    )
+    assert "GOAL:deploy" in ask.messages[0].content
+    assert "100/min" in ask.messages[0].content
+
+
+def test_what_the_output_does_not_say_is_left_out() -> None:
+    found, _ = extracted(lists(findings=["The rate limit is 200/min", "See /etc/passwd", "REST it is"]))
+    assert found.findings == ("REST it is",)
+
+
+def test_short_outputs_are_not_looked_at_and_long_ones_are_cut() -> None:
+    assert extracted(lists(), "x" * 49) == (Extracted(note="the output has fewer than 50 characters"), [])
+    _, (ask,) = extracted(lists(), "y" * 9_000)
+    assert ask.messages[0].content.count("y" * 4_000) == 1
+    assert "y" * 4_001 not in ask.messages[0].content
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        NoReply(why="too slow"),
+        "",
+        "none",
+        '{"findings": ["a',
+        "[1]",
+        Reply(text=lists(), finish="length"),
+    ],
+)
+def test_without_a_usable_answer_sentences_that_say_what_they_are_are_taken(
+    answer: Reply | NoReply | str | None,
+) -> None:
+    found, _ = extracted(answer)
+    assert found.lessons == ("Avoid library X: it has no types.",)
+    assert found.insights == ("We decided to use REST.",)
+    assert found.findings == ("Note that staging requires a VPN.",)
+    assert found.note
+
+
+def test_objects_where_strings_should_be_are_read() -> None:
+    found, _ = extracted(
+        json.dumps({"findings": [{"text": "REST it is"}], "insights": "One", "lessons": None})
+    )
+    assert (found.findings, found.insights, found.lessons) == (("REST it is",), ("One",), ())

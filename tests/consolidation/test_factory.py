@@ -1,0 +1,432 @@
+"""What reaches a pass, and when: rough notes, what a step put out, signals, echoes, and the days before."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import InvalidInput, Memory, NotFound, Settings
+from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
+from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.domain.record import ROUGH
+from reverie.llm.messages import Ask, Reply
+from tests.conftest import MovableClock
+
+NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
+NOTE = "Ines likes jasmine tea. Staging listens on port 5433."
+
+
+class Scripted:
+    """A model that answers each pass by a function, and keeps what it was asked."""
+
+    def __init__(self, **answers: Callable[[Ask], str] | str) -> None:
+        self.answers = answers
+        self.asked: list[Ask] = []
+
+    def __call__(self, ask: Ask) -> str | Reply:
+        self.asked.append(ask)
+        answer = self.answers.get(ask.purpose, "{}")
+        return answer if isinstance(answer, str) else answer(ask)
+
+    def questions(self, purpose: str) -> list[str]:
+        return [ask.messages[-1].content for ask in self.asked if ask.purpose == purpose]
+
+
+def split(*records: tuple[str, str]) -> str:
+    return json.dumps({"records": [{"content": text, "category": category} for text, category in records]})
+
+
+TEA_AND_PORT = split(
+    ("Ines likes jasmine tea.", "user-preferences/tea"), ("Staging listens on port 5433.", "project-context")
+)
+
+
+def opened(clock: MovableClock, model: Any = None, path: str | Path = ":memory:", **more: Any) -> Memory:
+    return Memory.open(path, clock=clock, model=model, settings=Settings(**more))
+
+
+def contents(memory: Memory) -> list[str]:
+    return sorted(record.content for record in memory.records(limit=1_000))
+
+
+# -- enrich --------------------------------------------------------------------------------------------------
+
+
+def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, tmp_path: Path) -> None:
+    with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path) as memory:
+        note = memory.save(NOTE, rough=True, origin="agent").record
+        assert contents(memory) == [NOTE], "it is remembered at once, as it is"
+        assert memory.worker.work().outcomes == (), "nobody has been silent long enough"
+        clock.now += timedelta(minutes=1)
+        [outcome] = memory.worker.work().outcomes
+        assert (outcome.name, outcome.state) == ("enrich", "applied")
+        assert contents(memory) == ["Ines likes jasmine tea.", "Staging listens on port 5433."]
+        assert {record.origin for record in memory.records()} == {"agent"}
+        assert all(ROUGH not in record.metadata for record in memory.records())
+        kept = memory.get(note.id)
+        assert kept is not None
+        assert (kept.content, kept.archived) == (NOTE, True)
+        assert memory.worker.work().outcomes == (), "once"
+        memory.undo(batch=outcome.batch)
+        assert contents(memory) == [NOTE]
+        clock.now += timedelta(minutes=1)
+        assert memory.worker.work().outcomes == (), "what a person took back is not done again"
+
+
+def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clock: MovableClock) -> None:
+    def fails(ask: Ask) -> str:
+        raise ModelUnavailable("too slow")
+
+    model = Scripted(enrich=fails)
+    with opened(clock, model) as memory:
+        memory.save(NOTE, rough=True)
+        clock.now += timedelta(minutes=1)
+        assert [each.state for each in memory.worker.work().outcomes] == ["failed"]
+        assert memory.worker.work().outcomes == (), "it waits"
+        clock.now += FIRST_PAUSE
+        assert [each.state for each in memory.worker.work().outcomes] == ["failed"]
+        clock.now += FIRST_PAUSE
+        assert memory.worker.work().outcomes == (), "longer each time"
+        assert len(model.asked) == 2
+        assert memory.stats().failed == {"dream.enrich": 2, "model.enrich": 2}
+        model.answers["enrich"] = TEA_AND_PORT
+        clock.now += FIRST_PAUSE
+        assert [each.state for each in memory.worker.work().outcomes] == ["applied"]
+        assert len(contents(memory)) == 2
+
+
+def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> None:
+    def answer(ask: Ask) -> str:
+        if "coffee" in ask.messages[-1].content:
+            raise ModelUnavailable("gone")
+        return TEA_AND_PORT
+
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        memory.save(NOTE, rough=True)
+        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
+        plan = memory.plan("enrich")
+        assert plan.failed
+        memory.apply(plan)
+        assert contents(memory) == [
+            "Bo likes coffee. Bo lives in Bonn.",
+            "Ines likes jasmine tea.",
+            "Staging listens on port 5433.",
+        ]
+
+
+def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask.messages[-1].content)
+        if is_locked or "coffee" in asked[-1]:
+            raise ModelRefused("against the rules")
+        return TEA_AND_PORT
+
+    is_locked = True
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
+        memory.save(NOTE, rough=True)
+        plan = memory.plan("enrich")
+        assert plan.failed, "where nothing is answered it may be the key, and both wait"
+        assert (plan.steps, plan.cursors) == ((), {})
+        is_locked = False
+        memory.apply(memory.plan("enrich"))
+        assert contents(memory) == [
+            "Bo likes coffee. Bo lives in Bonn.",
+            "Ines likes jasmine tea.",
+            "Staging listens on port 5433.",
+        ]
+        asked.clear()
+        assert memory.plan("enrich").skipped == "there is no rough note"
+        assert not asked, "what was refused is not asked about again"
+
+
+def test_a_note_that_is_never_answered_in_time_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
+    asked: list[str] = []
+
+    def answer(ask: Ask) -> str:
+        asked.append(ask.messages[-1].content)
+        if is_down or "coffee" in asked[-1]:
+            raise ModelUnavailable("no answer in time")
+        return TEA_AND_PORT
+
+    is_down = False
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        memory.save("Bo likes coffee. Bo lives in Bonn.", rough=True)
+        memory.save(NOTE, rough=True)
+        memory.apply(memory.plan("enrich"))
+        assert "Staging listens on port 5433." in contents(memory)
+        asked.clear()
+        assert memory.plan("enrich").failed, "it is tried again"
+        assert len(asked) == 1
+        is_down = True
+        for number in range(5):
+            memory.save(f"Cy has cat {number}. Di has dog {number}.", rough=True)
+        asked.clear()
+        memory.plan("enrich")
+        assert len(asked) == 2, "a model that is down is not asked about every note"
+
+
+def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp_path: Path) -> None:
+    with opened(clock, None, tmp_path) as memory:
+        memory.save(NOTE, rough=True)
+        clock.now += timedelta(days=2)
+        memory.worker.work()
+        assert contents(memory) == [NOTE]
+        assert "no model" in memory.plan("enrich").skipped
+    with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path, enrich=False) as memory:
+        assert memory.plan("enrich").skipped == "enrich is off"
+    with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path) as memory:
+        plan = memory.plan("enrich")
+        assert contents(memory) == [NOTE], "a plan changes nothing"
+        assert "jasmine" in str(plan)
+        assert "+Ines likes jasmine tea." in plan.diff()
+        applied = memory.apply(plan)
+        assert len(contents(memory)) == 2
+        memory.undo(applied)
+        assert contents(memory) == [NOTE]
+
+
+def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> None:
+    def answer(ask: Ask) -> str:
+        [(host, rack, port)] = NUMBERED.findall(ask.messages[-1].content)
+        return split((f"{host} is in rack {rack}.", "general"), (f"Its port is {port}.", "general"))
+
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        notes = [f"Host h{n} is in rack {n}. Its port is {n + 4000}." for n in range(45)]
+        memory.save_many([{"content": note, "rough": True} for note in notes])
+        for _ in range(3):
+            memory.apply(memory.plan("enrich"))
+        assert len(contents(memory)) == 90
+        assert memory.plan("enrich").skipped
+
+
+def test_saying_roughly_what_is_known_makes_nothing_rough(memory: Memory) -> None:
+    known = memory.save("Prefers short answers").record
+    again = memory.save("Prefers short answers", rough=True)
+    assert (again.outcome, again.record.id) == ("reinforced", known.id)
+    assert ROUGH not in again.record.metadata
+
+
+# -- extract -------------------------------------------------------------------------------------------------
+
+OUTPUT = "We ran the load test. The API is limited to 100 requests per minute. Avoid library X in future."
+
+
+def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: MovableClock) -> None:
+    answer = json.dumps(
+        {
+            "findings": ["The API is limited to 100 requests per minute"],
+            "insights": [],
+            "lessons": ["Avoid X"],
+        }
+    )
+    with opened(clock, Scripted(extract=answer)) as memory:
+        memory.save("The API is limited to 100 requests per minute", kind="finding")
+        plan = memory.plan("extract", output=OUTPUT, step="GOAL:load")
+        assert memory.stats().records == 1
+        applied = memory.apply(plan)
+        found = {record.content: record for record in memory.records()}
+        assert set(found) == {"The API is limited to 100 requests per minute", "Avoid X"}
+        assert found["The API is limited to 100 requests per minute"].seen_count == 2
+        assert found["Avoid X"].kind == "lesson"
+        assert found["Avoid X"].source == "GOAL:load"
+        memory.undo(applied)
+        assert [record.seen_count for record in memory.records()] == [1]
+
+
+def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None:
+    plan = memory.plan("extract", output=OUTPUT)
+    memory.apply(plan)
+    assert "Avoid library X in future." in contents(memory)
+    assert "no model" in str(plan)
+    assert "fewer than 50" in memory.plan("extract", output="ok").skipped
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "named"),
+    [
+        ("extract", {}, "output="),
+        ("digest", {}, "session="),
+        ("merge", {"session": "cli:1"}, "not about one session"),
+        ("merge", {"output": "x"}, "not about an output"),
+        ("compact", {"session": "cli:1", "output": "x"}, "no output"),
+        ("nap", {}, "enrich, merge, infer, promote, digest, compact, trim, extract"),
+        ("digest", {"session": "cli:1", "keep": -1}, "keep"),
+    ],
+)
+def test_a_pass_says_what_it_needs(memory: Memory, name: str, given: dict[str, Any], named: str) -> None:
+    memory.session("cli:1").add("user", "Hello")
+    with pytest.raises(InvalidInput, match=named):
+        memory.plan(name, **given)
+    with pytest.raises(NotFound):
+        memory.plan("compact", session="cli:2")
+
+
+def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
+    session = memory.session("cli:1")
+    for number in range(30):
+        session.add("user" if number % 2 == 0 else "assistant", f"message {number}")
+    plan = memory.plan("digest", session="cli:1", keep=4)
+    assert len(memory.session("cli:1").turns()) == 30
+    applied = memory.apply(plan)
+    assert len(memory.turns("cli:1")) == 30
+    assert memory.pages.paragraphs("HISTORY.md")
+    memory.undo(applied)
+    assert memory.pages.paragraphs("HISTORY.md") == []
+    assert len(memory.session("cli:1").turns()) == 30
+    nothing = memory.apply(memory.plan("trim", session="cli:1", keep=30))
+    with pytest.raises(InvalidInput, match="nothing to undo"):
+        memory.undo(nothing)
+
+
+# -- signals -------------------------------------------------------------------------------------------------
+
+
+def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: MovableClock) -> None:
+    model = Scripted()
+    with opened(clock, model) as memory:
+        chat = memory.session("cli:1")
+        chat.add("user", "Send the report")
+        answer = chat.add("assistant", "Sent it to everybody.")
+        chat.feedback(answer.id, "down", note="should have asked")
+        chat.add("user", "No, that's wrong, ask me before you send anything")
+        chat.add("assistant", "Sorry.", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
+        chat.add("tool", "Error: connection refused", tool_call_id="c1")
+        chat.add("assistant", "It failed.")
+        other = memory.session("cli:2", scope="user:bo")
+        other.add("user", "Hello")
+        fine = other.add("assistant", "Hello Bo")
+        other.feedback(fine.id, "down", note="too cheerful")
+        memory.worker.dreaming.cycle(["merge", "infer"])
+    everybodys, tools, bos = model.questions("merge")
+    for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
+        assert text in everybodys
+    for text in ("- tool_failure [", "connection refused"):
+        assert text in tools
+        assert text not in everybodys, "what a tool says is shown by itself"
+    assert "too cheerful" in bos
+    assert "too cheerful" not in everybodys + tools
+    assert "thumbs_down" in model.questions("infer")[0]
+
+
+def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: MovableClock) -> None:
+    def pattern(ask: Ask) -> str:
+        text = ask.messages[-1].content
+        ids = [
+            line.split("[")[1].split("]")[0]
+            for line in text.splitlines()
+            if line.startswith("- tool_failure")
+        ]
+        told = {"domain": "mail", "content": "Don't mail by SMTP — instead use the API", "evidence": ids}
+        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [told]})
+
+    with opened(clock, Scripted(merge=pattern)) as memory:
+        chat = memory.session("cli:2", scope="user:bo")
+        chat.add("user", "Send it")
+        chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
+        chat.add("tool", "Error: connection refused", tool_call_id="c1")
+        chat.add("assistant", "It failed.")
+        memory.worker.dreaming.cycle(["merge"])
+        [found] = [each for each in memory.records(scope="user:bo") if each.kind == "anti_pattern"]
+        assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
+
+
+# -- what the owner said -------------------------------------------------------------------------------------
+
+
+def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
+    with opened(clock) as memory:
+        chat = memory.session("cli:1")
+        chat.add("user", "Always answer in French please.")
+        memory.worker.dreaming.cycle(["infer"])
+        assert contents(memory) == []
+        clock.now += timedelta(days=2)
+        chat.add("user", "What time is it?")
+        memory.worker.dreaming.cycle(["infer"])
+        assert contents(memory) == [], "nothing new shows it"
+        clock.now += timedelta(days=2)
+        chat.add("user", "Always answer in French please.")
+        memory.worker.dreaming.cycle(["infer"])
+        [found] = memory.records()
+        assert found.content == "Always answer in French please"
+        assert len(found.references) == 2
+        clock.now += timedelta(days=20)
+        chat.add("user", "Never use emojis.")
+        memory.worker.dreaming.cycle(["infer"])
+        assert len(contents(memory)) == 1, "a week is as far as it looks back"
+
+
+def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> None:
+    model = Scripted()
+    with opened(clock, model) as memory:
+        memory.save("Always answer in French please.", category="user-preferences/language")
+        chat = memory.session("cli:1")
+        chat.add("user", "How shall you answer in French?")
+        assert "French please" in chat.context().text
+        chat.add("assistant", "In French.")
+        chat.add("user", "Always answer in French please.")
+        chat.add("user", "And what about tea?")
+        memory.worker.dreaming.cycle(["infer"])
+    [asked] = model.questions("infer")
+    assert "what about tea" in asked
+    assert "[" in asked
+    new = asked.rsplit("new turns", 1)[1]
+    assert "Always answer in French please" not in new
+
+
+# -- the lease -----------------------------------------------------------------------------------------------
+
+
+def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reverie.consolidation import worker
+
+    monkeypatch.setattr(worker, "LEASE_TIME", timedelta(seconds=0.6))
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow(ask: Ask) -> str:
+        asked.set()
+        assert answered.wait(30)
+        return "{}"
+
+    with Memory.open(tmp_path, model=slow) as memory, Memory.open(tmp_path) as other:
+        memory.save("Ines likes tea")
+        dreaming = threading.Thread(target=memory.worker.dream)
+        dreaming.start()
+        assert asked.wait(30)
+        pause = threading.Event()
+        for _ in range(8):
+            pause.wait(0.2)
+            assert other.worker.dream().busy, "renewed, though it would have ended thrice"
+        answered.set()
+        dreaming.join(30)
+        assert not other.worker.dream().busy
+        assert other._store.entries(LEASE, now=other._clock()) == []
+    assert timedelta(minutes=1) >= LEASE_TIME
+
+
+def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableClock) -> None:
+    with opened(clock, None) as memory:
+        decided = memory.save("We decided on Postgres", kind="decision", layer="episodic").record.id
+        clock.now += timedelta(days=1)
+        (done,) = [each for each in memory.worker.work().outcomes if each.state == "applied"]
+        assert done.batch is not None
+        memory.undo(batch=done.batch)
+        for _ in range(3):
+            clock.now += timedelta(days=1)
+            assert all(each.state == "skipped" for each in memory.worker.work().outcomes)
+        assert [each.layer for each in memory.records()] == ["episodic"]
+        memory.update(decided, content="We decided on Postgres 16")
+        clock.now += timedelta(days=1)
+        memory.worker.work()
+        assert [each.layer for each in memory.records()] == ["semantic"], "what is changed is looked at anew"

@@ -1,0 +1,454 @@
+"""What is due is found in the store and done once, by whoever is there; nothing depends on who it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie.consolidation.cycle import Dreaming
+from reverie.consolidation.windows import Consolidating, Due
+from reverie.consolidation.worker import LEASE, Worker, next_run
+from reverie.domain.change import Edit
+from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.page import HISTORY, Page
+from reverie.domain.record import Record
+from reverie.domain.text.ids import new_id
+from reverie.llm import called
+from reverie.llm.messages import Ask, Reply
+from reverie.search.analyzer import analyse
+from reverie.settings import Settings
+from reverie.stores.sqlite import SQLiteStore
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Now:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteStore]:
+    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    yield found
+    found.close()
+
+
+def worker(
+    store: SQLiteStore, now: Now, answer: Callable[[Ask], str | Reply] | None = None, **settings: Any
+) -> Worker:
+    chosen = Settings(**settings)
+    model = None if answer is None else called(answer)
+    dreaming = Dreaming(
+        store, clock=now, new_id=new_id, settings=chosen, model=model, notice=lambda rows: None
+    )
+    consolidating = Consolidating(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
+    return Worker(store, dreaming, consolidating, clock=now, settings=chosen)
+
+
+def talk(
+    store: SQLiteStore, count: int, *, session: str = "chat:1", scope: str = "", text: str = "message"
+) -> None:
+    state = store.session(session)
+    begun = [] if state is not None else [SessionState(id=session, created_at=NOW, scope=scope)]
+    there = len(store.turns(session=session))
+    turns = [
+        Turn(
+            id=new_id(),
+            session=session,
+            position=there + n,
+            role="user" if n % 2 == 0 else "assistant",
+            content=f"{text} {there + n}",
+            at=NOW - timedelta(minutes=count - n),
+            scope=scope,
+        )
+        for n in range(count)
+    ]
+    store.commit([Edit(before=None, after=each) for each in (*begun, *turns)], actor="owner", at=NOW)
+
+
+def window(store: SQLiteStore, session: str = "chat:1") -> int:
+    state = store.session(session)
+    assert state is not None
+    return len(store.turns(session=session)) - state.window_start
+
+
+def digesting(update: str = "- They talk.\n") -> Callable[[Ask], str]:
+    return lambda ask: json.dumps({"history_entry": "They talked.", "memory_update": update})
+
+
+# -- windows -------------------------------------------------------------------------------------------
+
+
+def test_a_window_over_its_size_is_digested_and_ten_messages_stay(store: SQLiteStore, now: Now) -> None:
+    talk(store, 50)
+    assert worker(store, now, digesting()).work().outcomes == ()
+    talk(store, 1)
+    (outcome,) = worker(store, now, digesting()).work().outcomes
+    assert (outcome.name, outcome.state) == ("digest", "applied")
+    assert window(store) == 10
+    assert len(store.turns(session="chat:1")) == 51, "turns are never removed"
+    (paragraph,) = store.paragraphs(page=HISTORY)
+    assert paragraph.content.endswith("They talked.")
+    assert [page.content for page in store.pages()] == ["- They talk.\n"]
+    assert worker(store, now, digesting()).work().outcomes == ()
+
+
+def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: Now) -> None:
+    for _ in range(3):
+        talk(store, 60)
+        worker(store, now).work()
+    assert len(store.paragraphs(page=HISTORY)) == 3
+    assert [one.position for one in store.paragraphs(page=HISTORY)] == [1.0, 2.0, 3.0]
+
+
+def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: Now) -> None:
+    talk(store, 60)
+
+    def failing(ask: Ask) -> str:
+        raise ModelUnavailable("too slow")
+
+    (outcome,) = worker(store, now, failing).work().outcomes
+    assert (outcome.state, outcome.why) == ("failed", "too slow")
+    assert window(store) == 60
+    assert store.paragraphs(page=HISTORY) == []
+    assert store.count("digest.failed") == 1
+    talk(store, 5)
+    (outcome,) = worker(store, now, digesting()).work().outcomes
+    assert outcome.state == "applied"
+    assert window(store) == 10
+
+
+def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: Now) -> None:
+    talk(store, 60)
+
+    def answer(ask: Ask) -> str:
+        talk(store, 3, text="late")
+        return digesting()(ask)
+
+    worker(store, now, answer).work()
+    assert window(store) == 13
+    assert store.turns(session="chat:1")[-1].content == "late 62"
+
+
+def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore, now: Now) -> None:
+    before = Page(name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n", updated_at=NOW)
+    mine = Page(
+        name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n- Bob joins in May\n", updated_at=NOW
+    )
+    store.commit([Edit(before=None, after=before)], actor="owner", at=NOW)
+    talk(store, 60)
+
+    def answer(ask: Ask) -> str:
+        store.commit([Edit(before=before, after=mine)], actor="owner, by hand", at=NOW)
+        return digesting("- Ada lives in Oslo\n- CI is Jenkins\n- The launch is on 4 April\n")(ask)
+
+    worker(store, now, answer).work()
+    (page,) = store.pages()
+    for line in ("Ada lives in Oslo", "CI is Jenkins", "Bob joins in May", "The launch is on 4 April"):
+        assert line in page.content
+    assert window(store) == 10
+
+
+def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
+    store: SQLiteStore, now: Now
+) -> None:
+    def never(ask: Ask) -> str:
+        raise AssertionError("asked")
+
+    talk(store, 11)
+    (outcome,) = worker(store, now, never, memory_window=0).work().outcomes
+    assert (outcome.name, outcome.state, window(store)) == ("trim", "applied", 10)
+    assert store.paragraphs(page=HISTORY) == []
+
+
+def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
+    store: SQLiteStore, now: Now
+) -> None:
+    talk(store, 60, scope="user:alice")
+    (outcome,) = worker(store, now, lambda ask: "They talked.").work().outcomes
+    assert outcome.name == "compact"
+    state = store.session("chat:1")
+    assert state is not None
+    assert (state.summary, window(store)) == ("They talked.", 20)
+    assert store.paragraphs(page=HISTORY) == []
+    assert store.pages() == []
+
+
+def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Now) -> None:
+    talk(store, 30, text="long " * 2_000)
+    assert list(worker(store, now)._consolidating.due()) == [Due(session="chat:1", kind="compact")]
+    assert list(worker(store, now, compaction_enabled=False)._consolidating.due()) == []
+    (outcome,) = worker(store, now).work().outcomes
+    assert outcome.state == "applied"
+    assert window(store) == 20
+
+
+def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: Now) -> None:
+    talk(store, 40)
+    call = ToolCall(id="c", name="look", arguments="{}")
+    more = [
+        Turn(
+            id=new_id(),
+            session="chat:1",
+            position=40,
+            role="assistant",
+            content="",
+            at=NOW,
+            tool_calls=(call,),
+        ),
+        *(
+            Turn(
+                id=new_id(),
+                session="chat:1",
+                position=41 + n,
+                role="tool",
+                content=f"r{n}",
+                at=NOW,
+                tool_call_id="c",
+            )
+            for n in range(11)
+        ),
+    ]
+    store.commit([Edit(before=None, after=turn) for turn in more], actor="owner", at=NOW)
+    worker(store, now).work()
+    state = store.session("chat:1")
+    assert state is not None
+    assert state.window_start <= 40 or state.window_start == 52
+
+
+def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: Now) -> None:
+    talk(store, 700)
+    one = worker(store, now)
+    while one.work().outcomes:
+        pass
+    assert window(store) == 10
+    assert len(store.paragraphs(page=HISTORY)) == 4
+
+
+def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, now: Now) -> None:
+    talk(store, 30)
+    one = worker(store, now, lambda ask: "They talked.")
+    assert one.consolidate("chat:1", "compact", keep=5).state == "applied"
+    assert window(store) == 5
+    assert one.consolidate("chat:1", "compact", keep=0).state == "applied"
+    assert window(store) == 0
+    assert one.consolidate("chat:1", "compact", keep=0).state == "skipped"
+    assert one.consolidate("nobody", "compact").state == "failed"
+    with pytest.raises(NotFound):
+        one._consolidating.plan("nobody", "compact")
+    with pytest.raises(InvalidInput, match="keep"):
+        one._consolidating.plan("chat:1", "compact", keep=-1)
+
+
+# -- dreams --------------------------------------------------------------------------------------------
+
+
+def fact(store: SQLiteStore, content: str, at: datetime = NOW) -> None:
+    made = {"created_at": at, "updated_at": at, "last_seen_at": at}
+    one = Record(id=new_id(), content=content, kind="decision", layer="episodic", **made)  # type: ignore[arg-type]
+    store.commit([Edit(before=None, after=one)], actor="owner", at=at)
+
+
+def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(store: SQLiteStore, now: Now) -> None:
+    fact(store, "We use Postgres")
+    one = worker(store, now, dream_interval="1h", dream_idle="5m")
+    assert one.work().outcomes == ()
+    now.moment += timedelta(minutes=6)
+    assert [each.state for each in one.work().outcomes] == ["skipped", "skipped", "skipped", "applied"]
+    now.moment += timedelta(minutes=30)
+    fact(store, "We use Redis", now.moment)
+    now.moment += timedelta(minutes=10)
+    assert one.work().outcomes == ()
+    now.moment += timedelta(minutes=30)
+    assert [each.state for each in one.work().outcomes][3] == "applied"
+    now.moment += timedelta(days=3)
+    assert one.work().outcomes == (), "nothing new, nothing to do"
+
+
+def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now, dream_schedule="0 3 * * *")
+    fact(store, "We use Postgres")
+    now.moment += timedelta(hours=1)
+    assert one.work().outcomes == ()
+    now.moment = datetime(2026, 3, 2, 2, 59, tzinfo=UTC)
+    assert one.work().outcomes == ()
+    now.moment = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
+    assert len(one.work().outcomes) == 4
+    assert next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
+    with pytest.raises(InvalidInput, match="five fields"):
+        next_run("at three", NOW)
+
+
+def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now, dream_schedule="0 3 * * *")
+    now.moment += timedelta(hours=1)
+    one.work()
+    now.moment = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
+    assert one.work().outcomes == ()
+    fact(store, "We use Postgres", now.moment + timedelta(hours=9))
+    now.moment += timedelta(hours=10)
+    assert one.work().outcomes == (), "three o'clock is over"
+    now.moment = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
+    assert len(one.work().outcomes) == 4
+
+
+def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now)
+    now.moment += timedelta(days=400)
+    fact(store, "We use Postgres", now.moment)
+    now.moment += timedelta(hours=1)
+    assert len(one.work().outcomes) == 4
+    now.moment -= timedelta(days=400)
+    fact(store, "We use Redis", now.moment)
+    now.moment += timedelta(hours=1)
+    assert len(one.work().outcomes) == 4
+
+
+def test_no_interval_no_dream(store: SQLiteStore, now: Now) -> None:
+    fact(store, "We use Postgres")
+    now.moment += timedelta(days=9)
+    assert worker(store, now, dream_interval=None).work().outcomes == ()
+    assert len(worker(store, now, dream_interval=None).dream().outcomes) == 4
+
+
+# -- one owner at a time -------------------------------------------------------------------------------
+
+
+def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now: Now) -> None:
+    talk(store, 60)
+    until = NOW + timedelta(minutes=10)
+    store.put_entry(
+        Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
+    )
+    one = worker(store, now)
+    assert one.work().busy
+    assert one.dream().busy
+    assert window(store) == 60
+    now.moment += timedelta(minutes=10, seconds=1)
+    assert one.work().outcomes
+    assert store.entries(LEASE, now=now()) == [], "given back"
+
+
+def test_several_workers_digest_a_window_once(store: SQLiteStore, now: Now) -> None:
+    talk(store, 60)
+    workers = [worker(store, now, digesting()) for _ in range(6)]
+    threads = [threading.Thread(target=each.work) for each in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.paragraphs(page=HISTORY)) == 1
+
+
+def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: Now) -> None:
+    one = worker(store, now)
+    one.start(every_s=60)
+    one.start()
+    talk(store, 60)
+    deadline = time.monotonic() + 20
+    while window(store) > 10 and time.monotonic() < deadline:
+        one.wake()
+        time.sleep(0.02)
+    assert window(store) == 10
+    assert one.stop()
+    assert one.stop()
+    assert "reverie-worker" not in {thread.name for thread in threading.enumerate()}
+    with pytest.raises(InvalidInput, match="every_s"):
+        one.start(every_s=0)
+
+
+def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLiteStore, now: Now) -> None:
+    talk(store, 60)
+
+    def buggy(ask: Ask) -> str:
+        raise NameError("oops")
+
+    one = worker(store, now, buggy)
+    one.start(every_s=0.01)
+    deadline = time.monotonic() + 20
+    while store.count("digest.failed") < 2 and time.monotonic() < deadline:
+        now.moment += timedelta(minutes=5)
+        time.sleep(0.02)
+    assert store.count("digest.failed") >= 2
+    assert one.stop()
+    assert window(store) == 60
+
+
+def test_a_bug_in_ours_does_not_end_the_thread(
+    store: SQLiteStore, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = worker(store, now)
+    monkeypatch.setattr(one, "work", lambda: 1 / 0)
+    one.start(every_s=0.01)
+    deadline = time.monotonic() + 20
+    while store.count("worker.failed") < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert store.count("worker.failed") >= 2
+    assert one.stop()
+
+
+CHILD = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.consolidation.test_worker import Now, talk, worker
+from reverie.search.analyzer import analyse
+from reverie.stores.sqlite import SQLiteStore
+store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+talk(store, 60)
+def dies(ask):
+    os.kill(os.getpid(), 9)
+worker(store, Now(), dies).work()
+"""
+
+
+def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now: Now) -> None:
+    path = tmp_path / "reverie.db"
+    SQLiteStore(path, analyse=analyse).close()
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", CHILD, str(path), str(root)], capture_output=True)
+    assert done.returncode == -9, done.stderr.decode()
+    store = SQLiteStore(path, analyse=analyse)
+    try:
+        assert window(store) == 60
+        assert worker(store, now).work().busy, "its lease still holds"
+        now.moment += timedelta(minutes=11)
+        assert [
+            each.state for each in worker(store, now, digesting()).work().outcomes if each.name == "digest"
+        ] == ["applied"]
+        assert window(store) == 10
+        assert len(store.paragraphs(page=HISTORY)) == 1
+    finally:
+        store.close()
+
+
+def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: Now) -> None:
+    talk(store, 5)
+    before = store.sequence()
+    worker(store, now).work()
+    assert store.sequence() == before
+    assert list(store.find(Filter())) == []

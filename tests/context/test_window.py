@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from reverie.context.window import NO_RESULT, chat_messages, tool_safe_tail
+from tests.context.values import call, conversation, result, shapes, turn
+
+limits = st.integers(0, 30)
+
+
+def positions(turns):
+    return [t.position for t in turns]
+
+
+def whole_groups(turns):
+    """The places of each call and its results, matched as a reader would: the latest open call of that id."""
+    groups, open_calls = [], {}
+    for place, each in enumerate(turns):
+        if each.role == "tool" and open_calls.get(each.tool_call_id):
+            open_calls[each.tool_call_id].pop().append(place)
+        if each.tool_calls:
+            group = [place]
+            groups.append(group)
+            for name, count in Counter(c.id for c in each.tool_calls).items():
+                open_calls[name] = [group] * count
+    return groups
+
+
+def test_plain_turns_are_cut_to_the_limit():
+    turns = [turn(n) for n in range(30)]
+    assert positions(tool_safe_tail(turns, 20)) == list(range(10, 30))
+
+
+def test_fewer_turns_than_the_limit_are_all_kept():
+    turns = conversation([0, 2, 0])
+    assert tool_safe_tail(turns, 20) == turns
+
+
+def test_the_cut_moves_past_a_call_it_would_tear():
+    turns = [turn(0), turn(1), call(2, "a"), result(3, "a"), turn(4), turn(5), turn(6)]
+    assert positions(tool_safe_tail(turns, 4)) == [4, 5, 6]
+
+
+def test_the_cut_moves_back_to_the_call_where_too_little_would_be_left():
+    turns = [turn(0), call(1, "a", "b", "c"), result(2, "a"), result(3, "b"), result(4, "c"), turn(5)]
+    assert positions(tool_safe_tail(turns, 3)) == [1, 2, 3, 4, 5]
+
+
+def test_a_tail_that_would_begin_with_an_orphan_begins_after_it():
+    turns = [turn(0), result(1, "lost"), turn(2), turn(3)]
+    assert positions(tool_safe_tail(turns, 3)) == [2, 3]
+
+
+def test_a_last_call_without_its_result_is_kept():
+    turns = [turn(0), turn(1), call(2, "a")]
+    assert positions(tool_safe_tail(turns, 1)) == [2]
+
+
+@given(shapes, limits)
+@example([0, *[-1] * 6], 3)
+@example([5], 2)
+def test_a_tail_is_the_end_of_the_conversation_and_tears_no_call(shape, limit):
+    turns = conversation(shape)
+    tail = tool_safe_tail(turns, limit)
+    assert tail == turns[len(turns) - len(tail) :]
+    start = len(turns) - len(tail)
+    for group in whole_groups(turns):
+        inside = [place >= start for place in group]
+        assert all(inside) or not any(inside)
+    if tail:
+        assert tail[0].role != "tool"
+
+
+@given(shapes, st.integers(1, 30))
+def test_a_tail_is_about_as_long_as_asked_for(shape, limit):
+    turns = conversation(shape)
+    tail = tool_safe_tail(turns, limit)
+    largest = max((len(group) for group in whole_groups(turns)), default=1)
+    orphans = sum(kind < 0 for kind in shape)
+    assert len(tail) <= limit + largest + orphans
+    if any(t.role != "tool" for t in turns):
+        assert len(tail) >= min(limit, len(turns)) / 2 - orphans
+        assert tail
+
+
+@given(shapes)
+def test_every_call_has_exactly_one_result_and_it_follows_at_once(shape):
+    turns = conversation(shape)
+    replay = chat_messages(turns)
+    waiting: list[str] = []
+    for message in replay.messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+        else:
+            assert not waiting
+            waiting = [c["id"] for c in message.get("tool_calls", ())]
+    assert not waiting
+    assert len([m for m in replay.messages if m["role"] != "tool"]) == len(
+        [t for t in turns if t.role != "tool"]
+    )
+    assert len(replay.orphans) == sum(kind < 0 for kind in shape)
+    assert replay.unanswered == sum(kind > 9 for kind in shape)
+
+
+def test_a_result_said_after_an_interruption_is_put_behind_its_call():
+    turns = [call(0, "a", "b"), turn(1, content="wait"), result(2, "b", "B"), result(3, "a", "A")]
+    messages = chat_messages(turns).messages
+    assert [(m["role"], m["content"]) for m in messages] == [
+        ("assistant", ""),
+        ("tool", "A"),
+        ("tool", "B"),
+        ("user", "wait"),
+    ]
+
+
+def test_a_call_without_a_result_is_given_one_that_says_so():
+    replay = chat_messages([call(0, "a")])
+    assert replay.messages[1] == {"role": "tool", "tool_call_id": "a", "content": NO_RESULT}
+    assert replay.unanswered == 1
+
+
+def test_ids_that_are_used_again_belong_to_the_latest_call():
+    turns = [call(0, "c"), result(1, "c", "one"), call(2, "c"), result(3, "c", "two")]
+    assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "", "two"]
+
+
+def test_results_of_calls_that_share_an_id_are_taken_in_their_order():
+    turns = [call(0, "c", "c"), result(1, "c", "one"), result(2, "c", "two")]
+    assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "two"]
+
+
+def test_messages_have_the_fields_that_chat_apis_know():
+    replay = chat_messages([turn(0, speaker="Ann Lee"), call(1, "a", content="Let me look"), result(2, "a")])
+    assert replay.messages == [
+        {"role": "user", "content": "Hello", "name": "Ann_Lee"},
+        {
+            "role": "assistant",
+            "content": "Let me look",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "42"},
+    ]

@@ -1,0 +1,379 @@
+"""What is known of the files: kept over processes, begun anew when broken, locked against others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reverie.domain.change import Edit, JournalRow
+from reverie.files.disk.state import (
+    NO_PROGRESS,
+    NOTHING_WRITTEN,
+    FileState,
+    Progress,
+    StateBusy,
+    StateUnavailable,
+    Written,
+    checksum,
+    stamp_of,
+)
+from reverie.stores.contract.factories import NOW, record
+
+A = Written("memory/a/1.json", 10, 1_700_000_000_000_000_001, checksum(b"a"))
+B = Written("memory/b.json", 20, 1_700_000_000_000_000_002, checksum(b"b"))
+C = Written("sessions/x.jsonl", 30, 1_700_000_000_000_000_003, checksum(b"c"), 4)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[FileState]:
+    opened = FileState(tmp_path)
+    yield opened
+    opened.close()
+
+
+def holding(folder: Path, more: str) -> subprocess.Popen[str]:
+    """A process that takes the lock, says so, and goes on with what it is told."""
+    script = f"""
+        import os, sys, time
+        from pathlib import Path
+        from reverie.files.disk.state import *
+        state = FileState(Path({str(folder)!r}))
+        with state.locked() as ledger:
+            ledger.put([Written("memory/child.json", 1, 2, 3)])
+            print("locked", flush=True)
+            {more}
+        print("let go", flush=True)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "locked\n"
+    return process
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+
+
+def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_path: Path) -> None:
+    with state.locked() as ledger:
+        ledger.put([A, B, C])
+        ledger.advance(Progress(7, "stamp"))
+        ledger.owe(["memory/due.json", "memory/due.json"])
+        ledger.note("problem:x", "why")
+        assert ledger.find(A.path) == A
+    state.close()
+    again = FileState(tmp_path)
+    assert again.known() == {each.path: each for each in (A, B, C)}
+    assert again.known("memory/") == {A.path: A, B.path: B}
+    assert again.known("memory/a/") == {A.path: A}
+    assert again.find(C.path) == C
+    assert again.find("memory/a") is None
+    assert (again.progress(), again.count(), again.due()) == (Progress(7, "stamp"), 3, ["memory/due.json"])
+    assert again.notes("problem:") == {"problem:x": "why"}
+    assert again.notes("conflict:") == {}
+    again.close()
+
+
+def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
+    with state.locked() as ledger:
+        ledger.put([A, B, C, A._replace(size=11)])
+        ledger.drop([B.path, "memory/never.json"])
+        ledger.owe(["x", "y"])
+        ledger.settle(["x"])
+        ledger.note("one", "1")
+        ledger.note("two", "2")
+        ledger.note("one", None)
+        assert ledger.known() == {A.path: A._replace(size=11), C.path: C}
+        assert (ledger.due(), ledger.notes()) == (["y"], {"two": "2"})
+        ledger.advance(Progress(3, "z"))
+        ledger.clear()
+        assert (ledger.known(), ledger.due(), ledger.progress) == ({}, [], NO_PROGRESS)
+    assert (state.known(), state.due(), state.progress(), state.notes()) == (
+        {},
+        [],
+        NO_PROGRESS,
+        {"two": "2"},
+    )
+
+
+def test_an_error_inside_the_lock_undoes_what_was_set(state: FileState) -> None:
+    def fail() -> None:
+        with state.locked() as ledger:
+            ledger.put([A])
+            raise RuntimeError("on the way")
+
+    with pytest.raises(RuntimeError, match="on the way"):
+        fail()
+    assert state.known() == {}
+    with state.locked() as ledger:
+        ledger.put([B])
+    assert state.known() == {B.path: B}
+
+
+def test_the_thread_that_holds_the_lock_takes_it_again(state: FileState) -> None:
+    with state.locked() as outer:
+        with state.locked(0.0) as inner:
+            inner.put([A])
+        assert inner is outer
+        assert state.known() == {A.path: A}
+    assert state.known() == {A.path: A}
+
+
+def test_another_thread_waits_and_is_told_when_it_takes_too_long(state: FileState) -> None:
+    refused: list[StateUnavailable] = []
+    let_go = threading.Event()
+    taken = threading.Event()
+
+    def hold() -> None:
+        with state.locked() as ledger:
+            ledger.put([A])
+            taken.set()
+            let_go.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(10)
+    try:
+        with state.locked(0.05):
+            pass
+    except StateBusy as error:
+        refused.append(error)
+    let_go.set()
+    thread.join()
+    assert refused
+    with state.locked(5.0) as ledger:
+        assert ledger.known() == {A.path: A}
+
+
+def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path: Path) -> None:
+    process = holding(tmp_path, "sys.stdin.readline()")
+    with pytest.raises(StateBusy), state.locked(0.05):
+        pass
+    began = time.monotonic()
+    assert state.known() == {}  # reading does not wait
+    assert time.monotonic() - began < 1.0
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    with state.locked(10.0) as ledger:
+        assert "memory/child.json" in ledger.known()
+    ended(process)
+
+
+def test_a_killed_process_lets_go_and_leaves_nothing_half_done(state: FileState, tmp_path: Path) -> None:
+    with state.locked() as ledger:
+        ledger.put([A])
+    process = holding(tmp_path, "time.sleep(60)")
+    process.send_signal(signal.SIGKILL)
+    ended(process)
+    with state.locked(5.0) as ledger:
+        assert ledger.known() == {A.path: A}
+        ledger.put([B])
+    assert state.known() == {A.path: A, B.path: B}
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from reverie.files.disk.state import *
+        state = FileState(Path(sys.argv[1]))
+        for n in range(100):
+            with state.locked(60) as ledger:
+                ledger.put([Written(f"memory/{sys.argv[2]}-{n}.json", n, n, n)])
+                ledger.advance(Progress(ledger.progress.sequence + 1, "x"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    running = [subprocess.Popen([*command, str(number)]) for number in range(4)]
+    assert [process.wait(100) for process in running] == [0, 0, 0, 0]
+    state = FileState(tmp_path)
+    assert (state.count(), state.progress().sequence) == (400, 400)
+    state.close()
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+def test_the_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        state = FileState(tmp_path)
+        with state.locked() as ledger:
+            ledger.put([A])
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+        state.close()
+    finally:
+        os.umask(before)
+    assert modes == {0o600}
+
+
+def a_text(file: Path) -> None:
+    file.write_bytes(b"no database" * 1000)
+
+
+def another_program(file: Path) -> None:
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TABLE files (x)")
+    other.close()
+
+
+def a_newer_version(file: Path) -> None:
+    with sqlite3.connect(file) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[100:] = os.urandom(len(data) - 100)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [a_text, another_program, a_newer_version, damage, emptied, Path.unlink])
+def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Path, spoil: object) -> None:
+    assert callable(spoil)
+    with state.locked() as ledger:
+        ledger.put([A])
+        ledger.advance(Progress(5, "x"))
+    state.close()
+    if spoil is another_program:
+        (tmp_path / "files.db").unlink()
+    spoil(tmp_path / "files.db")
+    again = FileState(tmp_path)
+    assert (again.known(), again.progress()) == ({}, NO_PROGRESS)
+    with again.locked() as ledger:
+        ledger.put([B])
+    assert again.known() == {B.path: B}
+    again.close()
+
+
+def test_a_link_in_its_place_is_not_followed(state: FileState, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"precious")
+    (tmp_path / "files.db").symlink_to(elsewhere)
+    with state.locked() as ledger:
+        ledger.put([A])
+    assert elsewhere.read_bytes() == b"precious"
+    assert not (tmp_path / "files.db").is_symlink()
+
+
+def test_a_file_removed_while_it_is_open_is_missed(state: FileState, tmp_path: Path) -> None:
+    with state.locked() as ledger:
+        ledger.put([A])
+    (tmp_path / "files.db").unlink()
+    other = FileState(tmp_path)
+    with other.locked() as ledger:
+        ledger.put([B])
+    assert state.known() == {B.path: B}
+    with state.locked() as ledger:
+        ledger.put([C])
+    assert other.known() == {B.path: B, C.path: C}
+    other.close()
+
+
+def test_without_a_folder_it_cannot_be_used(tmp_path: Path) -> None:
+    state = FileState(tmp_path / "missing")
+    with pytest.raises(StateUnavailable), state.locked():
+        pass
+    with pytest.raises(StateUnavailable):
+        state.known()
+    state.close()
+
+
+def test_a_folder_in_its_place_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "files.db").mkdir()
+    state = FileState(tmp_path)
+    with pytest.raises(StateUnavailable):
+        state.known()
+    assert (tmp_path / "files.db").is_dir()
+    state.close()
+
+
+def test_once_closed_it_stays_closed(state: FileState) -> None:
+    state.known()
+    state.close()
+    state.close()
+    with pytest.raises(StateUnavailable):
+        state.known()
+    with pytest.raises(StateUnavailable), state.locked():
+        pass
+
+
+def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) -> None:
+    script = f"""
+        import os, threading, time
+        from pathlib import Path
+        from reverie.files.disk.state import *
+        state = FileState(Path({str(tmp_path)!r}))
+        done = threading.Event()
+        def work():
+            n = 0
+            while not done.is_set():
+                with state.locked() as ledger:
+                    ledger.put([Written(f"memory/thread-{{n}}.json", n, n, n)])
+                n += 1
+        thread = threading.Thread(target=work); thread.start()
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                with state.locked(20) as ledger:
+                    ledger.put([Written(f"memory/child-{{os.getpid()}}.json", 1, 2, 3)])
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        done.set(); thread.join()
+        with state.locked() as ledger:
+            print(len(ledger.known("memory/")), len([p for p in ledger.known() if "child" in p]))
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split()[1] == "20"
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_a_checksum_goes_on_from_that_of_the_beginning(begin: bytes, rest: bytes) -> None:
+    whole = checksum(begin + rest)
+    assert checksum(rest, checksum(begin)) == whole
+    assert -(1 << 63) <= whole < 1 << 63
+    assert checksum(b"") == NOTHING_WRITTEN
+
+
+def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
+    row = JournalRow(
+        sequence=3,
+        batch=3,
+        at=NOW,
+        actor="owner",
+        reason="why",
+        key=3,
+        subject="record",
+        edit=Edit(before=None, after=record()),
+    )
+    assert stamp_of(replace(row, edit=None, reason="")) == stamp_of(row)
+    assert len({stamp_of(row), stamp_of(replace(row, key=2)), stamp_of(replace(row, actor="agent"))}) == 3

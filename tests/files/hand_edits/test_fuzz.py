@@ -1,0 +1,416 @@
+"""Hand edits of every kind between the program's own changes, at random: nothing that anybody wrote is lost.
+
+Every text that is written has a word of its own. After each look at the folder, every such word that stood in
+a file is in the journal, or still in a file that is reported as a problem.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie.domain.change import Edit, Value
+from reverie.domain.errors import Conflict
+from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
+from reverie.files.expected import present
+from reverie.files.layout import path_of
+from reverie.stores.contract.factories import NOW, session, turn
+from tests.files.desk import Desk, desk_in, note
+
+WORD = re.compile(r"word\d+")
+CATEGORIES = ("notes", "ideas", "ideas/new", None)
+CHAT = "sessions/chat:1.jsonl"
+RUNS = int(os.environ.get("REVERIE_FUZZ_RUNS", "12"))
+STEPS = 80
+
+
+class Killed(BaseException):
+    """A process ends in the middle."""
+
+
+class Play:
+    """A person and a program at one memory, both acting at random."""
+
+    def __init__(self, desk: Desk, seed: int) -> None:
+        self.desk = desk
+        self.dice = random.Random(seed)
+        self.number = 0
+        self.removals = 0
+        self.trash: list[tuple[str, bytes]] = []
+        self.done: list[str] = []
+
+    def word(self) -> str:
+        self.number += 1
+        return f"word{self.number}"
+
+    def id(self) -> str:
+        return f"{self.dice.getrandbits(48):012x}"
+
+    # -- the program -------------------------------------------------------------------------------------
+
+    def program(self) -> None:
+        acts = [self.save, self.save, self.save_event, self.update, self.update, self.archive, self.restore]
+        acts += [self.purge, self.say, self.say, self.log, self.log, self.rewrite, self.rewrite]
+        act = self.dice.choice(acts)
+        edits = act()
+        self.done.append(act.__name__)
+        try:
+            if edits:
+                self.desk.commit(*edits, mirrored=self.dice.random() < 0.8)
+        except Conflict:
+            pass
+
+    def save(self) -> list[Edit]:
+        made = note(1, id=self.id(), content=self.word(), category=self.dice.choice(CATEGORIES))
+        return [Edit(before=None, after=made)]
+
+    def save_event(self) -> list[Edit]:
+        moment = NOW + timedelta(hours=self.dice.randrange(-30, 3))
+        made = note(1, id=self.id(), content=self.word(), layer="episodic", moment=moment)
+        return [Edit(before=None, after=made)]
+
+    def _any(self, *, archived: bool) -> list[Record]:
+        found = sorted(self.desk.store.find(Filter(archived=archived)), key=lambda each: each.id)
+        return [self.dice.choice(found)] if found else []
+
+    def update(self) -> list[Edit]:
+        changes: list[dict[str, object]] = [
+            {"content": self.word()},
+            {"importance": self.dice.random()},
+            {"category": self.dice.choice(CATEGORIES)},
+            {"tags": (self.word(),)},
+            {"pinned": self.dice.random() < 0.5},
+        ]
+        fields = self.dice.choice(changes)
+        return [
+            Edit(before=r, after=replace(r, **fields, updated_at=self.desk.clock()))  # type: ignore[arg-type]
+            for r in self._any(archived=False)
+        ]
+
+    def archive(self) -> list[Edit]:
+        now = self.desk.clock()
+        return [
+            Edit(before=r, after=replace(r, archived_at=now, archive_reason="program"))
+            for r in self._any(archived=False)
+        ]
+
+    def restore(self) -> list[Edit]:
+        found = self._any(archived=True)
+        return [Edit(before=r, after=replace(r, archived_at=None, archive_reason="")) for r in found]
+
+    def purge(self) -> list[Edit]:
+        return [Edit(before=r, after=None) for r in self._any(archived=True)]
+
+    def say(self) -> list[Edit]:
+        there = self.desk.store.turns(session="chat:1")
+        edits = [] if self.desk.store.session("chat:1") else [Edit(before=None, after=session())]
+        said = turn(len(there), id=self.id(), content=self.word(), at=self.desk.clock())
+        return [*edits, Edit(before=None, after=said)]
+
+    def log(self) -> list[Edit]:
+        name = self.dice.choice(("HISTORY.md", "2026-03-01.md"))
+        there = self.desk.store.paragraphs(page=name)
+        position = there[-1].position + 1 if there else 1.0
+        made = Paragraph(
+            id=self.id(), page=name, position=position, at=self.desk.clock(), content=f"[10:00] {self.word()}"
+        )
+        return [Edit(before=None, after=made)]
+
+    def rewrite(self) -> list[Edit]:
+        there = self.desk.store.pages(["MEMORY.md"])
+        now = self.desk.clock()
+        if not there:
+            page = Page(name="MEMORY.md", content=f"# Memory\n\n- {self.word()}\n", updated_at=now)
+            return [Edit(before=None, after=page)]
+        lines = there[0].content.split("\n")
+        lines.insert(self.dice.randrange(len(lines)), f"- {self.word()}")
+        return [Edit(before=there[0], after=replace(there[0], content="\n".join(lines), updated_at=now))]
+
+    # -- the person --------------------------------------------------------------------------------------
+
+    def person(self) -> None:
+        acts: list[Callable[[], None]] = [self.edit_record] * 3 + [self.edit_lines] * 3
+        acts += [self.edit_text] * 4 + [self.edit_chat] * 2
+        acts += [self.new_file, self.new_file, self.delete, self.move, self.move, self.copy, self.spoil]
+        acts += [self.spoil, self.repair, self.repair, self.put_back, self.slip_in, self.settle]
+        if self.dice.random() < 0.03:
+            acts = [self.lose_folder, self.lose_state]
+        act = self.dice.choice(acts)
+        self.done.append(act.__name__)
+        act()
+
+    def _pick(self, pattern: str) -> str | None:
+        names = [name for name in self.desk.files() if re.search(pattern, name)]
+        return self.dice.choice(names) if names else None
+
+    def _save(self, name: str, text: str) -> None:
+        data = text.encode()
+        if self.dice.random() < 0.1:
+            data = b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n")
+        self.desk.write(name, data)
+
+    def _text(self, name: str) -> str:
+        """A file as an editor shows it."""
+        path = self.desk.path(name)
+        data = path.read_bytes() if path.exists() else b""
+        return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
+
+    def _loaded(self, name: str) -> dict[str, object] | None:
+        try:
+            found = json.loads(self._text(name))
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def edit_record(self) -> None:
+        name = self._pick(r"^memory/.*(?<!conflict)\.json$")
+        found = self._loaded(name) if name else None
+        if name is None or found is None:
+            return
+        changes: list[dict[str, object]] = [
+            {"content": self.word()},
+            {"content": self.word(), "importance": 0.25},
+            {"tags": [self.word()]},
+            {"category": self.dice.choice(CATEGORIES)},
+            {"pinned": True},
+            {"layer": self.dice.choice(["semantic", "episodic"])},
+        ]
+        fields = found | self.dice.choice(changes)
+        if self.dice.random() < 0.2:
+            fields = {key: fields[key] for key in fields if key in ("id", "content", "tags")}
+        self._save(name, json.dumps(fields, indent=self.dice.choice([None, 2])))
+
+    def new_file(self) -> None:
+        folder = self.dice.choice(["notes", "ideas/new", "not a category", ""])
+        fields = {"content": self.word()}
+        self._save("/".join(filter(None, ("memory", folder, f"{self.word()}.json"))), json.dumps(fields))
+
+    def edit_lines(self) -> None:
+        name = self._pick(r"^memory/episodic/.*\.jsonl$") or "memory/episodic/2026-03-01.jsonl"
+        lines = self._text(name).split("\n")[:-1]
+        act = self.dice.choice(["add", "change", "remove"])
+        if act == "add" or not lines:
+            lines.append(json.dumps({"content": self.word()}))
+        elif act == "remove":
+            self.removals += 1
+            lines.pop(self.dice.randrange(len(lines)))
+        else:
+            place = self.dice.randrange(len(lines))
+            try:
+                lines[place] = json.dumps(json.loads(lines[place]) | {"content": self.word()})
+            except ValueError:
+                return
+        self._save(name, "".join(f"{line}\n" for line in lines))
+
+    def edit_text(self) -> None:
+        name = self.dice.choice(["MEMORY.md", "HISTORY.md", "2026-03-01.md", "projects/atlas.md"])
+        path = f"memory/{name}"
+        between = "\n\n" if name == "HISTORY.md" else "\n"
+        lines = self._text(path).removesuffix("\n").split(between)
+        act = self.dice.choice(["add", "add", "change", "remove"])
+        place = self.dice.randrange(len(lines))
+        if act == "add" or len(lines) < 2:
+            lines.insert(self.dice.randrange(len(lines) + 1), f"- {self.word()}")
+        elif act == "change":
+            lines[place] += f" {self.word()}"
+        else:
+            lines.pop(place)
+        self._save(path, between.join(lines) + "\n")
+
+    def edit_chat(self) -> None:
+        lines = self._text(CHAT).split("\n")[:-1]
+        if not lines:
+            return
+        act = self.dice.choice(["add", "change", "remove", "delete", "swap"])
+        place = self.dice.randrange(len(lines))
+        try:
+            if act == "add":
+                lines.append(json.dumps({"role": "user", "content": self.word()}))
+            elif act == "change" and place:
+                lines[place] = json.dumps(json.loads(lines[place]) | {"content": self.word()})
+            elif act == "remove":
+                lines.pop(place)
+            elif act == "swap" and place > 1:
+                lines[place], lines[place - 1] = lines[place - 1], lines[place]
+        except ValueError:
+            return
+        if act == "delete":
+            self.desk.path(CHAT).unlink()
+        else:
+            self._save(CHAT, "".join(f"{line}\n" for line in lines))
+
+    def delete(self) -> None:
+        if (name := self._pick(r"")) is not None:
+            self.removals += 1 + self.desk.path(name).read_bytes().count(b"\n")
+            self.trash.append((name, self.desk.path(name).read_bytes()))
+            self.desk.path(name).unlink()
+
+    def move(self) -> None:
+        name = self._pick(r"^memory/.*\.json$")
+        if name is None:
+            return
+        folder = self.dice.choice(["notes", "ideas", ".archive/notes", "", "bad name"])
+        stem = self.dice.choice([Path(name).name, f"{self.word()}.json"])
+        target = "/".join(filter(None, ("memory", folder, stem)))
+        if not self.desk.path(target).exists():
+            self.removals += 1
+            self.desk.path(target).parent.mkdir(parents=True, exist_ok=True)
+            self.desk.path(name).rename(self.desk.path(target))
+
+    def copy(self) -> None:
+        name = self._pick(r"^memory/.*\.json$")
+        if name is not None:
+            shutil.copy(self.desk.path(name), self.desk.path(f"memory/{self.word()}.json"))
+
+    def spoil(self) -> None:
+        name = self._pick(r"")
+        if name is None:
+            return
+        data = self.desk.path(name).read_bytes()
+        self.removals += data.count(b"\n")  # half a file of lines may be whole lines
+        spoilt = self.dice.choice(
+            [
+                data[: len(data) // 2],
+                b"",
+                data + b"\xff",
+                b"<<<<<<< a\n" + data + b"=======\n" + data + b">>>>>>> b\n",
+                data.replace(b'"', b"'", 1),
+                f"[{self.word()}]".encode(),
+            ]
+        )
+        self.trash.append((name, data))
+        self.desk.write(name, spoilt)
+
+    def repair(self) -> None:
+        broken = [each.path for each in self.desk.hands.problems()]
+        if broken:
+            name = self.dice.choice(broken)
+            if self.desk.path(name).is_file():
+                if self.dice.random() < 0.5:
+                    self.desk.path(name).unlink()
+                else:
+                    self._save(name, json.dumps({"content": self.word()}))
+
+    def put_back(self) -> None:
+        if self.trash:
+            name, data = self.dice.choice(self.trash)
+            self.desk.write(name, data)
+
+    def slip_in(self) -> None:
+        name = self._pick(r"^memory/.*(?<!conflict)\.json$")
+        found = self._loaded(name) if name else None
+        if name is not None and found is not None:
+            self._save(f"{name}.recovered-1", json.dumps(found | {"content": self.word()}))
+
+    def settle(self) -> None:
+        for conflict in self.desk.hands.conflicts():
+            self.desk.path(conflict.path).unlink()
+
+    def lose_folder(self) -> None:
+        # Found missing as a whole it is lost; with a file in it again, up to 20 count as deleted.
+        self.removals += sum(1 + self.desk.path(name).read_bytes().count(b"\n") for name in self.desk.files())
+        shutil.rmtree(self.desk.path("memory"), ignore_errors=True)
+
+    def lose_state(self) -> None:
+        self.desk.state.close()
+        for path in self.desk.root.glob("files.db*"):
+            path.unlink()
+        self.desk.reopen()
+
+    # -- what must hold ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in what the person did, perhaps being killed, and see that no word was lost."""
+        before = self._words_on_disk()
+        if self.dice.random() < 0.15:
+            try:
+                with self.desk.state.locked():
+                    self.desk.hands.take_in()
+                    raise Killed
+            except Killed:
+                pass
+        self.desk.sync()
+        known = self._words_in_journal()
+        problems = {each.path for each in self.desk.hands.problems()}
+        for name, words in before.items():
+            if name in problems and self.desk.path(name).exists():
+                continue
+            assert words <= known, f"{sorted(words - known)} of {name!r} lost after {self.done}"
+
+    def _words_on_disk(self) -> dict[str, set[str]]:
+        return {
+            name: set(WORD.findall(self.desk.path(name).read_bytes().decode(errors="replace")))
+            - set(WORD.findall(name))
+            for name in self.desk.files()
+            if not name.endswith(".conflict.json")
+        }
+
+    def _words_in_journal(self) -> set[str]:
+        words: set[str] = set()
+        for row in self.desk.store.journal(limit=1_000_000):
+            assert row.edit is not None
+            for value in (row.edit.before, row.edit.after):
+                words |= _words_of(value)
+        return words
+
+    def finish(self) -> None:
+        """Repair everything, and see that files and store agree and nothing was archived unasked."""
+        self.look()
+        for _ in range(3):
+            for broken in self.desk.hands.problems():
+                place = self.desk.path(broken.path)
+                if place.is_file():
+                    place.unlink()
+            self.desk.sync()
+        assert self.desk.hands.problems() == [], self.done
+        self.desk.quiet()
+        for name in self.desk.files():
+            if not name.endswith(".conflict.json"):
+                content = present(self.desk.store, name)
+                assert content is not None, f"{name!r} should not be there after {self.done}"
+                assert content.data == self.desk.path(name).read_bytes(), f"{name!r} after {self.done}"
+        there = set(self.desk.files())
+        for record in self.desk.store.find(Filter(archived=None)):
+            assert path_of(record) in there, f"{path_of(record)!r} is missing after {self.done}"
+        assert len(self._archived_by_hand()) <= self.removals
+
+    def _archived_by_hand(self) -> list[Edit]:
+        return [
+            row.edit
+            for row in self.desk.by_hand()
+            if row.edit is not None
+            and isinstance(row.edit.after, Record)
+            and row.edit.after.archived
+            and not (isinstance(row.edit.before, Record) and row.edit.before.archived)
+        ]
+
+
+def _words_of(value: Value | None) -> set[str]:
+    return set() if value is None else set(WORD.findall(json.dumps(value.to_dict())))
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_whatever_a_person_and_the_program_do_nothing_is_lost(tmp_path: Path, seed: int) -> None:
+    with desk_in(tmp_path / "memory") as desk:
+        play = Play(desk, seed)
+        for _ in range(STEPS):
+            play.desk.clock.move(seconds=7)
+            choice = play.dice.random()
+            if choice < 0.4:
+                play.program()
+            elif choice < 0.8:
+                play.person()
+            else:
+                play.look()
+        play.finish()

@@ -1,0 +1,320 @@
+"""Files that people edit, writers that are killed, disks that fail: nothing is lost, and it is made good."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reverie.files.disk.state import Written, checksum
+from reverie.files.layout import path_of, render_record
+from reverie.files.mirror.writer import FILES_FAILED
+from reverie.stores.contract.factories import added, at, changed, record, removed, session, turn
+from tests.files.house import House, agree, expected, page, paragraph, some_of_everything
+
+WORKER = Path(__file__).with_name("worker.py")
+STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
+"""Every how many steps on the disk a process is killed."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    opened = House(tmp_path / "memory")
+    yield opened
+    opened.close()
+
+
+# -- hand edits --------------------------------------------------------------------------------------------
+
+EDITS: list[tuple[str, Callable[[House], object]]] = [
+    (
+        "memory/000000000002.json",
+        lambda house: house.make(changed(record(2), replace(record(2), content="By the program"))),
+    ),
+    ("memory/000000000002.json", lambda house: house.make(removed(record(2)))),
+    ("memory/000000000002.json", lambda house: house.make(changed(record(2), record(2, category="else")))),
+    ("memory/MEMORY.md", lambda house: house.make(changed(page(), page("By the program\n")))),
+    ("memory/HISTORY.md", lambda house: house.make(added(paragraph(9)))),
+    ("memory/2026-03-01.md", lambda house: house.make(added(paragraph(9, "2026-03-01.md")))),
+    ("sessions/telegram:1.jsonl", lambda house: house.make(added(turn(2, "telegram:1")))),
+    (
+        "memory/episodic/2026-03-01.jsonl",
+        lambda house: house.make(added(record(7, layer="episodic", created_at=at(7)))),
+    ),
+    (
+        "memory/episodic/2026-03-01.jsonl",
+        lambda house: house.make(removed(record(4, layer="episodic", kind="event"))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "change"), EDITS)
+def test_what_a_person_edited_is_left_until_it_was_taken_in(
+    house: House, path: str, change: Callable[[House], object]
+) -> None:
+    some_of_everything(house)
+    file = house.root / path
+    edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
+    file.write_bytes(edited)
+    change(house)
+    assert file.read_bytes() == edited
+    assert house.state.due() == [path]
+    house.lose_state()
+    house.mirror.write()
+    assert file.read_bytes() == edited
+    seen = file.stat()
+    with house.state.locked() as ledger:  # as `handedits` does when its content is in the store
+        ledger.put([Written(path, seen.st_size, seen.st_mtime_ns, checksum(edited))])
+        ledger.owe([path])
+    house.mirror.write()
+    agree(house)
+
+
+@pytest.mark.parametrize(("path", "change"), EDITS)
+def test_what_a_person_deleted_is_not_written_again(
+    house: House, path: str, change: Callable[[House], object]
+) -> None:
+    some_of_everything(house)
+    (house.root / path).unlink()
+    change(house)
+    assert not (house.root / path).exists()
+    with house.state.locked() as ledger:
+        ledger.drop([path])
+        ledger.owe([path])
+    house.mirror.write()
+    agree(house)
+
+
+@pytest.mark.parametrize(("path", "change"), EDITS)
+def test_a_file_that_was_only_touched_is_written(
+    house: House, path: str, change: Callable[[House], object]
+) -> None:
+    some_of_everything(house)
+    os.utime(house.root / path, ns=(1, 1))
+    change(house)
+    house.mirror.write()
+    agree(house)
+
+
+def test_a_file_that_a_person_added_is_left(house: House) -> None:
+    some_of_everything(house)
+    mine = house.root / "memory/a/b/00000000abcd.json"
+    mine.write_bytes(render_record(record(0xABCD, content="By hand")))
+    house.make(added(record(0xABCD, category="a/b", content="By the program")))
+    assert b"By hand" in mine.read_bytes()
+    house.lose_state()
+    house.mirror.write()
+    assert b"By hand" in mine.read_bytes()
+
+
+def test_a_line_that_a_person_took_out_is_not_taken_for_an_old_version(house: House) -> None:
+    some_of_everything(house)
+    for path, keep in (("memory/episodic/2026-03-01.jsonl", 1), ("sessions/telegram:1.jsonl", 2)):
+        lines = (house.root / path).read_bytes().splitlines(keepends=True)
+        shortened = b"".join([*lines[: keep - 1], *lines[keep:]])
+        (house.root / path).write_bytes(shortened)
+        house.lose_state()
+        house.mirror.write()
+        assert (house.root / path).read_bytes() == shortened
+
+
+def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_of_everything(house)
+    file = house.root / "memory/MEMORY.md"
+    real = house.mirror.disk.replace
+
+    def late(*args: object, **options: object) -> object:
+        file.write_bytes(b"By hand\n")
+        return real(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(house.mirror.disk, "replace", late)
+    outcome = house.make(changed(page(), page("By the program\n")))
+    assert outcome.edited == ["memory/MEMORY.md"]
+    assert file.read_bytes() == b"By hand\n"
+    assert house.state.due() == ["memory/MEMORY.md"]
+
+
+# -- interrupted -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["sessions/telegram:1.jsonl", "memory/HISTORY.md"])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_torn_addition_is_made_whole(house: House, path: str, lost: bool) -> None:
+    some_of_everything(house)
+    before = house.read(path)
+    house.commit(added(turn(2, "telegram:1"), turn(3, "telegram:1"), paragraph(8), paragraph(9)))
+    whole = expected(house.store)[path]
+    for cut in range(len(before) + 1, len(whole) + 1, 17):
+        (house.root / path).write_bytes(whole[:cut])
+        if lost:
+            house.lose_state()
+        outcome = house.mirror.write()
+        assert outcome.edited == []
+        agree(house)
+        with house.state.locked() as ledger:  # as if it had not been written
+            ledger.put([Written(path, len(before), 1, checksum(before))])
+            ledger.owe([path])
+
+
+@pytest.mark.parametrize("way", ["exchange", "link", "rename"])
+def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
+    """A child is killed before its first, second, … step on the disk, each time in a folder of its own."""
+    folder = tmp_path / way
+    command = [sys.executable, "-W", "error", str(WORKER), "steps", str(folder), way, STRIDE]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert ran.returncode == 0, ran.stderr
+    ends = sorted(folder.iterdir())
+    assert len(ends) > 100 / int(STRIDE)
+    for end in ends:
+        house = House(end)
+        outcome = house.mirror.write()
+        assert (outcome.edited, outcome.failed) == ([], {}), end
+        agree(house)
+        house.close()
+
+
+def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
+    house = House(tmp_path / "memory")
+    house.make(added(session("shared")))
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
+    running = [subprocess.Popen([*command, str(number), "150"]) for number in range(4)]
+    assert [process.wait(110) for process in running] == [0] * 4
+    house.mirror.write()
+    agree(house)
+    assert len(house.store.turns(session="shared")) == 4 * 50
+    house.close()
+
+
+def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
+    house = House(tmp_path / "memory")
+    house.make(added(session("shared")))
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
+    chance = random.Random(7)
+    for round_ in range(4):
+        running = [subprocess.Popen([*command, f"{round_}{number}", "100000"]) for number in range(3)]
+        for process in running:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0.5, 1.0))
+            process.send_signal(signal.SIGKILL)
+            process.wait(60)
+        outcome = house.mirror.write()
+        assert (outcome.edited, outcome.failed, outcome.complete) == ([], {}, True)
+        agree(house)
+    house.close()
+
+
+# -- failures ----------------------------------------------------------------------------------------------
+
+
+def failing_below(folder: Path, number: int) -> Callable[..., int]:
+    """`os.open` as on a disk that is read-only, or full, below a folder."""
+    real = os.open
+
+    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
+        if flags & os.O_CREAT and os.fspath(path).startswith(os.fspath(folder)):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, flags, *args, **options)
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    some_of_everything(house)
+    monkeypatch.setattr(os, "open", failing_below(house.root / "memory", number))
+    outcome = house.make(added(record(20), session("y")))
+    assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
+    assert house.mirror.failed == outcome.failed
+    assert house.store.count(FILES_FAILED) == 1
+    assert (house.root / "sessions/y.jsonl").exists()
+    assert [message for message in caplog.messages if "memory/000000000014.json" in message]
+    house.make(added(record(21)))
+    assert house.store.count(FILES_FAILED) == 2
+    monkeypatch.undo()
+    house.make(added(record(22)))
+    assert house.mirror.failed == {}
+    house.mirror.write()
+    agree(house)
+
+
+def test_a_failed_write_is_made_good_by_another_process(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "open", failing_below(house.root / "memory", errno.EROFS))
+    house.make(added(record(20)))
+    monkeypatch.undo()
+    house.state.close()
+    house.open()
+    house.mirror.write()
+    agree(house)
+
+
+def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: Path) -> None:
+    """In a process whose files may not grow: as a full disk, for the files, `files.db` and the database."""
+    command = [sys.executable, "-W", "error", str(WORKER), "full", str(tmp_path / "memory")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    assert "not written" in ran.stderr
+    house = House(tmp_path / "memory")
+    house.mirror.write()
+    agree(house)
+    assert len(house.store.turns(session="long")) > 3
+    house.close()
+
+
+def test_a_state_that_cannot_be_kept_costs_no_exception(house: House) -> None:
+    (house.root / "files.db").mkdir()
+    outcome = house.make(added(record(1)))
+    assert not outcome.complete
+    assert list(house.mirror.failed) == [""]
+    (house.root / "files.db").rmdir()
+    house.make(added(record(2)))
+    assert house.mirror.failed == {}
+    agree(house)
+
+
+def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (house.root / "memory").mkdir()
+    (house.root / "memory/a").symlink_to(outside)
+    (tmp_path / "notes.md").write_text("precious")
+    (house.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
+    house.make(added(record(1, category="a"), record(2, category="b"), page("ours")))
+    assert sorted(house.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
+    assert list(outside.iterdir()) == []
+    assert (tmp_path / "notes.md").read_text() == "precious"
+    assert (house.root / "memory/b/000000000002.json").exists()
+    (house.root / "memory/a").unlink()
+    (house.root / "memory/MEMORY.md").unlink()
+    house.mirror.write()
+    agree(house)
+
+
+def test_a_record_that_cannot_be_read_costs_the_others_nothing(house: House) -> None:
+    house.make(added(*(record(n) for n in range(3))))
+    with sqlite3.connect(house.root / "reverie.db") as file:
+        file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (record(1).id,))
+    file.close()
+    house.commit(changed(record(0), replace(record(0), seen_count=2)))
+    house.commit(added(record(3)))
+    with house.state.locked() as ledger:
+        ledger.owe([path_of(record(1))])
+    outcome = house.mirror.write()
+    assert list(outcome.failed) == [path_of(record(1))]
+    assert house.read(path_of(record(1))) == render_record(record(1))
+    assert b'"seen_count": 2' in house.read(path_of(record(0)))
+    assert (house.root / path_of(record(3))).exists()

@@ -1,0 +1,480 @@
+"""The files say what the store says: after every change, and after whatever went wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.page import HISTORY
+from reverie.domain.record import Record
+from reverie.files.layout import render_episodic
+from reverie.files.mirror import writer as mirror_module
+from reverie.files.mirror.writer import patched
+from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
+from tests.files.house import House, agree, on_disk, page, paragraph, some_of_everything
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    opened = House(tmp_path / "memory")
+    yield opened
+    opened.close()
+
+
+# -- what is written when ----------------------------------------------------------------------------------
+
+
+def test_everything_is_written_after_the_commit(house: House) -> None:
+    some_of_everything(house)
+    agree(house)
+    assert sorted(on_disk(house.root)) == [
+        "memory/.archive/a/000000000003.json",
+        "memory/000000000002.json",
+        "memory/2026-03-01.md",
+        "memory/HISTORY.md",
+        "memory/MEMORY.md",
+        "memory/a/b/000000000001.json",
+        "memory/episodic/2026-03-01.jsonl",
+        "sessions/telegram:1.jsonl",
+    ]
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o277])
+def test_files_are_for_their_owner_alone_whatever_the_umask(house: House, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        some_of_everything(house)
+    finally:
+        os.umask(before)
+    for place in [
+        house.root / "files.db",
+        *house.root.glob("memory/**/*"),
+        *house.root.glob("sessions/**/*"),
+    ]:
+        assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
+
+
+def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> None:
+    here = record(1, category="a/b")
+    house.make(added(here))
+    there = replace(here, category="c")
+    house.make(changed(here, there))
+    agree(house)
+    assert not (house.root / "memory/a").exists()
+    archived = replace(there, archived_at=NOW)
+    house.make(changed(there, archived))
+    agree(house)
+    assert not (house.root / "memory/c").exists()
+    house.make(changed(archived, there))
+    house.make(removed(there))
+    agree(house)
+    assert not (house.root / "memory/.archive").exists()
+
+
+def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(house: House) -> None:
+    semantic = record(1, category="a")
+    episodic = replace(semantic, layer="episodic")
+    house.make(added(semantic))
+    house.make(changed(semantic, episodic))
+    agree(house)
+    house.make(changed(episodic, semantic))
+    agree(house)
+
+
+def test_turns_and_paragraphs_are_added_to_their_files(house: House) -> None:
+    some_of_everything(house)
+    paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md", "memory/episodic/2026-03-01.jsonl")
+    before = {path: (house.root / path).stat().st_ino for path in paths}
+    house.make(added(turn(2, "telegram:1"), turn(3, "telegram:1")))
+    house.make(added(turn(4, "telegram:1")))
+    house.make(added(paragraph(4)))
+    house.make(added(record(6, layer="episodic", created_at=at(9))))
+    assert {path: (house.root / path).stat().st_ino for path in paths} == before
+    agree(house)
+
+
+def test_adding_a_turn_costs_what_the_turn_is_long(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.make(added(session(), *(turn(n) for n in range(200))))
+
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("the whole session was read")
+
+    monkeypatch.setattr(house.store, "turns", refuse)
+    monkeypatch.setattr(mirror_module, "present", refuse)
+    house.make(added(turn(200)))
+    monkeypatch.undo()
+    agree(house)
+
+
+def test_a_change_of_a_session_or_log_that_is_no_addition_writes_it_anew(house: House) -> None:
+    some_of_everything(house)
+    state = session("telegram:1")
+    house.make(changed(state, replace(state, window_start=1, summary="before")))
+    agree(house)
+    house.make(changed(turn(0, "telegram:1"), replace(turn(0, "telegram:1"), content="said otherwise")))
+    agree(house)
+    house.make(added(paragraph(7, position=1.5)))
+    agree(house)
+    house.make(removed(paragraph(1)))
+    agree(house)
+    house.make(removed(paragraph(2), paragraph(7, position=1.5)))
+    assert not (house.root / "memory/HISTORY.md").exists()
+    agree(house)
+
+
+def test_a_session_and_a_page_that_are_gone_leave_no_file(house: House) -> None:
+    some_of_everything(house)
+    house.make(removed(turn(1, "telegram:1"), turn(0, "telegram:1"), session("telegram:1"), page()))
+    assert not (house.root / "sessions/telegram:1.jsonl").exists()
+    assert not (house.root / "memory/MEMORY.md").exists()
+    agree(house)
+
+
+def test_names_cannot_lead_out_of_the_folder(house: House) -> None:
+    outside = set(house.root.parent.iterdir())
+    for name in ("../../x", "/etc/passwd", "..", "a/../../../b", "a\\..\\b", "~root", ".."):
+        if house.store.session(name) is None:
+            house.make(added(session(name), replace(turn(0), id=f"{len(name):012x}", session=name)))
+    agree(house)
+    assert set(house.root.parent.iterdir()) == outside
+    assert all(path.count("/") == 1 for path in on_disk(house.root) if path.startswith("sessions/"))
+
+
+def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(house: House) -> None:
+    for number, name in enumerate(("Chat:A", "chat:a", "CHAT:A")):
+        house.make(added(session(name), replace(turn(0), id=f"{number:012x}", session=name)))
+    agree(house)
+    assert len({path.lower() for path in on_disk(house.root)}) == 3
+
+
+def test_lines_of_a_day_change_in_their_place() -> None:
+    first, second, third = (record(n, layer="episodic", created_at=at(n)) for n in (1, 2, 3))
+    old = render_episodic([first, third])
+    assert patched(old, {second.id: second}) == render_episodic([first, second, third])
+    assert patched(old, {first.id: None}) == render_episodic([third])
+    again = replace(third, seen_count=2)
+    assert patched(old, {third.id: again, second.id: second}) == render_episodic([first, second, again])
+    earlier = replace(third, created_at=at(0))
+    assert patched(old, {third.id: earlier}) == render_episodic([earlier, first])
+    assert patched(b"", {}) == b""
+
+
+def test_what_was_forgotten_leaves_the_files(house: House) -> None:
+    some_of_everything(house)
+    gone = [record(1, category="a/b", tags=("x",)), record(4, layer="episodic", kind="event")]
+    last = turn(1, "telegram:1")
+    rows = house.store.erase(removed(*gone, last), actor="owner", at=NOW)
+    house.mirror.notice(rows)
+    agree(house)
+    text = b"".join(on_disk(house.root).values())
+    assert b"record 1" not in text
+    assert b"record 4" not in text
+    assert b"turn 1" not in text
+
+
+def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: House) -> None:
+    some_of_everything(house)
+    house.store.erase(removed(record(2), turn(1, "telegram:1")), actor="owner", at=NOW)
+    house.mirror.write()
+    agree(house)
+
+
+# -- catching up -------------------------------------------------------------------------------------------
+
+
+def test_what_another_process_committed_and_did_not_write_is_made_good(house: House) -> None:
+    house.make(added(record(1, category="a")))
+    house.commit(changed(record(1, category="a"), record(1, category="b")))
+    house.commit(added(record(2), session("x"), turn(0, "x")))
+    house.commit(removed(record(2)))
+    assert house.mirror.behind() == 5
+    house.make(added(record(3)))  # the next one writes them all
+    agree(house)
+
+
+def test_much_that_is_to_be_made_good_is_left_to_the_background(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "AT_ONCE", 10)
+    house.make(added(record(1)))
+    house.commit(added(*(record(n) for n in range(100, 120))))
+    assert not house.make(added(record(2))).complete
+    assert not (house.root / "memory/000000000002.json").exists()
+    house.mirror.write()
+    agree(house)
+
+
+def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "_BATCH", 7)
+    for number in range(20):
+        house.commit(added(record(number * 2), record(number * 2 + 1, layer="episodic")))
+        house.commit(added(*([session("x")] if number == 0 else []), turn(number, "x")))
+    outcomes = []
+    while not (outcome := house.mirror.write(batches=1)).complete:
+        outcomes.append(outcome)
+        house.open()
+    assert len(outcomes) >= 5
+    agree(house)
+
+
+def test_a_turn_added_between_two_batches_is_written_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "_BATCH", 3)
+    house.commit(added(session("x"), turn(0, "x"), turn(1, "x")))
+    rows = house.commit(added(turn(2, "x")))
+    assert not house.mirror.write(batches=1).complete  # the first three changes; the file holds all turns
+    house.mirror.notice(rows)
+    agree(house)
+    assert house.read("sessions/x.jsonl").count(b"\n") == 4
+
+
+def test_ten_thousand_records_are_written_and_found_to_be_written(house: House) -> None:
+    values = [record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(10_000)]
+    for start in range(0, 10_000, 1_000):
+        house.commit(added(*values[start : start + 1_000]))
+    outcome = house.mirror.write()
+    assert (outcome.written, outcome.complete) == (10_000, True)
+    agree(house)
+    assert house.mirror.write().written == 0
+
+
+# -- random changes ----------------------------------------------------------------------------------------
+
+
+class Changes:
+    """Random changes of a store, each possible."""
+
+    def __init__(self, house: House, seed: int) -> None:
+        self.house = house
+        self.random = random.Random(seed)
+        self.number = 0
+
+    def one(self) -> list[Edit]:
+        return self.random.choice(
+            [
+                *(self.add, self.add, self.alter, self.alter, self.drop, self.many),
+                *(self.talk, self.talk, self.state, self.end),
+                *(self.tell, self.retell, self.write_page),
+            ]
+        )()
+
+    def add(self) -> list[Edit]:
+        return added(self.new_record())
+
+    def many(self) -> list[Edit]:
+        return added(*(self.new_record() for _ in range(self.random.randrange(2, 9))))
+
+    def new_record(self) -> Record:
+        self.number += 1
+        moment = at(self.random.randrange(-200_000, 200_000))
+        layer = self.random.choice(["semantic", "episodic", "episodic"])
+        category = self.random.choice([None, "a", "a/b", "a/b/c", "episodic", "D"])
+        return record(self.number, layer=layer, category=category, created_at=moment)
+
+    def a_record(self) -> Record | None:
+        name = f"{self.random.randint(0, self.number):012x}"
+        return next(iter(self.house.store.records([name])), None)
+
+    def alter(self) -> list[Edit]:
+        old = self.a_record()
+        if old is None:
+            return self.add()
+        new = self.random.choice(
+            [
+                replace(old, seen_count=old.seen_count + 1, metadata=MappingProxyType({"n": "x"})),
+                replace(old, category=self.random.choice([None, "a", "a/b", "z"])),
+                replace(old, archived_at=None if old.archived else NOW),
+                replace(old, layer="semantic" if old.layer == "episodic" else "episodic"),
+                replace(old, created_at=old.created_at + timedelta(seconds=self.random.randrange(100_000))),
+            ]
+        )
+        return changed(old, new)
+
+    def drop(self) -> list[Edit]:
+        old = self.a_record()
+        return removed(old) if old else self.add()
+
+    def talk(self) -> list[Edit]:
+        name = self.random.choice(["telegram:1", "Web:B", "x/y"])
+        before: list[Value] = [] if self.house.store.session(name) else [session(name)]
+        start = len(self.house.store.turns(session=name))
+        turns = [turn(start + n, name, id=self.new_id()) for n in range(self.random.randrange(1, 4))]
+        return added(*before, *turns)
+
+    def new_id(self) -> str:
+        return f"{self.random.getrandbits(47) | 1 << 47:012x}"
+
+    def state(self) -> list[Edit]:
+        states = [overview.state for overview in self.house.store.sessions()]
+        if not states:
+            return self.talk()
+        old = self.random.choice(states)
+        return changed(old, replace(old, summary=old.summary + "x", window_start=old.window_start + 1))
+
+    def end(self) -> list[Edit]:
+        states = [overview.state for overview in self.house.store.sessions()]
+        if not states or self.random.random() < 0.5:
+            return self.talk()
+        old = self.random.choice(states)
+        return removed(*reversed(self.house.store.turns(session=old.id)), old)
+
+    def tell(self) -> list[Edit]:
+        self.number += 1
+        name = self.random.choice([HISTORY, HISTORY, "2026-03-01.md", "2026-03-02.md"])
+        there = self.house.store.paragraphs(page=name)
+        last = there[-1].position if there else 0.0
+        place = self.random.choice([last + 1, last + 1, last + 1, last - 0.5])
+        return added(paragraph(self.number, name, place))
+
+    def retell(self) -> list[Edit]:
+        there = self.house.store.paragraphs(page=HISTORY)
+        if not there:
+            return self.tell()
+        old = self.random.choice(there)
+        return removed(old) if self.random.random() < 0.5 else changed(old, replace(old, content="told anew"))
+
+    def write_page(self) -> list[Edit]:
+        name = self.random.choice(["MEMORY.md", "projects/atlas.md"])
+        old = next(iter(self.house.store.pages([name])), None)
+        text = "".join(self.random.choice("abc \n") for _ in range(self.random.randrange(40)))
+        if old is not None and self.random.random() < 0.3:
+            return removed(old)
+        new = page(text, name)
+        return self.write_page() if new == old else [Edit(before=old, after=new)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_changes_the_files_say_what_the_store_says(house: House, seed: int) -> None:
+    changes = Changes(house, seed)
+    for step in range(150):
+        assert house.make(changes.one()) is not None
+        if step % 25 == 0:
+            agree(house)
+    agree(house)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
+    house: House, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "_BATCH", 5)
+    changes = Changes(house, seed)
+    for step in range(150):
+        rows = house.commit(changes.one())
+        match changes.random.randrange(10):
+            case 0 | 1 | 2:  # killed before its files were written
+                continue
+            case 3:
+                if any(map(is_told, house.store.journal(after=house.state.progress().sequence))):
+                    house.mirror.write()  # earlier versions of a log are known by the state alone
+                house.lose_state()
+                house.mirror.write()
+            case 4:
+                shutil.rmtree(house.root / changes.random.choice(["memory", "sessions"]), ignore_errors=True)
+                house.mirror.write()
+            case 5:
+                house.mirror.write(batches=1)
+            case 6:
+                house.state.close()
+                house.open()
+                house.mirror.notice(rows)
+            case _:
+                house.mirror.notice(rows)
+        if step % 10 == 0:
+            house.mirror.write()
+            agree(house)
+    house.mirror.write()
+    agree(house)
+
+
+def is_told(row: JournalRow) -> bool:
+    return row.subject == "paragraph"
+
+
+# -- lost and foreign --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("top", ["memory", "sessions"])
+def test_a_folder_that_was_lost_is_written_again(house: House, top: str) -> None:
+    some_of_everything(house)
+    shutil.rmtree(house.root / top)
+    house.make(added(record(8)))
+    agree(house)
+
+
+def test_without_its_state_only_what_differs_is_written(house: House) -> None:
+    some_of_everything(house)
+    times = {path: (house.root / path).stat().st_mtime_ns for path in on_disk(house.root)}
+    house.lose_state()
+    outcome = house.mirror.write()
+    assert (outcome.written, outcome.removed, outcome.edited) == (0, 0, [])
+    assert {path: (house.root / path).stat().st_mtime_ns for path in times} == times
+    agree(house)
+
+
+def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) -> None:
+    some_of_everything(house)
+    old = on_disk(house.root)
+    house.make(changed(record(2), replace(record(2), content="Newer")))
+    house.make(added(turn(2, "telegram:1"), paragraph(5)))
+    house.make(changed(page(), page("Newer\n")))
+    house.make(changed(record(1, category="a/b", tags=("x",)), record(1, category="c", tags=("x",))))
+    event = record(4, layer="episodic", kind="event")
+    house.make(changed(event, replace(event, seen_count=2)))
+    house.lose_state()
+    for path, data in old.items():
+        (house.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (house.root / path).write_bytes(data)
+    outcome = house.mirror.write()
+    assert outcome.edited == []
+    agree(house)
+
+
+def test_the_state_of_another_memory_is_not_believed(house: House, tmp_path: Path) -> None:
+    other = House(tmp_path / "other")
+    other.make(added(*(record(n, moment=at(n)) for n in range(50))))
+    other.store.commit([Edit(before=None, after=page())], actor="somebody else", at=at(1))
+    other.mirror.write()
+    other.close()
+    some_of_everything(house)
+    house.close()
+    for name in ("files.db-wal", "files.db-shm"):
+        (house.root / name).unlink(missing_ok=True)
+    shutil.copy(other.root / "files.db", house.root / "files.db")
+    again = House(house.root)
+    again.mirror.write()
+    agree(again)
+    again.close()
+
+
+def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(house: House, tmp_path: Path) -> None:
+    some_of_everything(house)
+    backup = sqlite3.connect(tmp_path / "backup.db")
+    source = sqlite3.connect(house.root / "reverie.db")
+    source.backup(backup)
+    source.close()
+    backup.close()
+    house.make(added(record(50, category="late"), turn(2, "telegram:1")))
+    house.make(changed(page(), page("late\n")))
+    house.close()
+    for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):
+        (house.root / name).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "backup.db", house.root / "reverie.db")
+    again = House(house.root)
+    outcome = again.mirror.write()
+    # What came after the backup is in no journal any more, so nobody knows that it is not a person's.
+    assert sorted(set(outcome.edited)) == ["memory/MEMORY.md", "sessions/telegram:1.jsonl"]
+    assert (again.root / "memory/late/000000000032.json").exists()
+    again.close()

@@ -1,0 +1,171 @@
+"""Which contents of a file are merely old, and which are somebody's edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reverie.domain.page import HISTORY
+from reverie.files.expected import Content, began_so, present, was_so
+from reverie.files.layout import (
+    path_of,
+    render_episodic,
+    render_line,
+    render_log,
+    render_page,
+    render_record,
+    render_session,
+)
+from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
+from tests.files.house import House, expected, page, paragraph, some_of_everything
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    opened = House(tmp_path / "memory")
+    yield opened
+    opened.close()
+
+
+def test_what_should_stand_anywhere_is_told(house: House) -> None:
+    some_of_everything(house)
+    for path, data in expected(house.store).items():
+        content = present(house.store, path)
+        assert content is not None
+        assert content.data == data
+    for path in (
+        "memory/elsewhere/000000000002.json",
+        "memory/no-id.json",
+        "memory/NONE.md",
+        "memory/2020-01-01.md",
+        "memory/episodic/2020-01-01.jsonl",
+        "memory/episodic/someday.jsonl",
+        "sessions/none.jsonl",
+        "sessions/telegram%3a1.jsonl",
+        "files.db",
+    ):
+        assert present(house.store, path) is None
+
+
+def test_a_session_with_a_name_too_long_for_a_file_is_found_by_its_path(house: House) -> None:
+    long = session("channel:" + "é" * 190)
+    house.commit(added(long, replace(turn(0), session=long.id)))
+    path = path_of(long)
+    assert "~~" in path
+    content = present(house.store, path)
+    assert content == Content(render_session(long, house.store.turns(session=long.id)), 1)
+    assert was_so(house.store, path, render_session(long, []))
+
+
+def test_an_earlier_version_of_a_record_is_old_where_it_stood_and_nowhere_else(house: House) -> None:
+    first = record(1, category="a")
+    second = replace(first, content="Else")
+    third = replace(second, category="b")
+    house.commit(added(first))
+    house.commit(changed(first, second))
+    house.commit(changed(second, third))
+    assert was_so(house.store, path_of(first), render_record(first))
+    assert was_so(house.store, path_of(first), render_record(second))
+    assert was_so(house.store, path_of(third), render_record(third))
+    assert not was_so(house.store, path_of(first), render_record(third))
+    assert not was_so(house.store, path_of(third), render_record(first))
+    assert not was_so(house.store, path_of(first), render_record(first).replace(b"0.8", b"0.9"))
+    assert not was_so(house.store, path_of(first), render_record(first)[:-5])
+    assert began_so(house.store, path_of(first), render_record(first)[:-5])
+    assert not began_so(house.store, path_of(first), b"something else")
+    house.commit(removed(third))
+    assert was_so(house.store, path_of(third), render_record(third))
+
+
+def test_an_earlier_version_of_a_page_is_old(house: House) -> None:
+    house.commit(added(page("one\n")))
+    house.commit(changed(page("one\n"), page("two\n")))
+    for text, old in (("one\n", True), ("two\n", True), ("one", False), ("", False), ("two\nmore\n", False)):
+        assert was_so(house.store, "memory/MEMORY.md", render_page(page(text))) is old
+    assert began_so(house.store, "memory/MEMORY.md", b"on")
+
+
+def test_a_log_without_its_last_paragraphs_is_old(house: House) -> None:
+    all_of_them = [paragraph(number) for number in range(4)]
+    house.commit(added(*all_of_them))
+    for end in range(1, 5):
+        assert was_so(house.store, "memory/HISTORY.md", render_log(HISTORY, all_of_them[:end]))
+    assert not was_so(house.store, "memory/HISTORY.md", render_log(HISTORY, all_of_them[1:]))
+    assert not was_so(house.store, "memory/HISTORY.md", render_log(HISTORY, all_of_them)[:-3])
+    assert not was_so(house.store, "memory/HISTORY.md", b"")
+    assert began_so(house.store, "memory/HISTORY.md", render_log(HISTORY, all_of_them)[:-3])
+
+
+def test_a_session_is_old_line_by_line(house: House) -> None:
+    state, spoken = session("x"), [turn(number, "x") for number in range(4)]
+    house.commit(added(state, *spoken))
+    later, edited = replace(state, summary="so far"), replace(spoken[1], content="put otherwise")
+    house.commit(changed(state, later))
+    house.commit(changed(spoken[1], edited))
+    path = path_of(state)
+    whole = render_session(state, spoken)
+    now = render_session(later, [spoken[0], edited, *spoken[2:]])
+    for data in (whole, now, render_session(later, spoken[:2]), render_session(state, [])):
+        assert was_so(house.store, path, data)
+    lines = now.splitlines(keepends=True)
+    for data in (b"".join([*lines[:2], *lines[3:]]), b"".join([lines[0], lines[2], lines[1]]), now[:-4], b""):
+        assert not was_so(house.store, path, data)
+    assert not was_so(house.store, path, now.replace(b"Words of turn 2", b"Words of mine"))
+    assert began_so(house.store, path, now[:-4])
+    assert began_so(house.store, path, lines[0][:10])
+    assert not began_so(house.store, path, now[:-4] + b"?")
+    house.commit(removed(*[*reversed(spoken[2:]), edited, spoken[0], later]))
+    assert was_so(house.store, path, whole)
+
+
+def test_a_day_is_old_unless_something_older_is_missing(house: House) -> None:
+    one, two, three = (record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
+    for each in (one, two, three):
+        house.commit(added(each))
+    path = path_of(one)
+    for records, old in (
+        ([one], True),
+        ([one, two], True),
+        ([one, two, three], True),
+        ([two, three], False),
+        ([one, three], False),
+        ([], False),
+    ):
+        assert was_so(house.store, path, render_episodic(records)) is old
+    assert not was_so(house.store, path, render_line(one) * 2)
+    assert not was_so(house.store, path, render_line(replace(one, content="By hand")))
+    assert not was_so(house.store, path, b'{"content": "By hand"}\n')
+    again = replace(one, seen_count=2)
+    house.commit(changed(one, again))
+    assert was_so(house.store, path, render_episodic([one, two]))
+    assert was_so(house.store, path, render_episodic([again, two, three]))
+    house.commit(changed(two, replace(two, archived_at=NOW)))
+    assert was_so(house.store, path, render_episodic([one, two]))
+
+
+def test_a_torn_day_may_lack_what_comes_behind(house: House) -> None:
+    one, two, three = (record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
+    house.commit(added(one, two, three))
+    path, whole = path_of(one), render_episodic([one, two, three])
+    for cut in range(0, len(whole), 31):
+        assert began_so(house.store, path, whole[:cut])
+    assert not began_so(house.store, path, whole[:-9] + b"?")
+    first, second = (record(n, layer="episodic", created_at=at(n + 86_400)) for n in (5, 6))
+    house.commit(added(first, second))
+    assert began_so(house.store, path_of(first), render_episodic([first]))
+    assert not began_so(house.store, path_of(first), render_episodic([second]))
+
+
+def test_what_is_not_ours_was_never_so(house: House) -> None:
+    some_of_everything(house)
+    for path in (
+        "memory/notes.txt",
+        "memory/no-id.json",
+        "memory/episodic/someday.jsonl",
+        "sessions/none.jsonl",
+    ):
+        assert not was_so(house.store, path, b"{}\n")
+        assert not began_so(house.store, path, b"x")

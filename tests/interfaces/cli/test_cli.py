@@ -1,0 +1,602 @@
+"""The commands: what they answer, in which form, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reverie.admin.transfer.conversations import read_conversations
+from reverie.domain.text import timestamps as clock
+from reverie.interfaces.cli.main import COMMANDS, cli
+from reverie.interfaces.cli.options import EXITS
+from reverie.memory import Memory
+from tests.interfaces.conftest import environment, on_terminal, process, widest
+
+Call = Callable[..., Result]
+Answer = Callable[..., Any]
+
+GOLDEN = Path(__file__).parent / "golden"
+RECORD_KEYS = {
+    "id", "content", "created_at", "updated_at", "last_seen_at", "category", "kind", "layer", "tags",
+    "confidence", "importance", "source", "references", "origin", "scope", "pinned", "seen_count",
+    "valid_from", "valid_to",
+    "expires_at", "metadata", "archived_at", "archive_reason",
+}  # fmt: skip
+NAMES = [name for section in COMMANDS.values() for name in section]
+
+
+@pytest.fixture
+def port(answer: Answer) -> str:
+    """The id of one record."""
+    saved = answer(
+        "remember", "The staging port is 5433", "--category", "project-context/db", "--tag", "postgres"
+    )
+    return str(saved["record"]["id"])
+
+
+# -- help ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reverie", *NAMES])
+def test_the_help_is_as_written_down(name: str) -> None:
+    args = ["--help"] if name == "reverie" else [name, "--help"]
+    result = CliRunner().invoke(cli, args, prog_name="reverie", env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    golden = GOLDEN / f"{name}.txt"
+    assert result.output == golden.read_text(encoding="utf-8"), f"if it should read so, write it to {golden}"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = CliRunner().invoke(cli, [], prog_name="reverie", env={"COLUMNS": "80"})
+    assert (result.exit_code, result.output) == (0, (GOLDEN / "reverie.txt").read_text(encoding="utf-8"))
+
+
+def test_the_help_names_every_exit_code() -> None:
+    text = (GOLDEN / "reverie.txt").read_text(encoding="utf-8")
+    for code, says in EXITS.items():
+        assert f"  {int(code)} " in text
+        assert says in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_list_says_of_a_command_is_not_at_odds_with_the_command(name: str) -> None:
+    says = next(section[name][1] for section in COMMANDS.values() if name in section)
+    command = cli.get_command(cli.make_context("reverie", ["version"]), name)
+    assert command is not None
+    assert says.split()[0] == (command.help or "").split()[0]
+
+
+def test_no_golden_file_is_left_of_a_command_that_is_gone() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == {"reverie", *NAMES}
+
+
+def test_help_imports_no_command_and_nothing_to_draw_with() -> None:
+    program = (
+        "import sys; from reverie.interfaces.cli.main import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print({'rich', 'reverie.evals', 'reverie.interfaces.cli.commands'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
+    assert done.stderr == "set()\n"
+
+
+# -- remember --------------------------------------------------------------------------------------------
+
+
+def test_what_is_remembered_is_saved_with_every_field(answer: Answer, folder: Path) -> None:
+    saved = answer(
+        "remember", "Deploys go out on Tuesday", "--category", "project-context/deploy", "--kind", "decision",
+        "--layer", "semantic", "--tag", "deploy", "--tag", "calendar", "--importance", "0.9",
+        "--confidence", "0.7", "--source", "GOAL:ship", "--reference", "docs/deploy.md", "--origin", "agent",
+        "--scope", "user:alice", "--pin", "--ttl", "2d", "--valid-from", "2025-01-31",
+        "--valid-to", "2026-01-31T10:00:00+02:00",
+    )  # fmt: skip
+    assert set(saved) == {"outcome", "record"}
+    assert saved["outcome"] == "created"
+    record = saved["record"]
+    assert set(record) == RECORD_KEYS
+    told = {name: record[name] for name in ("category", "kind", "layer", "tags", "importance", "confidence")}
+    assert told == {
+        "category": "project-context/deploy",
+        "kind": "decision",
+        "layer": "semantic",
+        "tags": ["deploy", "calendar"],
+        "importance": 0.9,
+        "confidence": 0.7,
+    }
+    assert (record["source"], record["references"], record["origin"]) == (
+        "GOAL:ship",
+        ["docs/deploy.md"],
+        "agent",
+    )
+    assert (record["scope"], record["pinned"]) == ("user:alice", True)
+    assert record["valid_from"] == "2025-01-31T00:00:00Z"
+    assert record["valid_to"] == "2026-01-31T08:00:00Z"
+    lives = clock.parse_time(record["expires_at"]) - clock.parse_time(record["created_at"])
+    assert abs(lives - timedelta(days=2)) < timedelta(seconds=5)
+    with Memory.open(folder) as memory:
+        stored = memory.get(record["id"])
+    assert stored is not None
+    assert stored.to_dict() == record
+
+
+def test_words_need_no_quotes_and_standard_input_is_read_for_a_dash(answer: Answer) -> None:
+    assert answer("remember", "buy", "oyster", "knives")["record"]["content"] == "buy oyster knives"
+    text = "First line\nsecond line: Tomé\n"
+    assert answer("remember", "-", input=text)["record"]["content"] == text.rstrip("\n")
+
+
+def test_saying_it_again_reinforces_and_says_so(call: Call) -> None:
+    first = call("remember", "The dog is called Bosun")
+    again = call("remember", "the dog is  called bosun")
+    assert first.stdout.startswith("Remembered: ")
+    assert again.stdout.startswith("Known already, now seen 2 times: ")
+    assert first.stdout.split()[1] == again.stdout.split(": ")[1].split()[0]
+
+
+def test_quiet_prints_the_id_only(call: Call) -> None:
+    result = call("remember", "The gate code changes monthly", "--quiet")
+    assert len(result.stdout.strip()) == 12
+    assert call("show", result.stdout.strip()).exit_code == 0
+
+
+# -- recall ----------------------------------------------------------------------------------------------
+
+
+def test_recall_finds_records_and_turns_and_says_why(call: Call, answer: Answer, port: str) -> None:
+    call("say", "chat:1", "which staging port do we use again?", "--speaker", "Ines")
+    found = answer("recall", "staging port")
+    assert set(found) == {"query", "hits"}
+    assert found["query"] == "staging port"
+    assert {hit["type"] for hit in found["hits"]} == {"record", "turn"}
+    for hit in found["hits"]:
+        assert set(hit) == {"id", "type", "score", "content", "at", "kind", "layer", "why", hit["type"]}
+        assert set(hit["why"]) == {"matched", "parts", "evidence", "note"}
+        assert 0 < hit["score"] <= 1
+        assert hit["why"]["matched"]
+    first = found["hits"][0]
+    assert (first["id"], first["record"]["category"]) == (port, "project-context/db")
+
+
+def test_recall_in_a_pipe_is_a_line_of_tabs_for_each_hit(call: Call, port: str) -> None:
+    (line,) = call("recall", "staging port").stdout.splitlines()
+    score, found, kind, category, at, content = line.split("\t")
+    assert 0 < float(score) <= 1
+    assert (found, kind, category, content) == (
+        port,
+        "fact",
+        "project-context/db",
+        "The staging port is 5433",
+    )
+    assert datetime.fromisoformat(at).tzinfo == UTC
+    (explained,) = call("recall", "staging port", "--explain").stdout.splitlines()
+    assert explained.startswith(line + "\tmatched ")
+
+
+def test_nothing_relevant_is_an_answer_with_its_own_exit_code(call: Call, port: str) -> None:
+    result = call("recall", "zeppelin")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Nothing relevant.\n")
+    silent = call("recall", "zeppelin", "--quiet")
+    assert (silent.exit_code, silent.output) == (1, "")
+    document = call("recall", "zeppelin", "--json")
+    assert document.exit_code == 1
+    assert json.loads(document.stdout) == {"query": "zeppelin", "hits": []}
+
+
+def test_without_a_question_the_newest_records_are_listed(call: Call, answer: Answer, port: str) -> None:
+    newer = answer("remember", "Oysters are sold by the dozen")["record"]["id"]
+    assert [hit["id"] for hit in answer("recall")["hits"]] == [newer, port]
+    assert [hit["id"] for hit in answer("recall", "--limit", "1")["hits"]] == [newer]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--category", "project-context"], {"a"}),
+        (["--category", "project"], set()),
+        (["--tag", "red", "--tag", "blue"], {"b"}),
+        (["--kind", "decision"], {"c"}),
+        (["--layer", "procedural"], {"d"}),
+        (["--origin", "tool"], {"d"}),
+        (["--scope", "user:alice"], {"b"}),
+        (["--since", "1h"], {"a", "b", "c", "d", "said"}),
+        (["--since", "2099-01-01"], set()),
+        (["--before", "2001-01-01"], set()),
+        (["--valid-at", "2031-01-01"], {"a", "b", "d"}),
+        (["--session", "chat:1"], {"said"}),
+        (["--role", "user"], {"said"}),
+        (["--records-only"], {"a", "b", "c", "d"}),
+        (["--turns-only"], {"said"}),
+        (["--min-score", "1"], set()),
+        (["--limit", "2"], 2),
+    ],
+)
+def test_recall_restricts_as_its_options_say(call: Call, options: list[str], found: set[str] | int) -> None:
+    ids = {}
+    for name, extra in {
+        "a": ["--category", "project-context/tide"],
+        "b": ["--tag", "red", "--tag", "blue", "--scope", "user:alice"],
+        "c": ["--kind", "decision", "--valid-to", "2030-01-01"],
+        "d": ["--kind", "lesson", "--origin", "tool"],
+    }.items():
+        ids[name] = call("remember", f"causeway note number {name}{name}{name}", *extra, "-q").stdout.strip()
+    ids["said"] = call("say", "chat:1", "the causeway is dry at seven", "-q").stdout.strip()
+    whose = [] if "--scope" in options else ["--scope", "*"]
+    lines = call("recall", "causeway", *options, *whose).stdout.splitlines()
+    hits = {line.split("\t")[1] for line in lines}
+    assert (len(hits) if isinstance(found, int) else hits) == (
+        found if isinstance(found, int) else {ids[name] for name in found}
+    )
+
+
+def test_literal_and_regular_expressions_find_what_words_do_not(call: Call, answer: Answer) -> None:
+    call("remember", "error E-4711: tide > 3.50 m")
+    call("say", "chat:1", "we saw E-4712 too")
+    assert [hit["type"] for hit in answer("recall", "E-4711: tide >", "--literal")["hits"]] == ["record"]
+    assert {hit["type"] for hit in answer("recall", r"E-47\d\d", "--regex")["hits"]} == {"record", "turn"}
+    assert call("recall", "(", "--regex").exit_code == 2
+
+
+def test_the_question_is_read_from_standard_input_for_a_dash(answer: Answer, port: str) -> None:
+    assert answer("recall", "-", input="staging port\n")["query"] == "staging port"
+
+
+# -- show, list, categories, tags ------------------------------------------------------------------------
+
+
+def test_show_gives_a_record_or_a_turn_whole(call: Call, answer: Answer, port: str) -> None:
+    turn = answer("say", "chat:1", "hello there")["turn"]
+    assert answer("show", turn["id"]) == {"type": "turn", "turn": turn}
+    shown = answer("show", port)
+    assert (shown["type"], set(shown["record"])) == ("record", RECORD_KEYS)
+    lines = call("show", port).stdout.splitlines()
+    assert f"id\t{port}" in lines
+    assert "tags\tpostgres" in lines
+    assert lines[-1] == "The staging port is 5433"
+
+
+def test_list_is_newest_first_and_pages(call: Call, answer: Answer) -> None:
+    ids = [call("remember", f"thing number {word}", "-q").stdout.strip() for word in ("one", "two", "three")]
+    listed = answer("list")
+    assert set(listed) == {"records"}
+    assert [record["id"] for record in listed["records"]] == ids[::-1]
+    assert [r["id"] for r in answer("list", "--limit", "1", "--offset", "1")["records"]] == [ids[1]]
+    first, kind, category, _, content = call("list").stdout.splitlines()[0].split("\t")
+    assert (first, kind, category, content) == (ids[2], "fact", "-", "thing number three")
+
+
+def test_an_empty_list_is_no_failure(call: Call, port: str) -> None:
+    result = call("list", "--kind", "event")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No records.\n")
+
+
+def test_categories_and_tags_are_counted(call: Call, answer: Answer, port: str) -> None:
+    call("remember", "no category here", "--tag", "postgres")
+    assert answer("categories") == {"categories": {"": 1, "project-context/db": 1}}
+    assert answer("tags") == {"tags": {"postgres": 2}}
+    assert call("tags").stdout == "2\tpostgres\n"
+    assert sorted(call("categories").stdout.splitlines()) == ["1\t-", "1\tproject-context/db"]
+
+
+# -- tending ---------------------------------------------------------------------------------------------
+
+
+def test_archived_records_leave_search_and_come_back(call: Call, answer: Answer, port: str) -> None:
+    archived = answer("archive", port, "--reason", "moved to 5434")["record"]
+    assert archived["archive_reason"] == "moved to 5434"
+    assert call("recall", "staging port").exit_code == 1
+    assert [record["id"] for record in answer("list", "--archived")["records"]] == [port]
+    assert answer("restore", port)["record"]["archived_at"] is None
+    assert call("recall", "staging port").exit_code == 0
+    assert call("archive", port).stdout == f"Archived {port}.\n"
+    assert call("restore", port, "--quiet").output == ""
+
+
+def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
+    assert answer("pin", port)["record"]["pinned"] is True
+    assert [record["id"] for record in answer("list", "--pinned")["records"]] == [port]
+    assert answer("unpin", port)["record"]["pinned"] is False
+    assert answer("list", "--pinned")["records"] == []
+
+
+def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) -> None:
+    call("archive", port)
+    refused = call("purge", "--older-than", "1ms")
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    assert answer("purge", "--yes") == {"purged": 0}, "archived a moment ago, and kept for 90 days"
+    assert call("purge", "--older-than", "1ms", "--yes").stdout == "Removed 1 record for good.\n"
+    assert call("show", port).exit_code == 3
+
+
+def test_history_tells_what_was_done(call: Call, answer: Answer, port: str) -> None:
+    call("archive", port, "--reason", "old")
+    call("restore", port)
+    changes = answer("history", port)["history"]
+    assert [change["change"] for change in changes] == ["added", "archived", "restored"]
+    assert set(changes[0]) == {
+        "sequence", "batch", "at", "actor", "reason", "subject", "id", "change", "before", "after",
+    }  # fmt: skip
+    assert changes[0]["before"] is None
+    assert changes[1]["after"]["archive_reason"] == "old"
+    later = answer("history", "--after", str(changes[0]["sequence"]), "--limit", "1")["history"]
+    assert later == [changes[1]]
+    assert call("history", port).stdout.splitlines()[1].split("\t")[3:6] == ["archived", "record", port]
+
+
+# -- conversations ---------------------------------------------------------------------------------------
+
+
+def test_turns_are_said_and_sessions_listed(call: Call, answer: Answer) -> None:
+    turn = answer("say", "chat:1", "Is it dry?", "--speaker", "Tomé", "--at", "2025-03-25T06:00:00Z")["turn"]
+    assert (turn["role"], turn["speaker"], turn["position"]) == ("user", "Tomé", 0)
+    assert turn["at"] == "2025-03-25T06:00:00Z"
+    reply = call("say", "chat:1", "-", "--role", "assistant", input="From 06:40.\n")
+    assert reply.stdout.startswith("Turn 1 of chat:1: ")
+    (session,) = answer("sessions")["sessions"]
+    assert set(session) == {
+        "id", "created_at", "status", "scope", "window_start", "summary", "metadata", "turns", "last_at",
+    }  # fmt: skip
+    assert (session["id"], session["turns"], session["status"]) == ("chat:1", 2, "active")
+    assert call("sessions").stdout.split("\t")[:3] == ["chat:1", "active", "2"]
+
+
+def test_context_previews_the_pack_and_changes_nothing(call: Call, answer: Answer, port: str) -> None:
+    call("say", "chat:1", "Which staging port is it?")
+    before = answer("history")["history"]
+    result = call("context", "chat:1")
+    assert "5433" in result.stdout
+    assert port in result.stdout
+    pack = answer("context", "chat:1", "staging port?")
+    assert pack["text"] == answer("context", "chat:1", "staging port?")["text"]
+    assert 0 < pack["tokens"] <= pack["hard_tokens"]
+    assert {"query", "text", "messages", "tokens", "candidates", "diagnostics"} <= set(pack)
+    explained = call("context", "chat:1", "staging port?", "--explain").stdout
+    assert explained.startswith(pack["text"])
+    assert "Selected: 1" in explained
+    assert answer("history")["history"] == before
+
+
+def test_context_keeps_to_the_budget_it_is_given(answer: Answer, call: Call, port: str) -> None:
+    call("say", "chat:1", "Which staging port is it?")
+    pack = answer("context", "chat:1", "--hard-tokens", "5", "--soft-tokens", "5")
+    assert pack["tokens"] <= 5
+    assert pack["hard_tokens"] == 5
+
+
+def test_what_is_marked_as_shown_is_not_shown_again(call: Call, port: str) -> None:
+    call("say", "chat:1", "Which staging port is it?")
+    assert "5433" in call("context", "chat:1", "--mark").stdout
+    call("say", "chat:1", "and the staging port of the other one?")
+    assert "5433" not in call("context", "chat:1").stdout
+
+
+def lines_file(path: Path, count: int = 6) -> Path:
+    """A file of JSON lines: a conversation in two sessions with `count` turns each."""
+    lines = []
+    for session in ("tide", "gauge"):
+        for n in range(count):
+            message = {
+                "session": session,
+                "role": "user" if n % 2 == 0 else "assistant",
+                "content": f"{session} line {n}",
+            }
+            lines.append(
+                json.dumps(message | {"at": f"2025-03-10T09:{n:02}:00Z"} if session == "tide" else message)
+            )
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def locomo_file(path: Path) -> Path:
+    """A file as LoCoMo has it, with one sample of two sessions."""
+    said = [
+        {"speaker": "Ines", "dia_id": "D1:1", "text": "Bosun ate the cable."},
+        {"speaker": "Rook", "dia_id": "D1:2", "text": "Is he all right?"},
+    ]
+    sample = {
+        "sample_id": "one",
+        "conversation": {
+            "speaker_a": "Ines",
+            "speaker_b": "Rook",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": said,
+            "session_2_date_time": "9:10 am on 9 May, 2023",
+            "session_2": [{"speaker": "Ines", "dia_id": "D2:1", "text": "The vet found the other half."}],
+        },
+        "qa": [],
+    }
+    path.write_text(json.dumps([sample]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("make", "turns"), [(lines_file, 12), (locomo_file, 3)])
+def test_a_file_is_read_in_once_however_often_it_is_asked_for(
+    answer: Answer, tmp_path: Path, folder: Path, make: Callable[[Path], Path], turns: int
+) -> None:
+    file = make(tmp_path / "talk.json")
+    first = answer("ingest", file)
+    assert first == {"file": str(file), "folder": str(folder), "sessions": 2, "turns": turns, "new": turns}
+    assert answer("ingest", file)["new"] == 0
+    with Memory.open(folder) as memory:
+        stored = {
+            (turn.session, turn.role, turn.content, turn.speaker)
+            for session in memory.sessions()
+            for turn in memory.turns(session.state.id)
+        }
+    read = {
+        (piece.session, turn["role"], turn["content"], turn.get("speaker", ""))
+        for piece in read_conversations(file)
+        for turn in piece.turns
+    }
+    assert stored == read
+
+
+def test_a_longer_file_adds_what_is_new_and_what_is_said_twice_stays_twice(
+    call: Call, tmp_path: Path
+) -> None:
+    file = tmp_path / "talk.jsonl"
+    lines = [json.dumps({"role": "user", "content": text}) for text in ("ping", "ping", "pong")]
+    file.write_text("\n".join(lines[:2]), encoding="utf-8")
+    assert call("ingest", file).stdout.startswith("2 turns in 1 session: 2 new, 0 there already.")
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert call("ingest", file).stdout.startswith("3 turns in 1 session: 1 new, 2 there already.")
+
+
+def test_a_session_is_named_for_a_file_that_has_one(call: Call, answer: Answer, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "user", "content": "ping"}\n', encoding="utf-8")
+    answer("ingest", file, "--session", "telegram:7")
+    assert [session["id"] for session in answer("sessions")["sessions"]] == ["telegram:7"]
+    refused = call("ingest", lines_file(tmp_path / "two.jsonl"), "--session", "telegram:7")
+    assert refused.exit_code == 2
+    assert "2 sessions" in refused.stderr
+
+
+def test_ingest_takes_to_for_folder(tmp_path: Path) -> None:
+    file = lines_file(tmp_path / "talk.jsonl")
+    result = CliRunner().invoke(cli, ["ingest", str(file), "--to", str(tmp_path / "there"), "--json"])
+    assert json.loads(result.stdout)["folder"] == str(tmp_path / "there")
+
+
+# -- the store -------------------------------------------------------------------------------------------
+
+
+def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: Path, port: str) -> None:
+    assert answer("check") == {"sound": True, "problems": []}
+    assert call("check").stdout == f"Sound: {folder}\n"
+    call("say", "chat:1", "hello")
+    numbers = answer("stats")
+    assert (numbers["records"], numbers["turns"], numbers["sessions"], numbers["archived"]) == (1, 1, 1, 0)
+    assert numbers["folder"] == str(folder)
+    assert numbers["bytes_on_disk"] > 0
+    assert numbers["by_kind"] == {"fact": 1}
+    lines = dict(line.split("\t") for line in call("stats").stdout.splitlines())
+    assert lines["records"] == "1"
+    assert lines["by_category.project-context/db"] == "1"
+
+
+def test_version_says_what_it_stands_on(call: Call, answer: Answer) -> None:
+    found = answer("version")
+    assert set(found) == {"reverie", "python", "sqlite", "tantivy", "platform"}
+    assert call("version", "--quiet").stdout == f"{found['reverie']}\n"
+    assert CliRunner().invoke(cli, ["--version"]).output == f"{found['reverie']}\n"
+
+
+# -- where the memory is ---------------------------------------------------------------------------------
+
+
+def test_the_folder_comes_from_the_option_before_or_after_and_else_from_the_environment(
+    tmp_path: Path,
+) -> None:
+    env = environment(REVERIE_FOLDER=str(tmp_path / "env"))
+    assert process("remember", "kept by the environment", env=env).returncode == 0
+    assert process("--folder", tmp_path / "before", "remember", "said before", env=env).returncode == 0
+    assert process("remember", "said after", "--folder", tmp_path / "after", env=env).returncode == 0
+    for name, content in {
+        "env": "kept by the environment",
+        "before": "said before",
+        "after": "said after",
+    }.items():
+        with Memory.open(tmp_path / name, create=False) as memory:
+            assert [record.content for record in memory.records()] == [content]
+
+
+def test_without_a_folder_the_platform_says_where(tmp_path: Path) -> None:
+    env = environment(HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"))
+    assert process("remember", "at home", env=env).returncode == 0
+    assert list(tmp_path.rglob("reverie.db"))
+
+
+def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, folder: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"hard_tokens": 777, "soft_tokens": 100}', encoding="utf-8")
+    process("say", "chat:1", "hello", "--folder", folder)
+    asked = ("context", "chat:1", "--json", "--folder", folder, "--settings", file)
+    assert json.loads(process(*asked).stdout)["hard_tokens"] == 777
+    env = environment(REVERIE_HARD_TOKENS="888")
+    assert json.loads(process(*asked, env=env).stdout)["hard_tokens"] == 888
+
+
+# -- on a terminal ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_terminal_gets_a_drawing_that_fits(folder: Path, columns: int) -> None:
+    process("remember", "The causeway is dry from seven to nine. " * 8, "--folder", folder)
+    process("say", "chat:1", "when is the causeway dry?", "--folder", folder)
+    code, seen = on_terminal(
+        "recall", "causeway", "--explain", "--folder", folder, columns=columns, NO_COLOR="1"
+    )
+    assert code == 0
+    assert "relevance" in seen
+    assert "━" in seen
+    assert widest(seen) <= columns
+    for args in (["list"], ["sessions"], ["history"], ["stats"], ["categories"], ["check"]):
+        code, seen = on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1")
+        assert code == 0
+        assert widest(seen.replace(str(folder), "~/memory")) <= columns, "but for the name of the folder"
+
+
+def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
+    process("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--folder", folder)
+    process("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--folder", folder)
+    process("remember", "Ines keeps bees", "--folder", folder)
+    code, seen = on_terminal("list", "--folder", folder, columns=120, NO_COLOR="1")
+    assert code == 0
+    assert [word for word in ("held until 2025-01-31", "holds until 2999-01-31") if word not in seen] == []
+    assert seen.count("until") == 2
+
+
+def test_colour_is_used_on_a_terminal_unless_it_is_not_wanted(folder: Path) -> None:
+    process("remember", "The causeway is dry", "--folder", folder)
+    _, coloured = on_terminal("recall", "causeway", "--folder", folder)
+    _, plain = on_terminal("recall", "causeway", "--folder", folder, NO_COLOR="1")
+    assert "\x1b[1;36m" in coloured
+    assert "\x1b[1;36m" not in plain
+    assert "36m" not in plain
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2Jhello \u202e[bold]world[/bold] \x9b31m\U000e0041"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["recall", "hello"], ["recall", "hello", "--explain"], ["show", "ID"], ["context", "chat:1", "hello"]],
+)
+def test_what_is_remembered_cannot_command_the_terminal(folder: Path, args: list[str]) -> None:
+    turn = process("say", "chat:1", HOSTILE, "-q", "--folder", folder).stdout.decode().strip()
+    assert len(turn) == 12
+    args = [turn if arg == "ID" else arg for arg in args]
+    for columns in (80, 120):
+        _, seen = on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
+        assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(seen)
+    piped = process(*args, "--folder", folder).stdout.decode()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(piped)
+
+
+def test_json_keeps_every_character_and_commands_no_terminal(folder: Path) -> None:
+    turn = process("say", "chat:1", HOSTILE, "-q", "--folder", folder).stdout.decode().strip()
+    written = process("show", turn, "--json", "--folder", folder).stdout.decode()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\U000e0041"} & set(written)
+    assert json.loads(written)["turn"]["content"] == HOSTILE
+
+
+def test_json_stays_json_where_the_encoding_is_not_utf_8(folder: Path) -> None:
+    process("remember", "Tomé drinks at the Café Âncora — 牡蠣", "--folder", folder)
+    env = environment(PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = process("recall", "Tomé", "--json", "--folder", folder, env=env)
+    assert (
+        json.loads(done.stdout.decode("ascii"))["hits"][0]["content"]
+        == "Tomé drinks at the Café Âncora — 牡蠣"
+    )
+    assert process("recall", "Tomé", "--folder", folder, env=env).returncode == 0

@@ -1,0 +1,214 @@
+"""`reverie dream` and `reverie chat`, as processes, with a model that is played over a socket and without."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from tests.interfaces.conftest import PROGRAM, environment, on_terminal, process
+from tests.llm.server import Script, Step, says, serving, slow, status
+
+Answer = Callable[..., Any]
+
+
+def by_script(script: Script) -> dict[str, str]:
+    return environment(OPENAI_BASE_URL=f"{script.url}/v1", OPENAI_API_KEY="k")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.save("We decided on Postgres", kind="decision", layer="episodic", confidence=0.9)
+        memory.save("Rockbot runs on Kubernetes")
+        memory.save("Rockbot needs 3 replicas")
+        for number in range(100):
+            memory.save(f"Shelf {number} holds box {number * 7}")
+    return tmp_path / "memory"
+
+
+def merging(folder: Path) -> Step:
+    with Memory.open(folder) as memory:
+        sources = [hit.id for hit in memory.search("rockbot")]
+    content = "Rockbot runs on Kubernetes with the 3 replicas it needs"
+    merge = {"sources": sources, "content": content, "why": "one topic"}
+    answer = {"merge": [merge], "archive": [{"id": "ffffffffffff"}], "refile": [], "anti_patterns": []}
+    return says(json.dumps(answer))
+
+
+def run(
+    folder: Path, *args: str, env: dict[str, str] | None = None, **how: Any
+) -> subprocess.CompletedProcess[bytes]:
+    return process(args[0], "--folder", str(folder), *args[1:], env=env or environment(), **how)
+
+
+# -- dreams --------------------------------------------------------------------------------------------
+
+
+def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Path) -> None:
+    with serving(merging(folder)) as script:
+        done = run(folder, "dream", "--pass", "merge", "--model", "openai:m", env=by_script(script))
+    text = done.stdout.decode()
+    assert done.returncode == 0, done.stderr.decode()
+    assert "Rockbot runs on Kubernetes with the 3 replicas" in text
+    assert "(one topic)" in text
+    assert "refused: archive ffffffffffff: there is no live record 'ffffffffffff'" in text
+    batch = re.search(r"--undo (\d+)", text)
+    assert batch is not None
+    log = json.loads(run(folder, "dream", "--log", "--json").stdout)["log"]
+    assert [(entry["pass"], entry["state"], entry["changes"]) for entry in log] == [("merge", "applied", 3)]
+    with Memory.open(folder) as memory:
+        assert len(memory.search("rockbot")) == 1
+    assert f"batch {batch.group(1)}" in run(folder, "dream", "--undo", "0").stdout.decode()
+    with Memory.open(folder) as memory:
+        assert {hit.content for hit in memory.search("rockbot")} == {
+            "Rockbot runs on Kubernetes", "Rockbot needs 3 replicas",
+        }  # fmt: skip
+
+
+def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
+    passes = json.loads(run(folder, "dream", "--json").stdout)["passes"]
+    assert [(each["pass"], each["state"]) for each in passes] == [
+        ("enrich", "skipped"), ("merge", "skipped"), ("infer", "skipped"), ("promote", "applied"),
+    ]  # fmt: skip
+    assert passes[0]["why"]
+    assert passes[3]["changes"][0]["after"]["layer"] == "semantic"
+    assert "nothing has changed" in run(folder, "dream").stdout.decode()
+
+
+def test_a_dry_run_changes_nothing(folder: Path) -> None:
+    assert "promote: would make 1 change" in run(folder, "dream", "--dry-run").stdout.decode()
+    with Memory.open(folder) as memory:
+        assert [record.layer for record in memory.records(kinds=["decision"])] == ["episodic"]
+
+
+def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
+    with serving(status(401, "who are you")) as script:
+        done = run(folder, "dream", "--model", "openai:m", env=by_script(script))
+    assert "merge: failed, and will be tried again" in done.stdout.decode()
+    with Memory.open(folder) as memory:
+        assert memory.stats().records == 103
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["--undo", "1"], 3, "is not the first of a dream"),
+        (["--undo", "0"], 3, "no dream has changed anything"),
+        (["--undo", "-4"], 2, "--undo is -4"),
+        (["--model", "gpt"], 2, "provider:model"),
+        (["--pass", "nap"], 2, "merge"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(folder: Path, args: list[str], code: int, said: str) -> None:
+    done = run(folder, "dream", *args)
+    assert done.returncode == code
+    assert said in done.stderr.decode()
+
+
+def test_no_dreams_yet(folder: Path) -> None:
+    assert run(folder, "dream", "--log").stderr.decode().strip() == "No dreams yet."
+    assert json.loads(run(folder, "dream", "--log", "--json").stdout) == {"log": []}
+
+
+# -- chat ----------------------------------------------------------------------------------------------
+
+
+def test_one_message_is_answered_and_remembered(folder: Path) -> None:
+    with serving(
+        says("", calls=(("c1", "search_memory", '{"query": "rockbot"}'),)), says("It runs on Kubernetes.")
+    ) as script:
+        done = run(
+            folder, "chat", "-m", "Where does Rockbot run?", "--model", "openai:m", env=by_script(script)
+        )
+        assert done.stdout.decode().strip() == "It runs on Kubernetes."
+        told = script.asked[1]["messages"][-1]
+        assert (told["role"], "Rockbot runs on Kubernetes" in told["content"]) == ("tool", True)
+    with Memory.open(folder) as memory:
+        assert [turn.role for turn in memory.turns("cli:chat")] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> None:
+    said = [
+        "Hello",
+        "/status",
+        "/compact 1",
+        "/new",
+        "/dream",
+        "/help",
+        "/stop",
+        "/nope",
+        "/compact x",
+        "",
+        "Again",
+    ]
+    lines = "\n".join([*said, "/quit", "never said"]).encode()
+    with serving(says("Good day.")) as script:
+        done = run(folder, "chat", "--model", "openai:m", input=lines, env=by_script(script))
+    text, complaints = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == 0, complaints
+    assert text.count("Good day.") == 2
+    assert "Session cli:chat: 2 turns, 2 in the window, active" in text
+    assert "103 records" in text
+    assert "A new conversation." in text
+    assert "promote: 1 changes" in text or "promote: " in text
+    assert "/quit" in text
+    assert "'/nope' is no command" in complaints
+    assert "not 'x'" in complaints
+    with Memory.open(folder) as memory:
+        assert [turn.content for turn in memory.turns("cli:chat") if turn.role == "user"] == [
+            "Hello",
+            "Again",
+        ]
+
+
+def test_without_a_model_it_shows_what_it_would_have_sent(folder: Path) -> None:
+    text = run(folder, "chat", "-m", "Where does Rockbot run?").stdout.decode()
+    assert "No model is set" in text
+    assert "Rockbot runs on Kubernetes" in text
+    assert "[user]\nWhere does Rockbot run?" in text
+
+
+def test_an_answer_can_explain_what_was_recalled_for_it(folder: Path) -> None:
+    with serving(says("Yes.")) as script:
+        done = run(
+            folder, "chat", "-m", "Rockbot?", "--explain", "--model", "openai:m", env=by_script(script)
+        )
+    assert "Selected:" in done.stdout.decode()
+
+
+def test_a_model_that_fails_ends_the_answer_not_the_conversation(folder: Path) -> None:
+    with serving(status(401, "who are you"), says("Here.")) as script:
+        done = run(folder, "chat", "--model", "openai:m", input=b"Hello\nAgain\n", env=by_script(script))
+    assert "no answer: openai:m answered 401: who are you" in done.stderr.decode()
+    assert "Here." in done.stdout.decode()
+
+
+def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
+    code, text = on_terminal("chat", "--folder", str(folder), "-m", "Hello")
+    assert code == 0
+    assert "No model is set" in text
+
+
+def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
+    with serving(slow(20, says("Late."))) as script:
+        command = [*PROGRAM, "chat", "--folder", str(folder), "-m", "Are you there?", "--model", "openai:m"]
+        running = subprocess.Popen(
+            command, env=by_script(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        deadline = time.monotonic() + 30
+        while not script.asked and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(running.pid, signal.SIGKILL)
+        running.communicate()
+    with Memory.open(folder) as memory:
+        assert [turn.content for turn in memory.turns("cli:chat")] == ["Are you there?"]

@@ -1,0 +1,464 @@
+"""What goes wrong, and what is said of it: one line, the right exit code, no traceback, nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from reverie.domain.errors import NotFound
+from reverie.interfaces.cli import main as program
+from reverie.interfaces.cli.main import cli
+from reverie.memory import Memory
+from tests.interfaces.conftest import PROGRAM, environment, process
+
+Call = Callable[..., Result]
+Start = Callable[..., "subprocess.Popen[bytes]"]
+SECRET = "hunter2-is-the-password"
+
+
+@pytest.fixture
+def store(folder: Path) -> Path:
+    """A memory with a record and a turn in it, closed."""
+    with Memory.open(folder) as memory:
+        memory.save("The staging port is 5433", category="project-context/db")
+        memory.session("chat:1").add("user", "which port?")
+    return folder
+
+
+def prints(folder: Path) -> dict[str, str]:
+    """What the store says: every record, turn and change. Not its bytes: opening may move SQLite's log."""
+    with Memory.open(folder, create=False) as memory:
+        rows = [repr(row) for row in memory.history(limit=1000)]
+        return {"sound": repr(memory.check()), "journal": hashlib.sha256("".join(rows).encode()).hexdigest()}
+
+
+def one_line(result: Result | subprocess.CompletedProcess[bytes]) -> str:
+    """The one line on standard error, and no answer."""
+    err = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
+    out = result.stdout if isinstance(result.stdout, str) else result.stdout.decode()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert err.startswith("reverie: ")
+    assert "Traceback" not in err
+    return err
+
+
+# -- wrong input -----------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "a category with dots": (["remember", SECRET, "--category", "../etc"], "category is '../etc'"),
+    "an absolute category": (["remember", SECRET, "--category", "/etc"], "category is '/etc'"),
+    "a category nobody can search": (["recall", "port", "--category", "a//b"], "category is 'a//b'"),
+    "nothing to remember": (["remember", ""], "content is empty"),
+    "blanks to remember": (["remember", " \n "], "content is empty"),
+    "nothing to say": (["say", "chat:1", " "], "content is empty"),
+    "no argument": (["remember"], "Missing argument 'TEXT...'"),
+    "a ttl that is none": (["remember", SECRET, "--ttl", "soon"], "ttl is 'soon'"),
+    "a negative ttl": (["remember", SECRET, "--ttl", "0s"], "ttl is '0s'"),
+    "importance over one": (["remember", SECRET, "--importance", "1.5"], "importance is 1.5"),
+    "importance that is no number": (["remember", SECRET, "--importance", "nan"], "importance is nan"),
+    "a kind there is not": (["remember", SECRET, "--kind", "rumour"], "'rumour' is not one of"),
+    "a blank tag": (["remember", SECRET, "--tag", " "], "tag is empty"),
+    "a date that is none": (["remember", SECRET, "--valid-from", "tomorrow"], "--valid-from is 'tomorrow'"),
+    "times the wrong way round": (
+        ["remember", SECRET, "--valid-from", "2025-02-01", "--valid-to", "2025-01-01"],
+        "valid_to lies before valid_from",
+    ),
+    "a limit of nothing": (["recall", "port", "--limit", "0"], "'--limit'"),
+    "a limit of a million": (["recall", "port", "--limit", "1000000"], "limit is 1000000"),
+    "a score over one": (["recall", "port", "--min-score", "2"], "'--min-score'"),
+    "since when": (["recall", "port", "--since", "ages"], "--since is 'ages'"),
+    "a pattern that is none": (["recall", "[", "--regex"], "'['"),
+    "turns without a question": (["recall", "--turns-only"], "add a QUERY"),
+    "turns of a category": (["recall", "port", "--turns-only", "--category", "x"], "--category"),
+    "records of a session": (["recall", "port", "--records-only", "--session", "x"], "--records-only"),
+    "a control character": (["remember", "\x1b[31m" + SECRET], "control character U+001B at position 0"),
+    "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
+    "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
+    "a very long question": (["recall", "port " * 20_000], "characters"),
+    "a command there is not": (["xyzzy"], "No such command 'xyzzy'; see"),
+    "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
+    "an option there is not": (["recall", "port", "--fast"], "--fast"),
+    "one id too many": (["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"], "1 more than expected"),
+    "a file that is not there": (["ingest", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl: cannot be read"),
+    "nobody to ask": (["purge"], "--yes"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_input_is_refused_in_one_line_and_changes_nothing(call: Call, store: Path, wrong: str) -> None:
+    args, said = WRONG[wrong]
+    before = prints(store)
+    result = call(*args)
+    line = one_line(result)
+    assert said in line
+    assert result.exit_code == 2
+    assert SECRET not in line
+    assert prints(store) == before
+
+
+def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:
+    for args in (["show", *SECRET.split("-")], ["archive", "x", SECRET], ["categories", SECRET]):
+        line = one_line(call(*args))
+        assert SECRET not in line
+        assert "password" not in line
+
+
+@pytest.mark.parametrize(
+    "args", [["remember", b"caf\xe9"], ["say", "chat:1", b"caf\xe9"], ["recall", b"caf\xe9"]]
+)
+def test_bytes_that_are_no_utf_8_are_refused(store: Path, args: list[str | bytes]) -> None:
+    before = prints(store)
+    done = process(*args, "--folder", store)
+    assert "surrogate" in one_line(done)
+    assert done.returncode == 2
+    assert prints(store) == before
+
+
+def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
+    done = process("remember", "-", "--folder", store, input=b"caf\xe9")
+    assert "not UTF-8 text (byte 3)" in one_line(done)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot tell what it is"),
+        ('{"role": "user", "content": 5}', "line 1"),
+        ('{"role": "king", "content": "hm"}', "role is 'king'"),
+        ('{"role": "user", "content": "hello"}\n{"role": "user"', "line 2"),
+        ("", "cannot tell what it is"),
+        (
+            '{"role": "user", "content": "a"}\n{"role": "user", "content": "\\ud800"}',
+            "line 2: content has a lone",
+        ),
+        ('{"role": "user", "content": "hi", "session": "a\\u0000b"}', "line 1: session has"),
+    ],
+)
+def test_a_file_with_a_fault_is_refused_whole(
+    call: Call, store: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text(text, encoding="utf-8")
+    before = prints(store)
+    result = call("ingest", file)
+    assert said in one_line(result)
+    assert result.exit_code == 2
+    assert prints(store) == before
+
+
+def test_settings_that_are_wrong_are_named(call: Call, store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"hard_tokenz": 5}', encoding="utf-8")
+    result = call("list", "--settings", file)
+    assert "hard_tokenz" in one_line(result)
+    assert result.exit_code == 2
+    missing = call("list", "--settings", tmp_path / "none.json")
+    assert "none.json" in one_line(missing)
+    assert missing.exit_code == 3
+
+
+# -- not there -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["show", "archive", "restore", "pin", "unpin", "history"])
+@pytest.mark.parametrize("id", ["ffffffffffff", "no-such-id", "", "../../etc/passwd"])
+def test_an_unknown_id_is_not_found(call: Call, store: Path, command: str, id: str) -> None:
+    before = prints(store)
+    result = call(command, id)
+    line = one_line(result)
+    assert result.exit_code == 3
+    assert repr(id) in line
+    assert prints(store) == before
+
+
+def test_an_unknown_id_comes_with_how_to_find_the_right_one(call: Call, store: Path) -> None:
+    assert "`reverie recall WORDS`" in one_line(call("show", "ffffffffffff"))
+
+
+READS = [
+    ["recall", "port"], ["show", "ffffffffffff"], ["list"], ["categories"], ["tags"], ["sessions"],
+    ["history"],
+    ["check"], ["stats"], ["context", "chat:1", "port?"], ["archive", "ffffffffffff"], ["purge", "--yes"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("args", READS)
+def test_reading_makes_no_folder(call: Call, folder: Path, args: list[str]) -> None:
+    result = call(*args)
+    line = one_line(result)
+    assert result.exit_code == 3
+    assert "reverie remember" in line
+    assert str(folder) in line
+    assert not folder.exists()
+
+
+# -- stores that cannot be used --------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    done = process("remember", SECRET, "--folder", tmp_path / "file" / "memory")
+    assert SECRET not in one_line(done)
+    assert done.returncode == 4
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a file system that nobody can write to")
+def test_a_folder_that_cannot_be_written_is_unavailable() -> None:
+    done = process("remember", SECRET, "--folder", "/proc/reverie")
+    assert SECRET not in one_line(done)
+    assert done.returncode == 4
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "text": lambda file: file.write_text("Dear diary\n" * 1000, encoding="utf-8"),
+    "another program's database": lambda file: _other_database(file),
+}
+
+
+def _other_database(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("create table diary (text)")
+        connection.execute("insert into diary values ('dear diary')")
+    connection.close()
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize(
+    "args", [["recall", "diary"], ["remember", SECRET], ["check"], ["say", "chat:1", SECRET]]
+)
+def test_a_database_that_is_not_ours_is_left_alone(folder: Path, kind: str, args: list[str]) -> None:
+    folder.mkdir()
+    database = folder / "reverie.db"
+    FOREIGN[kind](database)
+    before = database.read_bytes()
+    done = process(*args, "--folder", folder)
+    assert SECRET not in one_line(done)
+    assert done.returncode == 5
+    assert database.read_bytes() == before
+
+
+def test_a_damaged_database_is_said_to_be_damaged(store: Path) -> None:
+    database = store / "reverie.db"
+    with Memory.open(store) as memory:
+        for n in range(200):
+            memory.save(f"note {n} about the causeway " + "and the tide " * 40)
+    subprocess.run(["sync"], check=True)
+    connection = sqlite3.connect(database)
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+    damaged = bytearray(database.read_bytes())
+    damaged[8192:-4096] = b"\xa5" * (len(damaged) - 8192 - 4096)
+    database.write_bytes(damaged)
+    for args in (["recall", "causeway"], ["list"], ["history"], ["remember", SECRET]):
+        done = process(*args, "--folder", store)
+        assert SECRET not in one_line(done)
+        assert done.returncode == 5, (args, done.stderr)
+    checked = process("check", "--folder", store)
+    assert checked.returncode in (1, 5)
+    assert checked.stdout or checked.stderr
+
+
+def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(store: Path) -> None:
+    connection = sqlite3.connect(store / "reverie.db", isolation_level=None)
+    connection.execute("begin immediate")
+    done = process("remember", SECRET, "--folder", store)
+    connection.execute("rollback")
+    connection.close()
+    assert SECRET not in one_line(done)
+    assert done.returncode == 4
+    assert process("remember", SECRET, "--folder", store).returncode == 0
+
+
+# -- the program's own ends ------------------------------------------------------------------------------
+
+
+def test_an_empty_folder_is_not_the_usual_one(tmp_path: Path) -> None:
+    env = environment(HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
+    done = process("remember", SECRET, "--folder", "", env=env)
+    assert "path is ''" in one_line(done)
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closed_streams_are_no_bug(store: Path) -> None:
+    program = shlex.join([*PROGRAM, "recall", "staging port", "--folder", str(store)])
+    done = subprocess.run(["sh", "-c", f"{program} >&- <&-"], capture_output=True, env=environment())
+    assert (done.returncode, done.stderr) == (0, b"")
+    program = shlex.join([*PROGRAM, "remember", "-", "--folder", str(store)])
+    done = subprocess.run(["sh", "-c", f"{program} <&-"], capture_output=True, env=environment())
+    assert done.returncode == 2
+    assert b"there is no standard input" in done.stderr
+
+
+def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def broken() -> None:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(program.Reverie, "get_command", lambda self, ctx, name: broken)
+    result = CliRunner().invoke(cli, ["version"])
+    line = one_line(result)
+    assert result.exit_code == 70
+    assert "RuntimeError: this is a bug in Reverie" in line
+    assert "--debug" in line
+    assert SECRET not in line
+    debugged = CliRunner().invoke(cli, ["--debug", "version"])
+    assert debugged.exit_code == 70
+    assert "Traceback (most recent call last)" in debugged.stderr
+
+
+def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
+    env = environment()
+    args = [*PROGRAM, "show", "ffffffffffff", "--folder", str(store), "--debug"]
+    done = subprocess.run(args, capture_output=True, text=True, env=env)
+    assert done.returncode == 3
+    assert "Traceback (most recent call last)" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("reverie: no record, turn or paragraph has the id")
+
+
+def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
+    with Memory.open(store) as memory:
+        memory.save_many({"content": f"note {n} about the causeway " + "tide " * 500} for n in range(200))
+    running = subprocess.Popen(
+        [*PROGRAM, "list", "--limit", "1000", "--folder", str(store)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.read(10)
+    running.stdout.close()
+    said = running.stderr.read()
+    running.stderr.close()
+    assert (running.wait(timeout=60), said) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_answer_that_cannot_be_written_is_an_error(store: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "list", "--folder", str(store)], stdout=full, stderr=subprocess.PIPE, env=environment()
+        )
+    assert done.returncode == 4
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def talk(path: Path, turns: int) -> Path:
+    """A file of so many turns in one session."""
+    lines = (
+        json.dumps({"session": "long", "role": "user", "content": f"turn {n} about gauge g{n}"})
+        for n in range(turns)
+    )
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def started() -> Iterator[Start]:
+    """Start `reverie` and leave it running; whatever still runs when the test is over is ended."""
+    all_started: list[subprocess.Popen[bytes]] = []
+
+    def start(*args: str | Path) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        running = subprocess.Popen([*PROGRAM, *args], env=environment(), stdout=pipe, stderr=pipe)
+        all_started.append(running)
+        return running
+
+    yield start
+    for running in all_started:
+        running.kill()
+        running.communicate()
+
+
+def stored(folder: Path) -> int:
+    """How many turns there are by now."""
+    try:
+        with Memory.open(folder, create=False) as memory:
+            return memory.stats().turns
+    except NotFound:
+        return 0
+
+
+def until_some_are_stored(folder: Path) -> int:
+    """Wait for the first turns, at most a minute; how many there are then."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if there := stored(folder):
+            return there
+        time.sleep(0.005)
+    raise AssertionError("nothing was stored")
+
+
+def test_recall_and_remember_in_other_processes_while_one_ingests(
+    started: Start, folder: Path, tmp_path: Path
+) -> None:
+    running = started("ingest", talk(tmp_path / "talk.jsonl", 80_000), "--to", folder)
+    seen = until_some_are_stored(folder)
+    found = process("recall", "gauge g7", "--json", "--folder", folder)
+    saved = process("remember", "kept while another process writes", "-q", "--folder", folder)
+    assert running.poll() is None, "the file was too short to look in meanwhile"
+    os.kill(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (130, b"reverie: interrupted\n")
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert json.loads(found.stdout)["hits"][0]["content"] == "turn 7 about gauge g7"
+    assert (saved.returncode, saved.stderr) == (0, b"")
+    with Memory.open(folder) as memory:
+        contents = [turn.content for turn in memory.turns("long")]
+        assert memory.get(saved.stdout.decode().strip()) is not None
+        assert memory.check() == []
+    assert len(contents) >= seen
+    assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
+
+
+def test_two_who_ingest_the_same_file_at_once_add_it_once(
+    started: Start, folder: Path, tmp_path: Path
+) -> None:
+    turns = 3_000
+    file = talk(tmp_path / "talk.jsonl", turns)
+    both = [started("ingest", file, "--to", folder, "--json", "--quiet") for _ in range(2)]
+    documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
+    assert sorted(document["new"] for document in documents) == [0, turns]
+    with Memory.open(folder) as memory:
+        assert [turn.content for turn in memory.turns("long")] == [
+            f"turn {n} about gauge g{n}" for n in range(turns)
+        ]
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_ingest_is_finished_by_another(
+    started: Start, folder: Path, tmp_path: Path, with_signal: int
+) -> None:
+    turns = 20_000
+    file = talk(tmp_path / "talk.jsonl", turns)
+    running = started("ingest", file, "--to", folder)
+    until_some_are_stored(folder)
+    os.kill(running.pid, with_signal)
+    _, err = running.communicate(timeout=60)
+    there = stored(folder)
+    assert 0 < there < turns
+    if with_signal == signal.SIGINT:
+        assert running.returncode == 130
+        assert err == b"reverie: interrupted\n"
+    assert process("check", "--folder", folder).returncode == 0
+    rest = json.loads(process("ingest", file, "--to", folder, "--json").stdout)
+    assert rest["new"] == turns - there
+    with Memory.open(folder) as memory:
+        contents = [turn.content for turn in memory.turns("long")]
+    assert contents == [f"turn {n} about gauge g{n}" for n in range(turns)]

@@ -1,0 +1,164 @@
+"""`reverie watch` and `reverie rebuild`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from tests.interfaces.conftest import PROGRAM, environment, process
+
+
+def run(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
+    return process(*args, "--folder", folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "agent"
+    assert run(place, "remember", "The port is 5433", "--category", "notes").returncode == 0
+    return place
+
+
+def file_in(folder: Path) -> Path:
+    (found,) = (folder / "memory" / "notes").glob("*.json")
+    return found
+
+
+def replace_in(file: Path, old: str, new: str) -> None:
+    """Save a file as many editors do: another file takes its place."""
+    draft = file.with_name(f"{file.name}.tmp")
+    draft.write_text(file.read_text().replace(old, new))
+    os.replace(draft, file)
+
+
+# -- watch ---------------------------------------------------------------------------------------------------
+
+
+def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) -> None:
+    file = file_in(folder)
+    replace_in(file, "5433", "5434")
+    (file.parent / "broken.json").write_text("{")
+    done = run(folder, "watch", "--once")
+    assert done.returncode == 0
+    path = file.relative_to(folder).as_posix()
+    assert done.stdout.decode() == f"changed\trecord\t{file.stem}\t{path}\n"
+    assert done.stderr.decode().count("not taken in: memory/notes/broken.json") == 1
+    again = run(folder, "watch", "--once")
+    assert again.stdout == b""
+    assert again.stderr.decode().count("not taken in: memory/notes/broken.json") == 1
+    assert b"5434" in run(folder, "list").stdout
+
+
+@pytest.fixture(params=[(), ("--poll",)])
+def watching(folder: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    running = subprocess.Popen(
+        [*PROGRAM, "watch", *request.param, "--folder", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(PYTHONUNBUFFERED="1"),
+    )
+    yield running
+    running.kill()
+    running.wait()
+    for stream in (running.stdout, running.stderr):
+        assert stream is not None
+        stream.close()
+
+
+def line_of(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+def test_watching_takes_in_an_edit_while_it_runs_and_ends_when_interrupted(
+    folder: Path, watching: subprocess.Popen[str]
+) -> None:
+    assert line_of(watching.stderr).startswith(f"Watching {folder}")
+    file = file_in(folder)
+    replace_in(file, "5433", "5434")
+    assert line_of(watching.stdout).split("\t")[:3] == ["changed", "record", file.stem]
+    (folder / "memory" / "notes" / "new.json").write_text('{"content": "Likes tea"}')
+    assert line_of(watching.stdout).startswith("added\trecord\t")
+    assert b"Likes tea" in run(folder, "list").stdout
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(20) == 0
+    assert line_of(watching.stderr) == "Stopped.\n"
+
+
+def test_a_memory_without_files_cannot_be_watched(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("files = false\n")
+    done = run(folder, "watch", "--settings", str(tmp_path / "settings.toml"))
+    assert done.returncode == 2
+    assert b"writes no files" in done.stderr
+
+
+# -- rebuild -------------------------------------------------------------------------------------------------
+
+
+def lose(folder: Path) -> None:
+    for path in folder.glob("reverie.db*"):
+        path.unlink()
+
+
+def answer(folder: Path, *args: str) -> Any:
+    done = run(folder, *args, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_lost_database_is_made_again(folder: Path) -> None:
+    before = answer(folder, "list")
+    lose(folder)
+    done = run(folder, "rebuild", "--yes")
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"Made a new database: 1 record (0 archived), 0 sessions")
+    assert answer(folder, "list") == before
+    assert [row["actor"] for row in answer(folder, "history")["history"]] == ["rebuild"]
+    assert answer(folder, "doctor")["findings"] == []
+
+
+def test_a_broken_database_is_moved_aside_and_broken_files_are_named(folder: Path) -> None:
+    (folder / "memory" / "notes" / "broken.json").write_text("{")
+    (folder / "reverie.db").write_bytes(b"garbage" * 1000)
+    found = answer(folder, "rebuild", "--yes")
+    assert (found["records"], found["kept"]) == (1, str(folder / "reverie.db.broken-1"))
+    assert [broken["path"] for broken in found["broken"]] == ["memory/notes/broken.json"]
+    assert (folder / "reverie.db.broken-1").read_bytes() == b"garbage" * 1000
+
+
+def test_a_database_that_can_be_read_is_not_touched_unless_asked(folder: Path) -> None:
+    done = run(folder, "rebuild", "--yes")
+    assert done.returncode == 2
+    assert b"can be read" in done.stderr
+    assert run(folder, "rebuild").returncode == 2  # nobody is there to ask
+    assert not list(folder.glob("reverie.db.broken*"))
+    assert answer(folder, "rebuild", "--yes", "--force")["records"] == 1
+
+
+def test_a_folder_without_files_has_nothing_to_rebuild(tmp_path: Path) -> None:
+    done = run(tmp_path, "rebuild", "--yes")
+    assert done.returncode == 3
+    assert b"no readable files" in done.stderr
+
+
+def test_what_uses_the_folder_meanwhile_goes_on_with_the_new_database(folder: Path) -> None:
+    """A memory that is open somewhere is refused its next write rather than write where nobody looks."""
+    from reverie import Memory, StoreUnavailable
+
+    with Memory.open(folder) as memory:
+        assert answer(folder, "rebuild", "--yes", "--force")["records"] == 1
+        time.sleep(0.01)
+        with pytest.raises(StoreUnavailable, match="open it again"):
+            memory.save("Written too late")
+    with Memory.open(folder) as memory:
+        assert memory.save("Written in time").outcome == "created"
+        assert memory.check() == []

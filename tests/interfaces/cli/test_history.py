@@ -1,0 +1,251 @@
+"""The commands about what was changed: history, blame, diff, undo, and answers as of another time."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from reverie import Memory
+from tests.interfaces.conftest import PROGRAM, environment, on_terminal, process, widest
+
+Call = Callable[..., Result]
+Answer = Callable[..., Any]
+
+PORT = "The staging database listens on port 5433"
+
+
+@pytest.fixture
+def port(answer: Answer) -> str:
+    """A record that was saved (1), said again (2) and pinned (3)."""
+    saved = answer("remember", PORT, "--tag", "db")
+    answer("remember", PORT, "--tag", "port")
+    answer("pin", saved["record"]["id"])
+    return str(saved["record"]["id"])
+
+
+def one_line(result: Result) -> str:
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+# -- history ---------------------------------------------------------------------------------------------
+
+
+def test_history_is_cut_and_turned_round(answer: Answer, port: str) -> None:
+    def numbers(*options: str) -> list[int]:
+        return [change["sequence"] for change in answer("history", *options)["history"]]
+
+    assert numbers() == [1, 2, 3]
+    assert numbers("--newest", "--limit", "2") == [3, 2]
+    assert numbers("--since", "2") == [2, 3]
+    assert numbers("--until", "2") == [1, 2]
+    assert numbers("--since", "1h") == [1, 2, 3]
+    assert numbers("--until", "2020-01-01") == numbers("--until", "20200101") == []
+    assert numbers("--actor", "owner") == [1, 2, 3]
+    assert numbers("--actor", "dream") == []
+    assert numbers(port, "--since", "3") == [3]
+
+
+def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: str) -> None:
+    result = call("history", port, "--until", "2020-01-01")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No changes.\n")
+    assert call("history", "ffffffffffff", "--until", "2020-01-01").exit_code == 3
+
+
+def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder: Path, port: str) -> None:
+    from reverie.domain.change import Edit
+
+    with Memory.open(folder) as memory:
+        memory._store.erase([Edit(before=memory.get(port), after=None)], actor="owner", at=memory._clock())
+    rows = [line.split("\t") for line in call("history").stdout.splitlines()]
+    assert [row[3:6] for row in rows] == [["forgotten", "record", "-"]] * 4
+    (change, *_) = answer("history", port)["history"]
+    assert (change["id"], change["before"], change["after"], change["reason"]) == (port, None, None, "")
+    refused = call("undo", "2")
+    assert refused.exit_code == 2
+    assert "forgotten for good" in one_line(refused)
+
+
+# -- blame and diff --------------------------------------------------------------------------------------
+
+
+def test_blame_says_where_a_record_comes_from(call: Call, answer: Answer, port: str) -> None:
+    found = answer("blame", port)
+    assert found["created"]["sequence"] == 1
+    assert [one["labels"] for one in found["repetitions"]] == [["port"]]
+    assert [change["brief"] for change in found["changes"]] == [
+        "", "tags: +port; seen_count: 1 -> 2", "pinned: no -> yes",
+    ]  # fmt: skip
+    assert (found["recalled"], found["recalled_at"]) == (0, None)
+    text = call("blame", port).stdout
+    assert text.startswith(f"record {port}\nmade by owner (save) at ")
+    assert call("blame", "ffffffffffff").exit_code == 3
+
+
+def test_blame_of_a_page_names_the_change_of_each_line(call: Call, answer: Answer) -> None:
+    call("edit", "--from", "-", input="# Notes\none\n")
+    call("edit", "--replace", "one", "two")
+    lines = answer("blame", "MEMORY.md")["lines"]
+    assert [(line["text"], line["change"]["sequence"]) for line in lines] == [("# Notes", 1), ("two", 2)]
+
+
+def test_diff_shows_what_the_last_change_did_or_what_is_different(
+    call: Call, answer: Answer, port: str
+) -> None:
+    def names(*args: str) -> list[list[str]]:
+        found = answer("diff", *args)["differences"]
+        return [
+            sorted(field["name"] for field in one["fields"] if "_at" not in field["name"]) for one in found
+        ]
+
+    assert names(port) == [["pinned"]]
+    assert names(port, "1", "2") == [["seen_count", "tags"]]
+    assert names(port, "1") == names(port, "1", "3") == [["pinned", "seen_count", "tags"]]
+    assert names("--since", "2") == [["pinned", "seen_count", "tags"]]
+    assert names("--since", "2", "--until", "2") == [["seen_count", "tags"]]
+    assert call("diff", port).stdout == f"record {port} changed\n  pinned: no -> yes\n"
+    same = call("diff", port, "2", "2")
+    assert (same.exit_code, same.stderr) == (1, "Nothing is different.\n")
+    assert call("diff", "ffffffffffff").exit_code == 3
+    for wrong in ([], [port, "--since", "1"], [port, "--until", "1"], [port, "soon"]):
+        assert call("diff", *wrong).exit_code == 2
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+def test_one_change_is_undone_without_asking(call: Call, answer: Answer, port: str) -> None:
+    tried = answer("undo", "2", "--dry-run")
+    assert (tried["changes"], tried["made"], tried["dry_run"]) == ([2], [], True)
+    assert answer("show", port)["record"]["seen_count"] == 2
+    done = call("undo", "2")
+    assert done.stdout.startswith(f"Undone: 1 change.\n\nrecord {port} changed\n")
+    record = answer("show", port)["record"]
+    assert (record["seen_count"], record["tags"], record["pinned"]) == (1, ["db"], True)
+    assert answer("history", "--newest", "--limit", "1")["history"][0]["reason"] == "undo of change 2"
+    again = call("undo", "2")
+    assert (again.exit_code, again.stdout, again.stderr) == (
+        0, "", "Nothing to change: all is as it was before.\n",
+    )  # fmt: skip
+
+
+def test_what_later_changes_rest_on_is_refused_by_name(call: Call, answer: Answer, port: str) -> None:
+    before = answer("history")
+    refused = call("undo", "1")
+    assert refused.exit_code == 2
+    assert "changes 2, 3" in one_line(refused)
+    assert answer("history") == before
+
+
+def test_several_changes_are_undone_after_a_yes(call: Call, answer: Answer, folder: Path, port: str) -> None:
+    refused = call("undo", "--since", "2")
+    assert refused.exit_code == 2
+    assert "--yes" in one_line(refused)
+    assert answer("show", port)["record"]["pinned"] is True
+    done = answer("undo", "--since", "2", "--yes")
+    assert (done["changes"], done["made"], done["left"]) == ([3, 2], [4, 5], [])
+    assert answer("show", port)["record"]["seen_count"] == 1
+    assert answer("undo", "--batch", "4", "--yes")["made"] == [6, 7]
+    assert answer("show", port)["record"]["pinned"] is True
+    assert asked(folder, "n") == (0, False)
+    assert answer("show", port)["record"]["pinned"] is True
+    assert asked(folder, "y") == (0, True)
+    assert answer("show", port)["record"]["pinned"] is False
+
+
+def asked(folder: Path, reply: str) -> tuple[int, bool]:
+    """Undo everything since change 2 at a terminal; the exit code, and whether it was done."""
+    leader, follower = pty.openpty()
+    running = subprocess.Popen(
+        [*PROGRAM, "undo", "--since", "2", "--folder", folder],
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env=environment(),
+    )
+    os.close(follower)
+    seen = b""
+    while b"[y/N]" not in seen:
+        seen += os.read(leader, 1024)
+    assert b"Undo " in seen
+    os.write(leader, f"{reply}\n".encode())
+    out, _ = running.communicate(timeout=60)
+    os.close(leader)
+    return running.returncode, out.startswith(b"Undone")
+
+
+def test_what_to_undo_has_to_be_said_in_one_way(call: Call, port: str) -> None:
+    for wrong in ([], ["1", "--since", "1"], ["1", "--batch", "1"], ["x"], ["0"]):
+        assert call("undo", *wrong).exit_code == 2
+    assert call("undo", "99").exit_code == 3
+
+
+# -- as of another time ----------------------------------------------------------------------------------
+
+
+def test_every_reading_command_answers_as_of_another_time(call: Call, answer: Answer) -> None:
+    first = answer("remember", PORT, "--category", "db", "--tag", "db")["record"]["id"]
+    call("say", "chat:1", "Which port does the staging database use?")
+    call("edit", "--from", "-", input="# Notes\n")
+    moment = answer("history", "--newest", "--limit", "1")["history"][0]["at"]
+
+    def answers(*options: str) -> list[Any]:
+        stats = answer("stats", *options)
+        pack = answer("context", "chat:1", *options)
+        return [
+            answer("show", first, *options),
+            answer("list", *options),
+            answer("categories", *options),
+            answer("tags", *options),
+            answer("sessions", *options),
+            [hit["id"] for hit in answer("recall", "staging database port", *options)["hits"]],
+            (pack["text"], pack["tokens"]),
+            {name: stats[name] for name in ("records", "turns", "sessions", "pages", "journal")},
+            answer("pages", *options),
+            answer("page", *options),
+        ]
+
+    then = answers()
+    call("archive", first)
+    call("remember", "The staging database moved to port 5434", "--tag", "new")
+    call("say", "chat:1", "And which port does it use now?")
+    call("say", "chat:2", "Hello")
+    call("edit", "--from", "-", input="# Other notes\n")
+    assert answers("--as-of", moment) == then
+    assert answers("--as-of", "4") == then
+    assert answers() != then
+    assert call("list", "--as-of", "2020-01-01").stderr == "No records.\n"
+    assert call("recall", "port", "--as-of", "9999").exit_code == 3
+    assert call("recall", "port", "--as-of", "soon").exit_code == 2
+    assert call("context", "chat:1", "--mark", "--as-of", moment).exit_code == 2
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_on_a_terminal_it_is_drawn_within_its_width(folder: Path, columns: int) -> None:
+    for text in (
+        PORT,
+        "Deploys of the shop happen on Friday at noon, and never while invoices are sent " * 3,
+    ):
+        process("remember", text, "--folder", folder)
+    process("edit", "--from", "-", "--folder", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
+    for args in (
+        ["history", "--newest"],
+        ["blame", "MEMORY.md"],
+        ["diff", "--since", "1"],
+        ["undo", "1", "--dry-run"],
+    ):
+        code, seen = on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
+        assert code == 0
+        assert widest(seen) <= columns
+        assert "\x1b[31m" not in seen
+    written = process("blame", "MEMORY.md", "--json", "--folder", folder).stdout
+    assert json.loads(written)["lines"][1]["text"] == "one \x1b[31mred\x1b[0m line"

@@ -1,0 +1,231 @@
+"""The commands that take a memory elsewhere and another one in: their answers and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.interfaces.conftest import PROGRAM, environment, on_terminal, process
+
+Call = Callable[..., Result]
+Answer = Callable[..., Any]
+
+GRAPH = [
+    {
+        "type": "entity",
+        "name": "Ada",
+        "entityType": "person",
+        "observations": ["Likes trains", "Speaks French"],
+    },
+    {"type": "relation", "from": "Ada", "to": "Lowwater", "relationType": "works_on"},
+]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    file = tmp_path / "memory.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in GRAPH))
+    return file
+
+
+@pytest.fixture
+def filled(call: Call) -> None:
+    call("remember", "Prefers short answers", "--category", "user-preferences/style")
+    call("say", "telegram:1", "Which port is staging on?")
+
+
+# -- backup and recover ----------------------------------------------------------------------------------
+
+
+def test_a_backup_is_made_and_brought_back(call: Call, filled: None, folder: Path, tmp_path: Path) -> None:
+    result = call("backup", tmp_path / "kept.zip")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"Backup: {tmp_path / 'kept.zip'} (")
+    assert "1 record, 1 session with 1 turn, up to change 3." in result.stdout
+    result = call("backup", tmp_path / "quiet.zip", "--quiet")
+    assert result.output == f"{tmp_path / 'quiet.zip'}\n"
+    result = call("recover", tmp_path / "kept.zip", "--folder", tmp_path / "new")
+    assert result.exit_code == 2  # the last --folder counts, and there is a memory in it
+    new = process("recover", tmp_path / "kept.zip", "--folder", tmp_path / "new")
+    assert new.returncode == 0, new.stderr
+    assert new.stdout.decode().startswith(f"Recovered: {tmp_path / 'new'} as of ")
+    assert process("recall", "answers", "--folder", tmp_path / "new").returncode == 0
+
+
+def test_the_json_of_both(answer: Answer, filled: None, folder: Path, tmp_path: Path) -> None:
+    (folder / "soul.md").write_text("I am careful.")
+    made = answer("backup", tmp_path / "kept.zip")
+    assert set(made) == {
+        "path", "made_at", "size", "sequence", "records", "sessions", "turns", "problems", "profile",
+    }  # fmt: skip
+    assert (made["records"], made["profile"]) == (1, ["soul.md"])
+    done = answer("recover", tmp_path / "kept.zip", "--replace")
+    assert set(done) == {"folder", "backup", "moved_to", "forgotten_again", "notes"}
+    assert done["backup"] == made
+    assert Path(done["moved_to"]).parent == folder
+
+
+def test_what_is_there_is_refused_or_moved_aside(
+    call: Call, filled: None, folder: Path, tmp_path: Path
+) -> None:
+    call("backup", tmp_path / "kept.zip")
+    result = call("backup", tmp_path / "kept.zip")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there already" in result.stderr
+    assert call("backup", tmp_path / "kept.zip", "--overwrite").exit_code == 0
+    result = call("recover", tmp_path / "kept.zip")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--replace" in result.stderr
+    result = call("recover", tmp_path / "kept.zip", "--replace")
+    assert result.exit_code == 0
+    assert f"What was there is in {folder}/before-recovery-" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"no archive", 5), (b"PK\x03\x04" + b"\x00" * 200, 5), (None, 2)]
+)
+def test_what_is_no_backup_ends_with_the_code_that_says_so(
+    call: Call, filled: None, tmp_path: Path, content: bytes | None, code: int
+) -> None:
+    if content is not None:
+        (tmp_path / "bad.zip").write_bytes(content)
+    result = call("recover", tmp_path / "bad.zip", "--replace")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.count("\n") == 1
+    assert json.loads(call("stats", "--json").stdout)["records"] == 1
+
+
+def test_a_backup_of_what_is_not_there_says_so(call: Call, tmp_path: Path) -> None:
+    assert call("backup", tmp_path / "kept.zip").exit_code == 3
+    assert not (tmp_path / "kept.zip").exists()
+
+
+# -- export ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown", "folder"])
+def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Path, form: str) -> None:
+    done = answer("export", tmp_path / "out", "--format", form)
+    assert (done["form"], done["records"], done["sessions"], done["turns"]) == (form, 1, 1, 1)
+    again = answer("import", tmp_path / "out")
+    assert (again["form"], again["records"], again["skipped_by_reason"]) == (form, 0, {"known": 2})
+
+
+def test_standard_output_gets_the_lines_and_nothing_else(call: Call, filled: None, folder: Path) -> None:
+    done = process("export", "-", "--folder", folder)
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["header", "record", "session", "turn", "end"]
+    assert b"Exported to standard output: 1 record, 1 session, 1 turn." in done.stderr
+    assert process("export", "-", "--quiet", "--folder", folder).stderr == b""
+    assert call("export", "-", "--json").exit_code == 2
+    assert call("export", "-", "--format", "folder").exit_code == 2
+
+
+def test_no_memory_commands_the_terminal_through_an_export(call: Call, folder: Path) -> None:
+    call("say", "cli:1", "red \x1b[31m and \x9b31m", "--role", "tool")
+    code, written = on_terminal("export", "-", "--folder", folder)
+    assert code == 0
+    assert "\\u001b[31m" in written
+    assert "\x1b[31m" not in written
+    assert "\x9b" not in written
+
+
+def test_a_reader_that_goes_away_is_no_error(call: Call, folder: Path) -> None:
+    call("remember", *[f"word{n}" for n in range(2000)])
+    for _ in range(3):
+        call("say", "cli:1", "long " * 20_000)
+    running = subprocess.Popen(
+        [*PROGRAM, "export", "-", "--folder", str(folder)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    assert running.stdout is not None
+    running.stdout.read(10)
+    running.stdout.close()
+    assert running.stderr is not None
+    complaint = running.stderr.read()
+    running.stderr.close()
+    assert running.wait(timeout=60) == 141, complaint
+    assert b"Traceback" not in complaint
+
+
+def test_what_is_exported_can_be_restricted(call: Call, answer: Answer, filled: None, tmp_path: Path) -> None:
+    call("remember", "Hers alone", "--scope", "user:a")
+    archived = answer("remember", "Gone by now")["record"]["id"]
+    call("archive", archived)
+    assert answer("export", tmp_path / "a", "--scope", "user:a")["records"] == 1
+    assert answer("export", tmp_path / "b", "--no-archived", "--no-sessions")["records"] == 2
+    assert answer("export", tmp_path / "c", "--scope", "user:a", "--scope", "")["records"] == 3
+    assert answer("export", tmp_path / "d", "--as-of", "1")["records"] == 1
+    assert call("export", tmp_path / "d").exit_code == 2
+    assert call("export", tmp_path / "d", "--overwrite").exit_code == 0
+
+
+# -- import ----------------------------------------------------------------------------------------------
+
+
+def test_an_import_says_what_was_taken_and_what_was_left_out(call: Call, graph: Path, folder: Path) -> None:
+    graph.write_text(graph.read_text() + "{broken\n")
+    result = call("import", graph, "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Would take in from memory.jsonl (mcp): 3 records.\n")
+    assert not folder.exists()
+    result = call("import", graph)
+    assert result.stdout.splitlines() == [
+        "Taken in from memory.jsonl (mcp): 3 records.",
+        "Left out: 1 broken.",
+        "  memory.jsonl, line 3: line broken: not JSON (Expecting property name enclosed in double quotes, "
+        "line 1 column 2)",
+    ]
+    result = call("import", graph)
+    assert result.stdout.splitlines()[:2] == [
+        "Taken in from memory.jsonl (mcp): nothing.", "Left out: 3 known already, 1 broken.",
+    ]  # fmt: skip
+    assert call("import", graph, "--quiet").output == ""
+
+
+def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
+    done = answer("import", graph, "--scope", "user:a", "--origin", "agent")
+    assert done == {
+        "form": "mcp", "dry_run": False, "records": 3, "sessions": 0, "turns": 0, "pages": 0, "paragraphs": 0,
+        "skipped_by_reason": {}, "skipped": [],
+    }  # fmt: skip
+    assert {record["origin"] for record in answer("list", "--scope", "user:a")["records"]} == {"agent"}
+    again = answer("import", graph, "--scope", "user:a", "--format", "mcp", "--dry-run")
+    assert (again["dry_run"], again["records"], len(again["skipped"])) == (True, 0, 3)
+    assert set(again["skipped"][0]) == {"what", "place", "why", "detail", "count"}
+
+
+def test_many_things_left_out_are_counted_and_not_all_listed(call: Call, graph: Path) -> None:
+    graph.write_text(graph.read_text() + "{broken\n" * 50)
+    lines = call("import", graph).stdout.splitlines()
+    assert lines[1] == "Left out: 50 broken."
+    assert len(lines) == 2 + 20 + 1
+    assert lines[-1] == "  … and 30 more; --json lists all"
+
+
+def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "what.txt").write_text("hello")
+    for source in (tmp_path / "what.txt", tmp_path / "missing"):
+        result = call("import", source)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(
+    call: Call, filled: None, graph: Path, folder: Path
+) -> None:
+    code, written = on_terminal("import", graph, "--folder", folder)
+    assert code == 0
+    assert "Taken in from memory.jsonl" in written
+    code, written = on_terminal("backup", folder.parent / "kept.zip", "--folder", folder)
+    assert code == 0
+    assert "Backup: " in written.replace("\n", " ")
+    assert process("backup", folder.parent / "other.zip", "--folder", folder).stderr == b""

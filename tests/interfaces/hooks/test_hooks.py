@@ -1,0 +1,591 @@
+"""`reverie hook`: what Claude Code's events leave in a memory, what it reads, and that nothing stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from reverie import Memory
+from reverie.domain.conversation import Turn
+from reverie.interfaces.hooks import runner as running
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, bounded, read_event
+from reverie.interfaces.hooks.projects import project_scope
+from reverie.interfaces.hooks.runner import Asked
+from reverie.interfaces.hooks.transcript import last_exchange
+from tests.interfaces.conftest import environment
+
+ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
+ID = "0c8a4e3e-5f0b-4d57-9d2c-0d7a4d0b7f11"
+SESSION = f"claude-code:{ID}"
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("REVERIE_", "CLAUDE_")):
+            monkeypatch.delenv(name)
+
+
+def process(
+    *arguments: str, told: Any = None, data: bytes | None = None, **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `reverie hook` as an agent does."""
+    written = data if data is not None else json.dumps(told).encode()
+    done = subprocess.run(
+        [*ENTRY, "hook", *arguments], input=written, capture_output=True, timeout=60, env=environment(**env)
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+@pytest.fixture
+def tell(folder: Path) -> Callable[..., str]:
+    """One event, in this process; what the agent reads."""
+
+    def told(name: str, **fields: Any) -> str:
+        how = {key: fields.pop(key) for key in list(fields) if key in Asked.__dataclass_fields__}
+        event = {"session_id": ID, "cwd": str(folder.parent), "hook_event_name": EVENTS[name], **fields}
+        written = running.run(name, Asked(folder=str(folder), **how), json.dumps(event).encode())
+        if not written:
+            return ""
+        shown = json.loads(written)["hookSpecificOutput"]
+        assert shown["hookEventName"] == EVENTS[name]
+        return str(shown["additionalContext"])
+
+    return told
+
+
+def said(folder: Path, session: str = SESSION) -> list[Turn]:
+    with Memory.open(folder) as memory:
+        return memory.turns(session)
+
+
+def written(folder: Path, session: str = SESSION) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in said(folder, session)]
+
+
+# -- as an agent calls it ----------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path, tmp_path: Path) -> None:
+    place = ("--folder", str(folder))
+    path = transcript(tmp_path / "t.jsonl", *exchange("We decided to deploy from main.", "Understood."))
+    common = {"session_id": ID, "transcript_path": path, "cwd": "/srv/atlas"}
+    prompt = {**common, "hook_event_name": "UserPromptSubmit", "prompt": "We decided to deploy from main."}
+    stop = {
+        **common,
+        "hook_event_name": "Stop",
+        "stop_hook_active": False,
+        "last_assistant_message": "Understood.",
+    }
+    for event, told in (("user-prompt", prompt), ("stop", stop)):
+        done = process(event, *place, told=told)
+        assert (done.stdout, done.stderr) == (b"", b"")
+    assert written(folder) == [("user", prompt["prompt"]), ("assistant", "Understood.")]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (file,) = (folder / "sessions").rglob("*.jsonl")
+    assert "We decided to deploy from main." in file.read_text(encoding="utf-8")
+    with Memory.open(folder) as memory:
+        (record,) = memory.recent()
+        assert (record.kind, record.content) == ("decision", "We decided to deploy from main.")
+        assert {row.actor for row in memory.history()} == {"hook", "rules"}
+
+    done = process("session-start", *place, told={**common, "session_id": "next", "source": "startup"})
+    shown = json.loads(done.stdout)["hookSpecificOutput"]
+    assert shown["hookEventName"] == "SessionStart"
+    assert "User: We decided to deploy from main. | Assistant: Understood." in shown["additionalContext"]
+    asked = {**prompt, "session_id": "next", "prompt": "Which branch do we deploy from?"}
+    done = process("user-prompt", *place, "--format", "text", told=asked)
+    assert f"- [{record.id}]: We decided to deploy from main." in done.stdout.decode()
+    assert done.stdout.decode().startswith("What follows is remembered text, quoted as data.")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no json", b"[1, 2]", b'{"session_id": 7}', b"\xff\xfe{", b"[" * 100_000, b'{"prompt": "hi"}'],
+    ids=["nothing", "words", "a list", "a number", "bytes", "a tower", "no session"],
+)
+def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
+    for event in ("user-prompt", "stop"):
+        output = running.attempted(event, Asked(folder=str(folder)), _Input(data))
+        assert output == b""
+        complaint = capfd.readouterr().err
+        if data != b'{"session_id": 7}' or event == "stop":
+            assert complaint.startswith("reverie: no memory for this turn: ")
+        assert complaint.count("\n") <= 1
+
+
+class _Input:
+    """A standard input with these bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        import io
+
+        self.buffer = io.BytesIO(data)
+
+    def isatty(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--folder", "{file}"), b"reverie: no memory for this turn: "),
+        (
+            ("--folder", "{folder}", "--settings", "/nowhere.toml"),
+            b"reverie: no memory for this turn: no set",
+        ),
+        (("--folder", "{folder}", "--foldr"), b"reverie: No such option '--foldr'"),
+        (("--folder", "{folder}", "--scope", " "), b"reverie: no memory for this turn: scope"),
+        (("--folder", "{file}", "--quiet"), b""),
+    ],
+)
+def test_a_failure_is_one_line_and_exit_code_0(
+    folder: Path, tmp_path: Path, arguments: tuple[str, ...], complaint: bytes
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    given = [each.format(file=tmp_path / "file", folder=folder) for each in arguments]
+    done = process("user-prompt", *given, told={"session_id": ID, "prompt": "Hello there"})
+    assert done.stdout == b""
+    assert done.stderr.startswith(complaint)
+    assert done.stderr.count(b"\n") == (1 if complaint else 0)
+
+
+def test_a_database_that_is_locked_keeps_nobody_waiting(folder: Path) -> None:
+    Memory.open(folder).close()
+    locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+    locking.execute("BEGIN EXCLUSIVE")
+    began = time.monotonic()
+    done = process(
+        "user-prompt",
+        "--folder",
+        str(folder),
+        "--timeout=0.7",
+        told={"session_id": ID, "prompt": "Hello there"},
+    )
+    locking.close()
+    assert time.monotonic() - began < 10
+    assert done.stdout == b""
+    assert done.stderr.decode() == "reverie: no memory for this turn: nothing came of it in 0.7 s\n"
+
+
+def test_an_agent_that_writes_nothing_keeps_nobody_waiting(folder: Path) -> None:
+    with subprocess.Popen(
+        [*ENTRY, "hook", "stop", "--folder", str(folder), "--timeout", "0.3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as waiting:
+        assert waiting.wait(timeout=30) == 0
+    assert not folder.exists()
+
+
+def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
+    Memory.open(folder).close()
+    told = json.dumps({"session_id": ID, "prompt": "The same prompt, from two settings files"}).encode()
+    both = [
+        subprocess.Popen(
+            [*ENTRY, "hook", "user-prompt", "--folder", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(),
+        )
+        for _ in range(3)
+    ]
+    for each in both:
+        assert each.stdin is not None
+        each.stdin.write(told)
+        each.stdin.close()
+    for each in both:
+        assert each.wait(timeout=60) == 0
+        assert each.stdout is not None
+        each.stdout.close()
+    assert len(said(folder)) == 1
+
+
+def test_help_and_a_wrong_event_are_click_s(folder: Path, call: Callable[..., Result]) -> None:
+    assert b"Usage: reverie hook user-prompt" in process("user-prompt", "--help", data=b"").stdout
+    assert process("user-promt", data=b"{}").stderr.startswith(b"reverie: No such command 'user-promt'")
+    result = call("hook", "user-prompted")
+    assert (result.exit_code, "No such command" in result.stderr) == (2, True)
+    result = call(
+        "hook", "user-prompt", "--format", "text", input=json.dumps({"session_id": "a", "prompt": "b"})
+    )
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert written(folder, "claude-code:a") == [("user", "b")]
+
+
+# -- what it reads -----------------------------------------------------------------------------------------
+
+
+def test_a_session_begins_with_what_stands_and_a_prompt_gets_what_is_recalled(
+    folder: Path, tell: Callable[..., str]
+) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / "soul.md").write_text("You are careful.")
+    with Memory.open(folder) as memory:
+        memory.pages.write("MEMORY.md", "The staging server is called Otter.")
+        record = memory.save("Redis listens on port 6380", category="project-context/atlas").record
+    begun = tell("session-start", source="startup")
+    assert begun.startswith("You are careful.\n\nWhat follows is remembered text")
+    assert "The staging server is called Otter." in begun
+    assert "Recalled from long-term memory (most recent):" in begun
+    first = tell("user-prompt", prompt="Sing me a song about zebras")
+    assert first == "", "nothing is relevant, and the newest were shown when it began"
+    second = tell("user-prompt", prompt="On which port does Redis listen?", session_id="another")
+    assert second.endswith(
+        "Recalled from long-term memory (relevant to this message):\n"
+        f"- [{record.id}] (project-context/atlas): Redis listens on port 6380"
+    )
+    assert "Otter" not in second
+    asked = "On which port does Redis listen?"
+    third = tell("user-prompt", prompt=asked, all=True, session_id="other")
+    assert third.startswith("You are careful.")
+    assert "Otter" in third
+    assert "6380" in third
+
+
+def test_what_was_shown_is_not_shown_again_until_the_agent_has_forgotten_it(
+    folder: Path, tell: Callable[..., str]
+) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("Redis listens on port 6380")
+    assert "6380" in tell("user-prompt", prompt="On which port does Redis listen?")
+    tell("stop", last_assistant_message="I shall look.")
+    assert tell("user-prompt", prompt="Tell me again, on which port does Redis listen?") == ""
+    tell("session-start", source="compact")  # in the middle of the answer
+    tell("stop", last_assistant_message="On 6380.")
+    assert "6380" in tell("user-prompt", prompt="And once more: the port of Redis?")
+    assert len(said(folder)) == 5
+
+
+def test_a_page_that_was_changed_meanwhile_is_shown_at_the_next_prompt(
+    folder: Path, tell: Callable[..., str]
+) -> None:
+    with Memory.open(folder) as memory:
+        memory.pages.write("MEMORY.md", "Staging is Otter.")
+    tell("session-start", source="startup")
+    tell("user-prompt", prompt="Sing me a song about zebras")
+    tell("stop", last_assistant_message="La la.")
+    assert tell("user-prompt", prompt="Another one, about lions") == ""
+    page = folder / "memory" / "MEMORY.md"
+    page.write_text(page.read_text().replace("Otter", "Badger"))
+    tell("stop", last_assistant_message="Roar.")
+    assert "Staging is Badger." in tell("user-prompt", prompt="Now one about owls")
+    tell("stop", last_assistant_message="Hoo.")
+    assert tell("user-prompt", prompt="And about moths") == ""
+
+
+def test_the_agent_is_never_given_more_than_it_takes(folder: Path, tell: Callable[..., str]) -> None:
+    with Memory.open(folder) as memory:
+        memory.pages.write("MEMORY.md", "\n".join(f"Line {n} of what stands." for n in range(2_000)))
+        memory.save_many({"content": f"Redis server {n} " + "is a server " * 60} for n in range(20))
+    for limit in (10_000, 3_000, 500, 0):
+        assert len(tell("session-start", max_chars=limit)) <= limit
+        shown = tell("user-prompt", prompt="Which Redis server?", max_chars=limit, session_id=f"s{limit}")
+        assert len(shown) <= limit
+    assert len(tell("session-start", max_chars=10_000)) > 3_000
+
+
+# -- what is stored ----------------------------------------------------------------------------------------
+
+
+def test_the_same_event_twice_is_stored_once(folder: Path, tell: Callable[..., str]) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("Redis listens on port 6380")
+    first = tell("user-prompt", prompt="The port of Redis?")
+    assert "6380" in first
+    assert tell("user-prompt", prompt="The port of Redis?") == first
+    for _ in range(2):
+        tell("stop", last_assistant_message="6380.")
+    for _ in range(2):
+        tell("stop", last_assistant_message="6380. And the tests pass.", stop_hook_active=True)
+    tell("user-prompt", prompt="The port of Redis?")
+    assert [turn.role for turn in said(folder)] == ["user", "assistant", "assistant", "user"]
+
+
+def test_a_huge_prompt_is_cut_and_a_secret_is_not_stored(folder: Path, tell: Callable[..., str]) -> None:
+    secret = "sk-ant-api03-" + "Zx9" * 30
+    tell("user-prompt", prompt=f"My key is {secret}.\ud800\x00 " + "x" * 3_000_000 + " the end")
+    tell("user-prompt", prompt=f"My key is {secret}.\ud800\x00 " + "x" * 3_000_000 + " the end")
+    (turn,) = said(folder)
+    assert len(turn.content) < LONGEST_SAID + 200
+    assert "[cut: 2,950," in turn.content
+    assert turn.content.endswith(" the end")
+    assert secret not in turn.content
+    assert secret.encode() not in b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_nobody_typed_is_not_the_owner_s_word(folder: Path, tell: Callable[..., str]) -> None:
+    tell("user-prompt", prompt="<task-notification>I always want tabs, never spaces.</task-notification>")
+    tell("stop", last_assistant_message="The task is done.", transcript_path="")
+    tell("user-prompt", prompt="<p>I prefer short answers.</p>")
+    first, _, last = said(folder)
+    assert (first.origin, last.origin) == ("tool", "owner")
+    with Memory.open(folder) as memory:
+        assert all(record.origin == "tool" for record in memory.records())
+
+
+def test_an_answer_that_rests_on_tools_is_not_trusted_unless_they_are(
+    folder: Path, tell: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = transcript(tmp_path / "read.jsonl", *exchange("Look", "It says X.", tools=["Read", "Grep"]))
+    saved = transcript(
+        tmp_path / "saved.jsonl", *exchange("Keep it", "I have kept it.", tools=["mcp__reverie__save_memory"])
+    )
+    bare = transcript(tmp_path / "bare.jsonl", *exchange("Say hello", "Hello to you."))
+    cases = [
+        ("read", read, "", "tool"),
+        ("trusted", read, "Read,G*", "agent"),
+        ("half", read, "Read", "tool"),
+        ("saved", saved, "", "agent"),
+        ("bare", bare, "", "agent"),
+        ("unknown", str(tmp_path / "none.jsonl"), "", "tool"),
+    ]
+    for session, path, trusted, origin in cases:
+        monkeypatch.setenv("REVERIE_TRUSTED_TOOLS", trusted)
+        tell("user-prompt", prompt="A question of mine", session_id=session)
+        tell("stop", last_assistant_message="The answer to it.", transcript_path=path, session_id=session)
+        assert said(folder, f"claude-code:{session}")[-1].origin == origin, session
+    tell("user-prompt", prompt="The boat is at berth seven.", session_id="echo")
+    tell(
+        "stop", last_assistant_message="The boat is at berth seven.", transcript_path=read, session_id="echo"
+    )
+    assert said(folder, "claude-code:echo")[-1].origin == "agent", "the owner has said the same"
+
+
+def test_a_failed_tool_is_noted_once(folder: Path, tell: Callable[..., str]) -> None:
+    tell("user-prompt", prompt="Run the tests")
+    failed = {
+        "tool_name": "Bash",
+        "tool_input": {"command": "pytest " + "x" * 9_000},
+        "error": "Command exited with non-zero status code 1\n" + "y" * 9_000,
+    }
+    for _ in range(2):
+        tell("tool-failure", tool_use_id="toolu_1", **failed)
+        tell("tool-failure", **failed)
+    tell("tool-failure", tool_use_id="toolu_2", is_interrupt=True, **failed)
+    _, call, result, *others = said(folder)
+    assert (call.tool_calls[0].name, call.tool_calls[0].id) == ("Bash", "toolu_1")
+    assert json.loads(call.tool_calls[0].arguments)["cut"].startswith('{"command": "pytest xxx')
+    assert (result.role, result.tool_call_id, result.metadata["signal"]) == (
+        "tool",
+        "toolu_1",
+        "tool_failure",
+    )
+    assert len(result.content) < 5_000
+    assert len(others) == 2
+
+
+def test_at_its_end_a_session_is_consolidated_once(folder: Path, tell: Callable[..., str]) -> None:
+    tell("user-prompt", prompt="Note that the harbour closes at nine in winter.")
+    tell("stop", last_assistant_message="Noted.", transcript_path="")
+    for _ in range(2):
+        assert tell("session-end", reason="other") == ""
+    with Memory.open(folder) as memory:
+        (insight,) = memory.records(kinds=["insight"])
+        assert insight.content == "Note that the harbour closes at nine in winter."
+
+
+# -- the transcript ----------------------------------------------------------------------------------------
+
+
+def transcript(path: Path, *records: dict[str, Any] | str) -> str:
+    lines = [each if isinstance(each, str) else json.dumps(each) for each in records]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def message(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": role, "uuid": "u", "message": {"role": role, "content": content}, **more}
+
+
+def exchange(prompt: Any, answer: str, *, tools: Any = ()) -> list[dict[str, Any] | str]:
+    records: list[dict[str, Any] | str] = [message("user", prompt)]
+    for number, name in enumerate(tools):
+        use = {"type": "tool_use", "id": f"t{number}", "name": name, "input": {}}
+        records.append(message("assistant", [{"type": "text", "text": "I look."}, use]))
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "what it says"}
+        records.append(message("user", [result], toolUseResult={"stdout": "x"}))
+    return [*records, message("assistant", [{"type": "text", "text": answer}])]
+
+
+def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
+    path = transcript(
+        tmp_path / "t.jsonl",
+        *exchange("An earlier question", "An earlier answer.", tools=["WebFetch"]),
+        message("user", "<system-reminder>be nice</system-reminder>", isMeta=True),
+        *exchange([{"type": "text", "text": "The question"}], "First part.", tools=["Read"]),
+        message("assistant", [{"type": "thinking", "thinking": "hm"}]),
+        message("assistant", [{"type": "text", "text": "Second part."}]),
+        message("assistant", "a subagent's", isSidechain=True),
+        {"type": "system", "subtype": "stop_hook_summary"},
+        {"type": "attachment", "attachment": {"x": [1]}},
+        "{ broken",
+        "7",
+    )
+    found = last_exchange(path)
+    assert found.prompt == "The question"
+    assert found.answer == "First part.\n\nSecond part."
+    assert found.tools == {"Read"}
+
+
+def test_an_answer_that_is_not_there_yet_is_not_the_one_before(tmp_path: Path) -> None:
+    before = exchange("One", "Answer one.")
+    path = transcript(tmp_path / "t.jsonl", *before, *exchange("Two", "x", tools=["Bash"])[:-1])
+    began = time.monotonic()
+    found = last_exchange(path, settle_s=0.2)
+    assert time.monotonic() - began >= 0.2
+    assert (found.prompt, found.answer, found.tools) == ("Two", "", {"Bash"})
+    assert last_exchange(str(tmp_path / "nowhere")).tools is None
+
+
+def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with path.open("w") as file:
+        for record in exchange("Far away", "x"):
+            file.write(json.dumps(record) + "\n")
+        for _ in range(20):
+            result = {"type": "tool_result", "tool_use_id": "t", "content": "y" * 1_000_000}
+            file.write(json.dumps(message("user", [result])) + "\n")
+        file.write(json.dumps(message("assistant", [{"type": "text", "text": "Done."}])) + "\n")
+    found = last_exchange(str(path))
+    assert (found.prompt, found.answer, found.tools) == ("", "Done.", None)
+
+
+def test_without_the_answer_in_the_event_the_transcript_is_read(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "t.jsonl", *exchange("The question", "The answer to it."))
+    tell("user-prompt", prompt="The question")
+    tell("stop", transcript_path=path)
+    tell("stop", transcript_path=path, last_assistant_message="The answer to it.")
+    assert written(folder) == [("user", "The question"), ("assistant", "The answer to it.")]
+
+
+def test_a_prompt_that_no_event_told_of_is_taken_from_the_transcript(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "t.jsonl", *exchange("The question", "The answer to it."))
+    tell("stop", transcript_path=path, last_assistant_message="The answer to it.")
+    assert written(folder) == [("user", "The question"), ("assistant", "The answer to it.")]
+    tell("stop", transcript_path=path, last_assistant_message="More of it, after a hook.")
+    assert [role for role, _ in written(folder)] == ["user", "assistant", "assistant"]
+
+
+# -- whose memory ------------------------------------------------------------------------------------------
+
+
+def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    for name in ("atlas", "borealis"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "src").mkdir()
+    atlas, borealis = str(tmp_path / "atlas" / "src"), str(tmp_path / "borealis")
+    with Memory.open(folder) as memory:
+        memory.save("Redis is spoken of in British English")
+    tell("user-prompt", prompt="We decided to run Redis on port 6380.", cwd=atlas, per_project=True)
+    tell("stop", last_assistant_message="Good.", cwd=atlas, per_project=True)
+    here = tell("user-prompt", prompt="Redis?", cwd=atlas, per_project=True, session_id="two")
+    there = tell("user-prompt", prompt="Redis?", cwd=borealis, per_project=True, session_id="two")
+    assert "6380" in here
+    assert "British" in here
+    assert "6380" not in there
+    assert "British" in there
+    scope = project_scope(atlas)
+    assert scope.startswith("project:atlas-")
+    with Memory.open(folder) as memory:
+        assert len(memory.scoped(scope).turns(SESSION)) == 2
+
+
+def test_a_project_is_its_repository_wherever_one_works_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, tree = tmp_path / "my project!", tmp_path / "tree"
+    (main / ".git" / "worktrees" / "tree").mkdir(parents=True)
+    (main / "deep" / "er").mkdir(parents=True)
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
+    scope = project_scope(str(main))
+    assert scope.startswith("project:my-project-")
+    assert project_scope(str(main / "deep" / "er")) == scope
+    assert project_scope(str(tree)) == scope
+    assert project_scope(str(tmp_path / "gone")).startswith("project:gone-")
+    assert project_scope(str(main), within="user:alice") == f"user:alice/{scope}"
+    monkeypatch.chdir(main)
+    assert project_scope("") == scope
+
+
+# -- what to paste -----------------------------------------------------------------------------------------
+
+
+def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[..., Result]) -> None:
+    result = call("hook", "config", "--client", "claude-code", "--per-project", "--max-chars", "800")
+    assert (result.exit_code, "settings.json" in result.stderr) == (0, True)
+    hooks = json.loads(result.stdout)["hooks"]
+    assert list(hooks) == list(EVENTS.values())
+    (group,) = hooks["UserPromptSubmit"]
+    (command,) = group["hooks"]
+    assert command["type"] == "command"
+    assert command["timeout"] == 15
+    words = shlex.split(command["command"])
+    assert Path(words[0]).is_absolute()
+    assert words[words.index("hook") :] == [
+        *("hook", "user-prompt", "--folder", str(folder), "--per-project", "--max-chars", "800")
+    ]
+    told = json.dumps({"session_id": ID, "cwd": "/srv/x", "prompt": "Hello there"}).encode()
+    done = subprocess.run(
+        command["command"], shell=True, input=told, capture_output=True, env=environment(), timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    with Memory.open(folder) as memory:
+        assert memory.stats().turns == 1
+
+
+def test_the_options_are_read_without_click_as_click_reads_them() -> None:
+    assert running.parsed(["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]) == Asked(
+        folder="a", scope="b", per_project=True, quiet=True, timeout=3.0
+    )
+    for wrong in (
+        ["--folder"],
+        ["--max-chars", "many"],
+        ["--format", "xml"],
+        ["--timeout", "0"],
+        ["--all=yes"],
+        ["word"],
+        ["--help"],
+    ):
+        assert running.parsed(wrong) is None
+
+
+def test_an_event_is_read_tolerantly() -> None:
+    told = {"conversation_id": " a\nb ", "prompt": ["no", "text"], "extra": {}, "tool_input": "no mapping"}
+    event = read_event(json.dumps(told).encode())
+    assert (event.session, event.prompt, event.arguments) == ("a b", "", "{}")
+    assert bounded(" short ") == "short"
+
+
+def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
+    program = """
+import sys
+from reverie.interfaces.hooks import runner as running
+running.run("user-prompt", running.Asked(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,265 @@
+"""The server over HTTP: with the real client, and who is let in."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from click.testing import Result
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from reverie import Memory
+from reverie.domain.errors import InvalidInput
+from reverie.interfaces.mcp.http import Guard, checked_token, is_loopback, listening
+from tests.interfaces.conftest import environment
+from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
+
+TOKEN = "a-token-of-sixteen-characters-or-more"
+PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+
+
+class Served:
+    """A server that runs, and where."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        self.process = process
+        self.url = url
+        self.port = int(url.rpartition(":")[2].partition("/")[0])
+
+    def asked(
+        self, headers: dict[str, str], *, method: str = "POST", body: bytes = PING
+    ) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.putrequest(method, "/mcp", skip_host=True)
+            sent = {
+                "Host": f"127.0.0.1:{self.port}",
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                "Content-Length": str(len(body)),
+            } | headers
+            for name, value in sent.items():
+                connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, log = self.process.communicate(timeout=30)
+        return self.process.returncode, log.decode()
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **env: str) -> Iterator[Served]:
+    process = subprocess.Popen(
+        [*PROGRAM, "mcp", "--transport", "http", "--port", "0", "--folder", str(folder), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(**env),
+    )
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline().decode()
+        assert said.startswith("Serving on http://"), said + process.stderr.read().decode()
+        yield Served(process, said.split()[2].rstrip(";"))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("http") / "memory") as served:
+        yield served
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_real_client_saves_and_searches(served: Served, mode: str) -> None:
+    async def scene() -> None:
+        async with Client(served.url, mode=mode) as client:
+            saved = await client.call_tool("save_memory", {"content": f"Alice likes tea in {mode}"})
+            assert not saved.is_error
+            found = await client.call_tool("search_memory", {"query": "tea"})
+            assert saved.structured_content["id"] in found.content[0].text
+            if mode == LEGACY:
+                assert client.server_capabilities.resources.list_changed is True
+
+    played(scene)
+
+
+def test_several_clients_are_told_of_a_change_at_once(served: Served) -> None:
+    async def scene() -> None:
+        uri = "reverie://memory/MEMORY.md"
+        async with (
+            Client(served.url) as a,
+            Client(served.url) as b,
+            a.listen(resource_subscriptions=[uri]) as first,
+            b.listen(resource_subscriptions=[uri]) as second,
+        ):
+            page = (await a.read_resource(uri)).contents[0].text
+            result = await b.call_tool("save_memory", {"content": "Bob likes coffee"})
+            assert not result.is_error
+            written = await a.call_tool("edit_memory", {"old": page, "new": "x"})
+            if written.is_error:  # an empty page has no piece to replace
+                written = await a.call_tool("edit_memory", {"new": "Alice.", "old": ""})
+            assert not written.is_error, written.content[0].text
+            with anyio.fail_after(15):
+                assert [(await anext(first)).uri, (await anext(second)).uri] == [uri, uri]
+
+    played(scene)
+
+
+# -- who is let in ---------------------------------------------------------------------------------------
+
+
+def test_a_page_of_another_origin_is_not_let_in(served: Served) -> None:
+    assert served.asked({})[0] not in (401, 403, 421)
+    for host in (
+        "evil.example",
+        f"evil.example:{served.port}",
+        "127.0.0.1.evil.example",
+        "localhost@evil",
+        "",
+    ):
+        status, said = served.asked({"Host": host})
+        assert (status, b"--allow-host" in said) == (421, True), host
+    for origin in ("http://evil.example", "null", "http://127.0.0.1.evil.example", "file://"):
+        status, said = served.asked({"Origin": origin})
+        assert (status, b"--allow-host" in said) == (403, True), origin
+    for host in (f"localhost:{served.port}", f"[::1]:{served.port}", "LOCALHOST"):
+        assert served.asked({"Host": host, "Origin": f"http://localhost:{served.port}"})[0] not in (
+            401,
+            403,
+            421,
+        )
+
+
+def test_hostile_requests_are_refused_and_the_server_goes_on(served: Served) -> None:
+    for body in (b"{nonsense", b"[]", b"\xff", b"[" * 50_000, b""):
+        assert 400 <= served.asked({}, body=body)[0] < 500
+    assert served.asked({}, body=b"x" * (5 << 20))[0] == 413
+    assert served.asked({"Mcp-Session-Id": "nobody's"})[0] == 404
+    assert served.asked({}, method="PUT")[0] == 405
+
+    async def scene() -> None:
+        async with Client(served.url) as client:
+            assert not (await client.call_tool("list_memory_categories", {})).is_error
+
+    played(scene)
+
+
+def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n", encoding="utf-8")
+    file.chmod(0o600)
+    with serving(tmp_path / "memory", "--host", "0.0.0.0", "--token-file", str(file)) as served:
+        for given in (None, "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN[:-1]}"):
+            status, said = served.asked({} if given is None else {"Authorization": given})
+            assert (status, b"Bearer TOKEN" in said) == (401, True), given
+        assert served.asked({"Host": "evil.example", "Authorization": f"Bearer {TOKEN}"})[0] == 421
+        assert served.asked({"Authorization": f"bearer {TOKEN}"})[0] not in (401, 403, 421)
+
+        async def scene() -> None:
+            url = f"http://127.0.0.1:{served.port}/mcp"
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=20) as web,
+                Client(streamable_http_client(url, http_client=web)) as client,
+            ):
+                assert (await client.list_tools()).tools
+
+        played(scene)
+        code, log = served.end()
+        assert (code, TOKEN in log) == (0, False)
+
+
+def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
+    with serving(tmp_path / "memory", "--allow-host", "box.example", REVERIE_MCP_TOKEN=TOKEN) as served:
+        assert served.asked({})[0] == 401
+        allowed = {"Host": "box.example", "Authorization": f"Bearer {TOKEN}"}
+        assert served.asked(allowed)[0] not in (401, 403, 421)
+
+
+def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Result], tmp_path: Path) -> None:
+    short = tmp_path / "token"
+    short.write_text("short")
+    short.chmod(0o600)
+    for options, says in (
+        (["--host", "0.0.0.0"], "--token-file"),
+        (["--host", "192.0.2.1"], "--token-file"),
+        (["--token-file", str(short)], "16"),
+        (["--token-file", str(tmp_path / "none")], "cannot be read"),
+    ):
+        result = call("mcp", "--transport", "http", "--port", "0", *options)
+        assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
+    assert checked_token(None, host="localhost") is None
+    assert [is_loopback(host) for host in ("127.0.0.9", "::1", "localhost", "box", "10.0.0.1")] == [
+        True
+    ] * 3 + [False] * 2
+    with pytest.raises(InvalidInput):
+        checked_token("with blanks in the middle of it", host="localhost")
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Result], served: Served) -> None:
+    result = call("mcp", "--transport", "http", "--port", str(served.port))
+    assert result.exit_code == 4
+    assert "in use" in result.stderr
+
+
+def test_the_guard_lets_other_kinds_of_messages_through() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    async def scene() -> None:
+        await Guard(app, hosts=[], token="x" * 20)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+
+    played(scene)
+    assert seen == ["lifespan"]
+
+
+# -- ending ----------------------------------------------------------------------------------------------
+
+
+def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
+    with serving(tmp_path / "memory") as served:
+
+        async def scene() -> None:
+            async with Client(served.url) as client, client.listen(resources_list_changed=True) as events:
+                began = time.monotonic()
+                served.process.send_signal(signal.SIGINT)
+                with anyio.fail_after(15):
+                    assert [event async for event in events] == []  # ended on purpose, so nothing is raised
+                    while served.process.poll() is None:
+                        await anyio.sleep(0.05)
+                assert time.monotonic() - began < 10
+
+        played(scene)
+        assert served.process.returncode == 0
+        assert served.process.communicate() == (b"", b"")
+    with Memory.open(tmp_path / "memory") as memory:
+        assert memory.check() == []
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_beginning() -> None:
+    with listening("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        accepted, _ = sock.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

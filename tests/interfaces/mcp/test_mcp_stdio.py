@@ -1,0 +1,380 @@
+"""The server as a process on its pipes: with the real client, with hostile ones, and when it is to end."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import Result
+from mcp import Client
+
+from reverie import Memory
+from reverie.interfaces.mcp.clients import CLIENTS
+from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+# -- the real client -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "speaks"), [(LEGACY, "2025-11-25"), ("auto", STATELESS)])
+def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speaks: str) -> None:
+    async def scene() -> None:
+        async with Client(started(folder, "--knowledge-graph"), mode=mode) as client:
+            saved = await client.call_tool("save_memory", {"content": "Alice likes tea"})
+            found = await client.call_tool("search_memory", {"query": "tea"})
+            assert saved.structured_content["id"] in found.content[0].text
+            listed = await client.list_resources()
+            assert [each.name for each in listed.resources][:1] == ["knowledge-graph"]
+            assert client.session.protocol_version == speaks
+
+    played(scene)
+    with Memory.open(folder) as memory:
+        assert [row.actor for row in memory.history()] == ["mcp"]
+
+
+def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Path) -> None:
+    async def scene() -> None:
+        async with (
+            Client(started(folder, "--knowledge-graph")) as a,
+            Client(started(folder, "--knowledge-graph"), mode="legacy") as b,
+            Client(started(folder, "--knowledge-graph")) as c,
+        ):
+
+            async def write(client: Client, name: str) -> None:
+                for n in range(7):
+                    result = await client.call_tool(
+                        "save_memory", {"content": f"Server {name} has the ticket number {n} of its own"}
+                    )
+                    assert not result.is_error
+                    entity = {"name": f"{name}{n}", "entityType": "t", "observations": ["shared"]}
+                    made = await client.call_tool("create_entities", {"entities": [entity]})
+                    assert made.structured_content == {"entities": [entity]}
+
+            async with anyio.create_task_group() as tasks:
+                for client, name in ((a, "alpha"), (b, "beta"), (c, "gamma")):
+                    tasks.start_soon(write, client, name)
+            for client in (a, b, c):
+                graph = (await client.call_tool("read_graph", {})).structured_content
+                assert len(graph["entities"]) == 21
+                for name in ("alpha", "beta", "gamma"):
+                    found = await client.call_tool(
+                        "search_memory", {"query": f"ticket number of server {name}"}
+                    )
+                    assert name in found.content[0].text
+
+    played(scene)
+    with Memory.open(folder) as memory:
+        tickets = [each for each in memory.records(limit=None) if "ticket" in each.content]
+        assert len(tickets) == 21
+        assert memory.check() == []
+
+
+# -- hostile clients -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the one server that all hostile clients meet."""
+    return tmp_path_factory.mktemp("hostile") / "memory"
+
+
+@pytest.fixture(scope="module")
+def wire(hostile: Path) -> Iterator[Wire]:
+    """That server; it goes on from test to test."""
+    with Wire(hostile) as wire:
+        wire.shake_hands()
+        yield wire
+        assert wire.end()[0] == 0
+
+
+def still_serves(wire: Wire) -> None:
+    wire.call("save_memory", {"content": "Alice likes tea"}, id="still")
+    assert wire.answer("still")["result"]["isError"] is False
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "id"),
+    [
+        (b"{nonsense", PARSE_ERROR, None),
+        (b"\xff\xfe\x00", PARSE_ERROR, None),
+        (b"[" * 100_000, PARSE_ERROR, None),
+        (b'"text"', INVALID_REQUEST, None),
+        (b"[]", INVALID_REQUEST, None),
+        (b'{"id": 7, "method": "ping"}', INVALID_REQUEST, 7),
+        (b'{"jsonrpc": "1.0", "id": "x", "method": "ping"}', INVALID_REQUEST, "x"),
+        (b'{"jsonrpc": "2.0", "id": true, "method": 5}', INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 8, "method": "ping", "params": [1]}', INVALID_REQUEST, 8),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered_and_the_server_goes_on(
+    wire: Wire, line: bytes, code: int, id: object
+) -> None:
+    wire.raw(line + b"\n")
+    heard = wire.hear()
+    assert (heard["error"]["code"], heard["id"]) == (code, id)
+    still_serves(wire)
+
+
+def test_wrong_requests_get_protocol_errors_and_the_server_goes_on(wire: Wire) -> None:
+    for number, (method, params, code) in enumerate(
+        [
+            ("no/such/method", {}, METHOD_NOT_FOUND),
+            ("tools/call", {"arguments": {}}, INVALID_PARAMS),
+            ("tools/call", {"name": "save_memory", "arguments": "text"}, INVALID_PARAMS),
+            ("tools/call", {"name": "\u0000", "arguments": {}}, INVALID_PARAMS),
+            ("resources/read", {"uri": 5}, INVALID_PARAMS),
+            ("resources/list", {"cursor": "x"}, INVALID_PARAMS),
+            ("completion/complete", {}, INVALID_PARAMS),
+            ("prompts/get", {"name": "x"}, INVALID_PARAMS),
+        ]
+    ):
+        wire.say(method, params, id=number)
+        assert wire.answer(number)["error"]["code"] == code, method
+    still_serves(wire)
+
+
+def test_answers_nobody_asked_for_and_blank_lines_are_passed_over(wire: Wire) -> None:
+    wire.raw(b'\n\r\n{"jsonrpc": "2.0", "id": 99, "result": {}}\n{"id": 98, "result": 5}\n')
+    wire.say("notifications/nonsense", {"x": 1})
+    wire.say("notifications/cancelled", {"requestId": "never"})
+    still_serves(wire)
+
+
+def test_a_message_that_is_too_long_is_refused_and_not_kept(wire: Wire) -> None:
+    piece = b"x" * (1 << 20)
+    for _ in range(40):
+        wire.raw(piece)
+    wire.raw(b"\n")
+    heard = wire.hear()
+    assert (heard["error"]["code"], heard["id"]) == (INVALID_REQUEST, None)
+    still_serves(wire)
+
+
+def test_a_call_with_a_huge_argument_is_a_wrong_call(wire: Wire) -> None:
+    wire.call("save_memory", {"content": "x" * 2_000_000}, id=1)
+    result = wire.answer(1)["result"]
+    assert result["isError"]
+    assert len(result["content"][0]["text"]) < 1_000
+    still_serves(wire)
+
+
+def test_an_id_used_twice_is_answered_twice(wire: Wire) -> None:
+    for _ in range(2):
+        wire.call("list_memory_categories", {}, id=1)
+    assert [wire.answer(1)["result"]["isError"] for _ in range(2)] == [False, False]
+    still_serves(wire)
+
+
+def test_a_cancelled_call_gets_no_answer_and_holds_up_nothing(wire: Wire, hostile: Path) -> None:
+    other = sqlite3.connect(hostile / "reverie.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        wire.call("save_memory", {"content": "Bob likes coffee"}, id="slow")
+        wire.say("notifications/cancelled", {"requestId": "slow"})
+        wire.say("ping", id="after")
+        heard = wire.hear()
+        assert heard["id"] == "after"
+    finally:
+        other.rollback()
+        other.close()
+    for number in range(3):
+        wire.say("ping", id=f"later {number}")
+        assert wire.hear()["id"] == f"later {number}"  # and not the answer to the call
+    still_serves(wire)
+
+
+def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works(folder: Path) -> None:
+    with Wire(folder) as wire:
+        wire.say("tools/list", {}, id=1)
+        assert wire.answer(1)["error"]["code"] == INVALID_PARAMS
+        assert wire.shake_hands()["result"]["protocolVersion"] == "2025-11-25"
+        still_serves(wire)
+
+
+# -- ending ----------------------------------------------------------------------------------------------
+
+
+def test_everything_asked_before_the_end_of_input_is_answered_and_kept(folder: Path) -> None:
+    with Wire(folder) as wire:
+        wire.shake_hands()
+        for n in range(20):
+            wire.call("save_memory", {"content": f"The train number {n} leaves at {n} o'clock"}, id=n)
+        code, said, log = wire.end()
+    answers = [json.loads(line) for line in said.splitlines()]
+    assert sorted(each["id"] for each in answers) == list(range(20))
+    assert not any(each["result"]["isError"] for each in answers)
+    assert (code, log) == (0, "")
+    with Memory.open(folder) as memory:
+        assert len(memory.records()) == 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_and_quietly(folder: Path, number: signal.Signals) -> None:
+    with Wire(folder) as wire:
+        wire.shake_hands()
+        still_serves(wire)
+        began = time.monotonic()
+        assert wire.end(number) == (0, b"", "")
+        assert time.monotonic() - began < 5
+
+
+def test_a_client_that_disappears_leaves_nothing_locked(folder: Path) -> None:
+    with Wire(folder) as wire:
+        wire.shake_hands()
+        for n in range(50):
+            wire.call("save_memory", {"content": f"The train number {n} leaves at {n} o'clock"}, id=n)
+        assert wire.process.stdin is not None
+        assert wire.process.stdout is not None
+        wire.process.stdout.close()
+        wire.process.stdin.close()
+        assert wire.process.wait(30) == 0
+    with Memory.open(folder) as memory:
+        memory.save("Alice likes tea")
+        assert memory.check() == []
+
+
+def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) -> None:
+    with Wire(folder) as wire:
+        wire.shake_hands()
+        for n in range(300):
+            wire.say("tools/list", {}, id=n)
+        time.sleep(0.5)
+        wire.process.send_signal(signal.SIGTERM)
+        assert wire.process.wait(20) == 0
+
+
+def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
+    program = (
+        "import sys\n"
+        "from reverie.tools.groups import records as long_term\n"
+        "old = long_term.long_term_tools\n"
+        "import reverie.tools.registry as e\n"
+        "def noisy(*args, **how):\n"
+        "    print('noise'); sys.stdout.flush()\n"
+        "    import os; os.write(1, b'more noise\\n')\n"
+        "    return old(*args, **how)\n"
+        "import reverie.interfaces.mcp.stdio as s\n"
+        "streams = s.streams\n"
+        "def loud(*args):\n"
+        "    made = streams(*args)\n"
+        "    class Both:\n"
+        "        async def __aenter__(self):\n"
+        "            entered = await made.__aenter__()\n"
+        "            print('noise', flush=True); os.write(1, b'more noise\\n')\n"
+        "            return entered\n"
+        "        async def __aexit__(self, *error): return await made.__aexit__(*error)\n"
+        "    return Both()\n"
+        "import os\n"
+        "s.streams = loud\n"
+        "from reverie.interfaces.cli.main import main; main()"
+    )
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {}}}
+    done = subprocess.run(
+        [PROGRAM[0], "-c", program, "mcp", "--folder", str(folder)],
+        input=json.dumps(hello).encode() + b"\n",
+        capture_output=True,
+        timeout=60,
+    )
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
+    assert done.stderr.count(b"noise") == 2
+
+
+def test_what_cannot_start_says_so_and_writes_nothing_to_standard_output(
+    call: Callable[..., Result], folder: Path
+) -> None:
+    for options, code, says in (
+        (["--read-only"], 3, "there is no memory"),
+        (["--groups", "nothing"], 2, "group"),
+        (["--scope", "*"], 2, "scope"),
+        (["--session", ""], 2, "session"),
+        (["nonsense"], 2, "config"),
+    ):
+        result = call("mcp", *options)
+        assert (result.exit_code, result.stdout) == (code, ""), result.stderr
+        assert says in result.stderr
+    (folder / "reverie.db").write_bytes(b"not a database at all, but long enough to be read as one")
+    result = call("mcp")
+    assert (result.exit_code, result.stdout, "reverie.db" in result.stderr) == (5, "", True)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("missing", ["mcp", "mcp_types"])
+def test_without_the_package_it_says_what_to_install(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = call("mcp")
+    assert (result.exit_code, "pip install 'reverie[mcp]'" in result.stderr) == (2, True)
+
+
+# -- what to paste ---------------------------------------------------------------------------------------
+
+
+def pasted(client: str, text: str) -> tuple[str, list[str]]:
+    """The program and its arguments as a client would read them from what was pasted."""
+    if client == "claude-code":
+        words = shlex.split(text)
+        assert words[:3] == ["claude", "mcp", "add"]
+        assert words[words.index("--") - 1] == "notes"
+        return words[words.index("--") + 1], words[words.index("--") + 2 :]
+    read = json.loads(text)
+    (servers,) = read.values()
+    assert list(servers) == ["notes"]
+    server = servers["notes"]
+    assert set(server) == ({"type", "command", "args"} if client == "vscode" else {"command", "args"})
+    return server["command"], server["args"]
+
+
+def test_what_is_pasted_into_a_client_starts_a_server(
+    call: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    found = []
+    for client in CLIENTS:
+        result = call(
+            "mcp", "--knowledge-graph", "config", "--client", client, "--name", "notes",
+            "--scope", "user:al ice", "--groups", "long_term, pages",
+        )  # fmt: skip
+        assert (result.exit_code, result.stderr) == (0, f"Paste it into {CLIENTS[client].place}.\n")
+        found.append(pasted(client, result.stdout))
+    command, args = found[0]
+    assert found == [(command, args)] * len(CLIENTS)
+    assert os.path.isabs(command)
+    assert args[args.index("mcp") :][:3] == ["mcp", "--folder", str(folder)]
+    assert not folder.exists()
+
+    async def scene() -> None:
+        async with Client(launched(command, args)) as running:
+            names = {tool.name for tool in (await running.list_tools()).tools}
+            assert {"save_memory", "create_entities", "read_page"} <= names
+            assert "search_conversation_history" not in names
+            await running.call_tool("save_memory", {"content": "Alice likes tea"})
+
+    played(scene)
+    with Memory.open(folder) as memory:
+        (record,) = memory.records(scope="*")
+        assert record.scope == "user:al ice"
+
+
+def test_a_client_that_is_not_known_is_refused_with_those_that_are(call: Callable[..., Result]) -> None:
+    result = call("mcp", "config", "--client", "emacs")
+    assert result.exit_code == 2
+    assert all(name in result.stderr for name in CLIENTS)

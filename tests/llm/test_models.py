@@ -1,0 +1,341 @@
+"""Models are asked over real sockets; whatever the server does, there is an answer or a reason for none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from reverie import InvalidInput, ModelRefused, ModelUnavailable
+from reverie.domain.conversation import ToolCall
+from reverie.llm import Embedder, Model, called, named
+from reverie.llm.anthropic import AnthropicModel
+from reverie.llm.messages import Ask, Message, Reply, ToolSpec, Usage
+from reverie.llm.openai import OllamaModel, OpenAIModel
+from reverie.llm.pricing import Price
+from reverie.llm.retry import Patience
+from tests.llm.server import (
+    Script,
+    cut,
+    dripping,
+    hangs_up,
+    is_no_json,
+    refusing,
+    says,
+    serving,
+    slow,
+    status,
+)
+
+SCHEMA = {"type": "object", "properties": {"facts": {"type": "array"}}, "required": ["facts"]}
+TOOL = ToolSpec(
+    name="search", description="Looks things up.", parameters={"type": "object", "properties": {}}
+)
+Make = Callable[..., Model]
+
+
+def openai_at(script: Script, **more: object) -> Model:
+    return OpenAIModel("m", base_url=f"{script.url}/v1", api_key="k", **more)  # type: ignore[arg-type]
+
+
+def anthropic_at(script: Script, **more: object) -> Model:
+    return AnthropicModel("m", base_url=script.url, api_key="k", **more)  # type: ignore[arg-type]
+
+
+both = pytest.mark.parametrize("make", [openai_at, anthropic_at], ids=["openai", "anthropic"])
+
+
+def hasty(tries: int = 3) -> Patience:
+    return Patience(tries=tries, sleep=lambda seconds: None)
+
+
+def question(**more: object) -> Ask:
+    messages = (Message(role="system", content="Be brief."), Message(role="user", content="Hello?"))
+    return Ask(**{"messages": messages, "purpose": "test", "timeout_s": 20.0, **more})  # type: ignore[arg-type]
+
+
+@both
+def test_a_question_is_answered_and_counted(make: Make) -> None:
+    with serving(says("Good day.")) as script:
+        model = make(script, price=Price(input=1.0, output=10.0))
+        reply = model.answer(question(max_tokens=77, temperature=0.5))
+    assert (reply.text, reply.finish, reply.model) == ("Good day.", "stop", "scripted-1")
+    assert reply.usage == Usage(requests=1, input_tokens=20, output_tokens=5, cost=pytest.approx(70e-6))
+    assert isinstance(model, Model)
+    asked = script.asked[0]
+    assert (asked["max_tokens"], asked["temperature"], asked["model"]) == (77, 0.5, "m")
+
+
+@both
+def test_what_arrives_in_pieces_is_passed_on_and_put_together(make: Make) -> None:
+    heard: list[str] = []
+    with serving(says("One two three.", calls=(("c1", "search", '{"query": "tea"}'),))) as script:
+        reply = make(script).answer(question(tools=(TOOL,)), on_text=heard.append)
+    assert "".join(heard) == reply.text == "One two three. "
+    assert len(heard) == 3
+    assert reply.tool_calls == (ToolCall(id="c1", name="search", arguments='{"query": "tea"}'),)
+    assert (reply.finish, reply.usage.input_tokens, reply.usage.output_tokens) == ("tool_calls", 20, 5)
+
+
+@both
+def test_tools_are_offered_and_their_results_told(make: Make) -> None:
+    call = ToolCall(id="c1", name="search", arguments='{"query": "tea"}')
+    messages = (
+        Message(role="user", content="What do I drink?"),
+        Message(role="assistant", content="", tool_calls=(call,)),
+        Message(role="tool", content="tea", tool_call_id="c1"),
+        Message(role="tool", content="green", tool_call_id="c2"),
+    )
+    with serving(says("", calls=(("c2", "search", "{}"),))) as script:
+        reply = make(script).answer(question(messages=messages, tools=(TOOL,)))
+    assert reply.tool_calls == (ToolCall(id="c2", name="search", arguments="{}"),)
+    told = json.dumps(script.asked[0])
+    for word in ("search", '"c1"', "green"):
+        assert word in told
+    if make is anthropic_at:
+        assert [message["role"] for message in script.asked[0]["messages"]] == ["user", "assistant", "user"]
+
+
+@both
+def test_an_answer_of_a_certain_form_is_asked_for(make: Make) -> None:
+    with serving(says('{"facts": ["a"]}')) as script:
+        assert json.loads(make(script).answer(question(schema=SCHEMA)).text) == {"facts": ["a"]}
+    asked = script.asked[0]
+    assert asked.get("response_format", {}).get("type") == "json_schema" or "tool_choice" in asked
+
+
+@both
+def test_a_server_that_knows_no_schemas_is_told_in_words_and_not_tried_again(make: Make) -> None:
+    then = refusing("json_object", says('{"facts": []}'), message="response_format is not supported")
+    step = refusing("json_schema", then, message="json_schema is not supported")
+    step = refusing("tool_choice", step, message="tools are not supported")
+    with serving(step) as script:
+        model = make(script)
+        assert json.loads(model.answer(question(schema=SCHEMA)).text) == {"facts": []}
+        before = len(script.asked)
+        model.answer(question(schema=SCHEMA))
+    assert len(script.asked) == before + 1
+    assert "fit this JSON schema" in json.dumps(script.asked[-1])
+
+
+@both
+def test_a_request_that_is_wrong_in_every_form_is_refused_with_the_first_reason(make: Make) -> None:
+    with serving(status(400, "the prompt is too long")) as script:
+        model = make(script, patience=hasty())
+        for schema in (None, SCHEMA):
+            with pytest.raises(ModelRefused, match="the prompt is too long"):
+                model.answer(question(schema=schema))
+        forms = len(script.asked)
+        with pytest.raises(ModelRefused):
+            model.answer(question(schema=SCHEMA))
+        assert len(script.asked) - forms == forms - 1, "no form was given up for it"
+
+
+@both
+def test_an_argument_that_a_server_does_not_know_is_left_out(make: Make) -> None:
+    with serving(
+        refusing("temperature", says("Yes."), message="temperature is deprecated for this model")
+    ) as script:
+        model = make(script)
+        assert model.answer(question()).text == "Yes."
+        assert model.answer(question()).text == "Yes."
+    assert len(script.asked) == 3
+
+
+def test_newer_servers_get_max_completion_tokens() -> None:
+    step = refusing('"max_tokens"', says("Yes."), message="use max_completion_tokens instead of max_tokens")
+    with serving(step) as script:
+        assert openai_at(script).answer(question(max_tokens=9)).text == "Yes."
+    assert script.asked[-1]["max_completion_tokens"] == 9
+
+
+@both
+@pytest.mark.parametrize(
+    "failure",
+    [
+        status(500),
+        status(503),
+        status(429, headers={"retry-after": "0"}),
+        status(529),
+        hangs_up,
+        cut,
+        is_no_json,
+    ],
+    ids=["500", "503", "429", "529", "hangs up", "cut", "no JSON"],
+)
+def test_a_passing_failure_is_tried_again(make: Make, failure: object) -> None:
+    with serving(failure, failure, says("Here.")) as script:  # type: ignore[arg-type]
+        reply = make(script, patience=hasty()).answer(question())
+    assert (reply.text, reply.usage.requests, len(script.asked)) == ("Here.", 3, 3)
+
+
+@both
+def test_tries_are_bounded(make: Make) -> None:
+    with serving(status(500, "out of order")) as script:
+        with pytest.raises(ModelUnavailable, match=r"asked 3 times .*out of order"):
+            make(script, patience=hasty()).answer(question())
+        assert len(script.asked) == 3
+
+
+@both
+@pytest.mark.parametrize("step", [slow(3, says("Late.")), dripping(3)], ids=["slow", "dripping"])
+def test_the_time_is_kept_whatever_the_server_does(make: Make, step: object) -> None:
+    begun = time.monotonic()
+    with serving(step) as script, pytest.raises(ModelUnavailable):  # type: ignore[arg-type]
+        make(script, patience=Patience()).answer(question(timeout_s=0.4))
+    assert time.monotonic() - begun < 2.5
+
+
+@both
+def test_a_server_that_asks_for_more_time_than_there_is_is_not_waited_for(make: Make) -> None:
+    begun = time.monotonic()
+    with serving(status(429, "slow down", headers={"retry-after": "3600"})) as script:
+        with pytest.raises(ModelUnavailable, match="slow down"):
+            make(script).answer(question(timeout_s=5.0))
+        assert len(script.asked) == 1
+    assert time.monotonic() - begun < 3
+
+
+@both
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_a_wrong_key_or_name_is_said_at_once(make: Make, code: int) -> None:
+    with serving(status(code, "who are you")) as script:
+        with pytest.raises(ModelRefused, match=r"who are you.*check the key"):
+            make(script).answer(question())
+        assert len(script.asked) == 1
+
+
+@both
+def test_a_stream_that_breaks_off_after_it_began_is_not_begun_again(make: Make) -> None:
+    heard: list[str] = []
+    with serving(cut) as script:
+        with pytest.raises(ModelUnavailable, match="broke off"):
+            make(script, patience=hasty()).answer(question(), on_text=heard.append)
+        assert len(script.asked) == (1 if heard else 3)
+
+
+@both
+def test_an_answer_that_is_empty_or_cut_at_the_limit_says_so(make: Make) -> None:
+    with serving(says(""), says("Half of", finish="length"), says("No.", finish="content_filter")) as script:
+        model = make(script)
+        assert model.answer(question()).text == ""
+        assert model.answer(question()).finish == "length"
+        assert model.answer(question()).finish == "refused"
+
+
+@both
+def test_several_threads_may_ask_at_once(make: Make) -> None:
+    with serving(says("Yes.")) as script:
+        model = make(script)
+        replies: list[Reply] = []
+        threads = [
+            threading.Thread(target=lambda: replies.append(model.answer(question()))) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [reply.text for reply in replies] == ["Yes."] * 8
+
+
+def test_vectors_are_made() -> None:
+    def vectors(handler: object) -> None:
+        texts = handler.asked["input"]  # type: ignore[attr-defined]
+        data = [
+            {"object": "embedding", "index": n, "embedding": [float(len(text)), 1.0]}
+            for n, text in enumerate(texts)
+        ]
+        body = {
+            "object": "list",
+            "model": "e",
+            "data": data[::-1],
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
+        handler.send(200, json.dumps(body).encode())  # type: ignore[attr-defined]
+
+    with serving(vectors) as script:
+        embedder = OpenAIModel("e", base_url=f"{script.url}/v1")
+        assert isinstance(embedder, Embedder)
+        assert embedder.embed(["a", "bbb"]) == [[1.0, 1.0], [3.0, 1.0]]
+        assert embedder.embed([]) == []
+        assert len(script.asked) == 1
+
+
+# -- names -------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
+    with serving(says("Yes.")) as script:
+        environ = {"OPENAI_BASE_URL": f"{script.url}/v1", "OPENAI_API_KEY": "secret"}
+        assert named("openai:some-model", environ=environ).answer(question()).text == "Yes."
+        assert script.asked[0]["headers"]["authorization"] == "Bearer secret"
+        environ = {"ANTHROPIC_BASE_URL": script.url, "ANTHROPIC_API_KEY": "secret"}
+        assert named("anthropic:some-model", environ=environ).answer(question()).text == "Yes."
+        sent = script.asked[1]["headers"]  # the library's versions differ in the header
+        assert "secret" in (sent.get("x-api-key") or sent["authorization"])
+        model = named("ollama:qwen3:8b", environ={"OLLAMA_HOST": script.url.removeprefix("http://")})
+        assert isinstance(model, OllamaModel)
+        assert (model.name, model.answer(question()).text) == ("ollama:qwen3:8b", "Yes.")
+        assert script.asked[2]["model"] == "qwen3:8b"
+        assert script.asked[2]["path"] == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("name", ["", "gpt", "openai:", ":x", "nobody:x", 3])
+def test_a_name_that_is_none_says_how_it_should_be(name: object) -> None:
+    with pytest.raises(InvalidInput, match=r"openai"):
+        named(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
+)
+def test_a_missing_key_is_named(name: str, variable: str) -> None:
+    with pytest.raises(ModelRefused, match=variable):
+        named(name, environ={})
+
+
+def test_a_missing_library_is_named_with_the_command() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['openai'] = None\n"
+        "from reverie.llm import named\n"
+        "from reverie import MissingExtra\n"
+        "try:\n"
+        "    named('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"
+        "except MissingExtra as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'reverie[openai]'" in done.stdout
+
+
+# -- functions ---------------------------------------------------------------------------------------
+
+
+def test_a_function_is_a_model() -> None:
+    def echo(ask: Ask) -> str:
+        return ask.messages[-1].content.upper()
+
+    heard: list[str] = []
+    model = called(echo)
+    assert model.answer(question(), on_text=heard.append).text == "HELLO?"
+    assert (model.name, heard) == ("function:echo", ["HELLO?"])
+    assert (
+        called(lambda ask: Reply(text="x", finish="length"), name="mine").answer(question()).finish
+        == "length"
+    )
+    with pytest.raises(ModelRefused, match="return text"):
+        called(lambda ask: 3).answer(question())  # type: ignore[arg-type, return-value]
+
+
+def test_pauses_grow_and_never_pass_the_end() -> None:
+    pauses: list[float] = []
+    patience = Patience(tries=6, sleep=pauses.append, chance=lambda: 1.0)
+    with serving(status(500)) as script, pytest.raises(ModelUnavailable):
+        openai_at(script, patience=patience).answer(question(timeout_s=60.0))
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]

@@ -1,0 +1,481 @@
+"""Pages and logs: written, merged, guarded, noted after turns, and put into prompts."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
+from reverie.domain.change import undo_of
+from reverie.domain.page import HISTORY, LONGEST_PAGE
+from reverie.domain.text.escaping import NOTICE
+from reverie.repositories.pages import Pages
+from tests.conftest import MovableClock
+
+
+def talk(memory: Memory, session: str, *texts: str, **how: object) -> None:
+    """Add turns of user and assistant in turn."""
+    for number, text in enumerate(texts):
+        role = "assistant" if number % 2 else "user"
+        memory.session(session).add(role, text, **how)  # type: ignore[arg-type]
+
+
+def notes(memory: Memory, page: str = "2025-06-02.md") -> list[str]:
+    return [note.content for note in memory.pages.paragraphs(page)]
+
+
+# -- pages -------------------------------------------------------------------------------------------------
+
+
+def test_a_page_reads_as_it_was_written(memory: Memory) -> None:
+    assert memory.pages.read() == memory.pages.read("projects/atlas.md") == ""
+    written = memory.pages.write("MEMORY.md", "# Facts\r\nUser likes tea.\r\n")
+    assert (written.outcome, written.merged, written.kept) == ("created", False, ())
+    assert memory.pages.read() == "# Facts\nUser likes tea.\n"
+    assert memory.pages.write("MEMORY.md", "").outcome == "changed"
+    assert memory.pages.read() == ""
+    assert memory.pages.names() == ["MEMORY.md"]
+
+
+def test_writing_what_is_there_already_changes_nothing(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "one\n")
+    before = memory.stats().journal
+    assert memory.pages.write("MEMORY.md", "one\n").outcome == "unchanged"
+    assert memory.stats().journal == before
+
+
+@pytest.mark.parametrize("name", ["", "memory", "/MEMORY.md", "../MEMORY.md", "a b.md", "x/.hidden.md", 3])
+def test_a_page_has_a_name_that_a_file_can_have(memory: Memory, name: str) -> None:
+    for refused in (
+        lambda: memory.pages.read(name),
+        lambda: memory.pages.write(name, "x"),
+        lambda: memory.pages.append(name, "x"),
+        lambda: memory.pages.delete(name),
+    ):
+        with pytest.raises(InvalidInput, match="page is"):
+            refused()
+
+
+def test_two_names_that_differ_in_case_alone_are_one_file_on_many_disks(memory: Memory) -> None:
+    memory.pages.write("notes/Atlas.md", "x")
+    memory.pages.append(HISTORY, "x")
+    for name, taken in (("notes/atlas.md", "notes/Atlas.md"), ("history.md", "HISTORY.md")):
+        with pytest.raises(InvalidInput, match=f"there is '{taken}' already"):
+            memory.pages.write(name, "y")
+
+
+def test_a_page_that_is_too_long_or_no_text_is_refused(memory: Memory) -> None:
+    for text, says in (
+        ("x" * (LONGEST_PAGE + 1), "200,000"),
+        ("a\0b", "NUL"),
+        (3, "int"),
+        ("\ud800", "surrogate"),
+    ):
+        with pytest.raises(InvalidInput, match=says):
+            memory.pages.write("MEMORY.md", text)  # type: ignore[arg-type]
+    assert memory.pages.names() == []
+
+
+def test_a_log_is_not_written_as_a_whole(memory: Memory) -> None:
+    for refused in (
+        lambda: memory.pages.write(HISTORY, "x"),
+        lambda: memory.pages.replace("a", "b", name="2025-06-02.md"),
+        lambda: memory.pages.paragraphs("MEMORY.md"),
+    ):
+        with pytest.raises(InvalidInput, match=r"only grows|no paragraphs"):
+            refused()
+
+
+def test_the_changes_of_both_sides_are_kept(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "# Facts\n- tea\n- port 5432\n- Oslo\n")
+    seen = memory.pages.read()
+    memory.pages.write("MEMORY.md", "# Facts\n- green tea\n- port 5432\n- Oslo\n- by hand\n")
+    written = memory.pages.write("MEMORY.md", seen.replace("5432", "5433"), expected=seen)
+    assert written.merged
+    assert memory.pages.read() == "# Facts\n- green tea\n- port 5433\n- Oslo\n- by hand\n"
+    assert not memory.pages.write("MEMORY.md", "x", expected=memory.pages.read()).merged
+    assert memory.pages.write("MEMORY.md", "y").page.content == "y"
+
+
+def test_a_page_deleted_meanwhile_comes_back_with_what_was_new_only(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "old\n")
+    memory.pages.delete("MEMORY.md")
+    assert memory.pages.write("MEMORY.md", "old\nnew\n", expected="old\n").page.content == "new\n"
+
+
+def test_a_rewrite_by_a_model_cannot_erase_a_page(memory: Memory) -> None:
+    page = "# Facts\n- Ann lives in Oslo\n- Never deploy on Fridays\n"
+    memory.pages.write("MEMORY.md", page)
+    written = memory.pages.write("MEMORY.md", "", guard=True)
+    assert (written.outcome, written.kept) == (
+        "unchanged",
+        ("# Facts", "- Ann lives in Oslo", "- Never deploy on Fridays"),
+    )
+    written = memory.pages.write("MEMORY.md", "# Facts\n- Ann likes tea\n", expected=page, guard=True)
+    assert written.kept == ("- Ann lives in Oslo", "- Never deploy on Fridays")
+    assert memory.pages.read() == "# Facts\n- Ann lives in Oslo\n- Never deploy on Fridays\n- Ann likes tea\n"
+    assert memory.pages.write("MEMORY.md", "").page.content == ""
+
+
+def test_a_guarded_rewrite_of_a_page_that_a_person_edited_meanwhile_keeps_both(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "- Ann lives in Oslo\n- The port is 5432\n")
+    seen = memory.pages.read()
+    memory.pages.write("MEMORY.md", seen + "- Bob plays chess\n")
+    written = memory.pages.write("MEMORY.md", "- The port is 5433\n", expected=seen, guard=True)
+    assert (written.merged, written.kept) == (True, ("- Ann lives in Oslo",))
+    assert memory.pages.read() == "- Ann lives in Oslo\n- The port is 5433\n- Bob plays chess\n"
+
+
+def test_a_piece_that_stands_once_is_replaced(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "port 5432\nhost tern\nport of call\n")
+    assert memory.pages.replace("5432", "5433").page.content == "port 5433\nhost tern\nport of call\n"
+    assert memory.pages.replace("host tern\r\n", "").page.content == "port 5433\nport of call\n"
+    with pytest.raises(InvalidInput, match=r"2 times in 'MEMORY.md': pass more") as twice:
+        memory.pages.replace("port", "harbour")
+    with pytest.raises(InvalidInput, match=r"not in 'MEMORY.md': read the page") as never:
+        memory.pages.replace("secret-word", "x")
+    assert "secret-word" not in str(never.value)
+    assert "harbour" not in str(twice.value)
+    with pytest.raises(InvalidInput, match="old is empty"):
+        memory.pages.replace("", "x")
+    with pytest.raises(NotFound, match=r"no page 'other\.md'"):
+        memory.pages.replace("a", "b", name="other.md")
+
+
+def test_a_line_is_appended_to_a_page(memory: Memory) -> None:
+    memory.pages.append("MEMORY.md", "one")
+    memory.pages.write("MEMORY.md", "one")
+    memory.pages.append("MEMORY.md", "two\n")
+    assert memory.pages.read() == "one\ntwo\n"
+    with pytest.raises(InvalidInput, match="leave at and source out"):
+        memory.pages.append("MEMORY.md", "three", source="x")
+    with pytest.raises(InvalidInput, match="text is empty"):
+        memory.pages.append("MEMORY.md", " \n")
+
+
+def test_every_change_of_a_page_is_in_the_journal_and_can_be_taken_back(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "one\n", reason="first")
+    memory.pages.append("MEMORY.md", "two")
+    memory.pages.append(HISTORY, "told")
+    assert memory.pages.delete("MEMORY.md")
+    assert memory.pages.delete(HISTORY)
+    assert not memory.pages.delete(HISTORY)
+    rows = memory.history()
+    assert [(row.subject, row.reason) for row in rows] == [
+        ("page", "first"),
+        ("page", "append"),
+        ("paragraph", "append"),
+        ("page", "delete page"),
+        ("paragraph", "delete page"),
+    ]
+    memory._store.commit(undo_of(rows[3:]), actor="test", at=rows[-1].at)
+    assert (memory.pages.read(), memory.pages.read(HISTORY)) == ("one\ntwo\n", "[2025-06-02 09:00] told")
+
+
+WRITER = """
+import sys
+from reverie import Memory
+with Memory.open(sys.argv[1]) as memory:
+    for n in range(20):
+        memory.pages.append("MEMORY.md", f"{sys.argv[2]} {n}")
+        memory.pages.append("HISTORY.md", f"{sys.argv[2]} {n}")
+"""
+
+
+def test_processes_and_threads_that_write_one_page_lose_nothing(tmp_path: Path) -> None:
+    Memory.open(tmp_path).close()
+    others = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name], stderr=subprocess.PIPE)
+        for name in ("ann", "bob")
+    ]
+    with Memory.open(tmp_path) as memory:
+
+        def write(name: str) -> None:
+            for n in range(20):
+                memory.pages.append("MEMORY.md", f"{name} {n}")
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in ("carl", "dora")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for other in others:
+            _, said = other.communicate(timeout=100)
+            assert other.returncode == 0, said.decode()
+        lines = memory.pages.read().splitlines()
+        assert sorted(lines) == sorted(
+            f"{who} {n}" for who in ("ann", "bob", "carl", "dora") for n in range(20)
+        )
+        told = [paragraph.text for paragraph in memory.pages.paragraphs()]
+        assert sorted(told) == sorted(f"{who} {n}" for who in ("ann", "bob") for n in range(20))
+        for who in ("ann", "bob"):
+            assert [line for line in told if line.startswith(who)] == [f"{who} {n}" for n in range(20)]
+        assert memory.check() == []
+
+
+# -- logs --------------------------------------------------------------------------------------------------
+
+
+def told(memory: Memory, text: str, **how: object) -> tuple[str, str]:
+    paragraph = memory.pages.append(HISTORY, text, **how)  # type: ignore[arg-type]
+    assert isinstance(paragraph, Paragraph)
+    return f"{paragraph.at:%Y-%m-%d %H:%M}", paragraph.content
+
+
+def test_a_paragraph_of_the_history_begins_with_its_time(memory: Memory) -> None:
+    now = "2025-06-02 09:00"
+    then = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
+    assert told(memory, "Moved to db2.") == (now, f"[{now}] Moved to db2.")
+    assert told(memory, "Moved.", at=then) == ("2025-01-15 10:31", "[2025-01-15 10:31] Moved.")
+    assert told(memory, "[2025-01-14 08:00] Met.") == ("2025-01-14 08:00", "[2025-01-14 08:00] Met.")
+    assert told(memory, "2025-01-15 10:30: User asked.") == (
+        "2025-01-15 10:30",
+        "[2025-01-15 10:30] User asked.",
+    )
+    assert told(memory, "[2025-13-40 08:00] Odd.") == (now, f"[{now}] [2025-13-40 08:00] Odd.")
+    assert told(memory, "2025-01-15 was cold.") == (now, f"[{now}] 2025-01-15 was cold.")
+    assert memory.pages.paragraphs()[2].text == "Met."
+    with pytest.raises(InvalidInput, match="text is empty"):
+        memory.pages.append(HISTORY, "[2025-01-14 08:00]  ")
+
+
+def test_a_paragraph_stays_one_whatever_line_ends_it_has(memory: Memory) -> None:
+    memory.pages.append(HISTORY, "  First.\r\n\r\n  \nSecond.\n")
+    memory.pages.append(HISTORY, "Third.")
+    stamp = "[2025-06-02 09:00]"
+    assert memory.pages.read(HISTORY) == f"{stamp} First.\nSecond.\n\n{stamp} Third."
+
+
+def test_a_line_of_a_daily_note_begins_with_the_time_of_day(memory: Memory) -> None:
+    for text in ("Called\nAnn", "[08:15] Was up early", "Fine"):
+        memory.pages.append("2025-06-02.md", text)
+    memory.pages.append("2025-05-30.md", "Left early")
+    memory.pages.append("2025-05-30.md", "Late", at=datetime(2025, 5, 30, 23, 59, tzinfo=UTC))
+    assert notes(memory) == ["[09:00] Called Ann", "[08:15] Was up early", "[09:00] Fine"]
+    assert notes(memory, "2025-05-30.md") == ["Left early", "[23:59] Late"]
+    at = [
+        note.at.hour for name in ("2025-06-02.md", "2025-05-30.md") for note in memory.pages.paragraphs(name)
+    ]
+    assert at == [9, 8, 9, 12, 23]
+
+
+def test_a_list_says_how_much_there_is(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "four")
+    memory.pages.append(HISTORY, "told")
+    memory.pages.append("2025-06-01.md", "x")
+    memory.pages.append("2025-06-02.md", "y")
+    memory.pages.append("2025-06-02.md", "z")
+    assert [(each.name, each.size) for each in memory.pages.overview()] == [
+        ("MEMORY.md", "4 characters"),
+        ("HISTORY.md", "1 paragraph"),
+        ("2025-06-02.md", "2 paragraphs"),
+        ("2025-06-01.md", "1 paragraph"),
+    ]
+    assert memory.pages.names() == ["2025-06-01.md", "2025-06-02.md", "HISTORY.md", "MEMORY.md"]
+    stats = memory.stats()
+    assert (stats.pages, stats.paragraphs, stats.notes) == (1, 1, 3)
+
+
+# -- daily notes -------------------------------------------------------------------------------------------
+
+
+def test_an_exchange_is_noted_when_its_answer_is_added(memory: Memory, clock: MovableClock) -> None:
+    talk(memory, "cli:1", "How do I start?", "Run it.", "Thanks!")
+    clock.move(minutes=5)
+    talk(memory, "cli:2", "Did it\nwork?", "x" * 400)
+    assert notes(memory) == [
+        "[09:00] User: How do I start? | Assistant: Run it.",
+        f"[09:05] User: Did it work? | Assistant: {'x' * 297}...",
+    ]
+    (first, _) = memory.pages.paragraphs("2025-06-02.md")
+    assert first.source == memory.turns("cli:1")[1].id
+
+
+def test_turn_and_note_are_one_transaction(memory: Memory) -> None:
+    talk(memory, "cli:1", "Hello", "Hi")
+    turn, note = memory.history()[-2:]
+    assert (turn.subject, note.subject) == ("turn", "paragraph")
+    assert turn.batch == note.batch
+
+
+def test_several_exchanges_added_at_once_are_noted_each(memory: Memory) -> None:
+    roles = ["user", "assistant"]
+    memory.session("cli:1").add_many({"role": roles[n % 2], "content": f"turn {n}"} for n in range(6))
+    assert notes(memory) == [f"[09:00] User: turn {n} | Assistant: turn {n + 1}" for n in (0, 2, 4)]
+    assert [note.position for note in memory.pages.paragraphs("2025-06-02.md")] == [0.0, 1.0, 2.0]
+
+
+def test_an_answer_between_calls_of_tools_is_not_noted(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "Is it up?")
+    chat.add("assistant", "Let me look.", tool_calls=[{"id": "c", "name": "ping"}])
+    chat.add("tool", "2 ms", tool_call_id="c")
+    assert memory.pages.names() == []
+    chat.add("assistant", "It is.")
+    assert notes(memory) == ["[09:00] User: Is it up? | Assistant: It is."]
+
+
+def test_old_conversations_that_are_read_in_are_not_noted(memory: Memory, clock: MovableClock) -> None:
+    talk(memory, "import:1", "Hello", "Hi", at=clock.now - timedelta(days=400))
+    assert memory.pages.names() == []
+    talk(memory, "import:2", "Hello", "Hi", at=clock.now - timedelta(hours=20))
+    assert memory.pages.names() == ["2025-06-01.md"]
+
+
+def test_what_is_said_in_a_scope_is_not_noted_for_everybody(memory: Memory) -> None:
+    chat = memory.session("cli:1", scope="user:ann")
+    chat.add("user", "My secret is tea")
+    chat.add("assistant", "I keep it.")
+    assert memory.pages.names() == []
+
+
+def test_notes_can_be_switched_off(clock: MovableClock) -> None:
+    with Memory.open(":memory:", clock=clock, settings=Settings(daily_notes=False)) as memory:
+        talk(memory, "cli:1", "Hello", "Hi")
+        assert memory.pages.names() == []
+
+
+def test_the_day_is_that_of_utc(memory: Memory, clock: MovableClock) -> None:
+    from datetime import timezone
+
+    late = datetime(2025, 6, 2, 0, 30, tzinfo=timezone(timedelta(hours=2)))
+    talk(memory, "cli:1", "Hello", "Hi", at=late)
+    assert notes(memory, "2025-06-01.md") == ["[22:30] User: Hello | Assistant: Hi"]
+
+
+def test_a_note_that_cannot_be_written_is_a_warning_and_a_counter_and_the_turn_is_stored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        with sqlite3.connect(tmp_path / "reverie.db") as file:
+            file.execute(
+                "CREATE TRIGGER no_room BEFORE INSERT ON paragraphs "
+                "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+            )
+        file.close()
+        with caplog.at_level(logging.WARNING, logger="reverie"):
+            talk(memory, "cli:1", "Hello", "Hi", "Again", "Hi again")
+        assert [turn.content for turn in memory.turns("cli:1")] == ["Hello", "Hi", "Again", "Hi again"]
+        assert memory.stats().failed["notes"] == 2
+        assert "a daily note could not be written" in caplog.text
+        assert "Hello" not in caplog.text
+
+
+def test_the_notes_of_a_session_go_with_it(memory: Memory) -> None:
+    talk(memory, "cli:1", "Hello", "Hi")
+    talk(memory, "cli:2", "Good evening", "Welcome")
+    assert memory.delete_session("cli:1") == 2
+    assert notes(memory) == ["[09:00] User: Good evening | Assistant: Welcome"]
+
+
+# -- in prompts --------------------------------------------------------------------------------------------
+
+
+def test_the_context_text_has_three_sections(memory: Memory, clock: MovableClock) -> None:
+    assert memory.pages.context() == ""
+    for day in range(10):
+        memory.pages.append((clock.now - timedelta(days=day)).strftime("%Y-%m-%d.md"), f"[10:00] day {day}")
+    memory.pages.write("MEMORY.md", "User prefers concise responses.\n")
+    text = memory.pages.context()
+    assert text.startswith(
+        "## Long-term Memory\nUser prefers concise responses.\n\n## Today's Notes\n[10:00] day 0\n\n"
+        "## Recent Context\n### 2025-06-01\n[10:00] day 1\n\n### 2025-05-31\n[10:00] day 2\n\n"
+    )
+    assert text.endswith("### 2025-05-26\n[10:00] day 7")
+    assert memory.pages.context(clock.now + timedelta(days=30)) == (
+        "## Long-term Memory\nUser prefers concise responses."
+    )
+
+
+def test_how_many_days_and_tokens_are_settings(clock: MovableClock) -> None:
+    settings = Settings(recent_days=1, page_tokens=40, notes_tokens=30)
+    with Memory.open(":memory:", clock=clock, settings=settings) as memory:
+        memory.pages.write("MEMORY.md", "A fact of many words\n" * 100)
+        for day in range(3):
+            memory.pages.append(
+                (clock.now - timedelta(days=day)).strftime("%Y-%m-%d.md"), f"[10:00] day {day}"
+            )
+        text = memory.pages.context()
+        assert "day 1" in text
+        assert "day 2" not in text
+        assert len(text) <= 4 * (40 + 30)
+        talk(memory, "cli:1", "Hello")
+        assert (
+            len(memory.session("cli:1").context().text)
+            <= 4 * (40 + 30) + len(f"{NOTICE}\n\n# Memory\n\n") + 2
+        )
+
+
+def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "User prefers concise responses.\n")
+    talk(memory, "cli:1", "Which port?", "5433.")
+    talk(memory, "cli:2", "Hello there")
+    pack = memory.session("cli:2").context()
+    assert pack.stable_text == f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser prefers concise responses."
+    assert "\n\n## Today's Notes\n[09:00] User: Which port? | Assistant: 5433." in pack.text
+    own = memory.session("cli:1").context("Well well").text
+    assert "Today's Notes" not in own
+
+
+def test_notes_of_a_session_come_back_when_it_is_begun_anew(memory: Memory) -> None:
+    talk(memory, "cli:1", "Which port?", "5433.")
+    memory.session("cli:1").new()
+    assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Hello there").text
+
+
+def test_with_memory_switched_off_no_page_stands_in_the_prompt(clock: MovableClock) -> None:
+    with Memory.open(":memory:", clock=clock, settings=Settings(memory_enabled=False)) as memory:
+        memory.pages.write("MEMORY.md", "fact\n")
+        talk(memory, "cli:1", "Hello", "Hi")
+        assert memory.session("cli:2").context("Hello?").text == ""
+
+
+def test_the_stable_text_changes_only_with_the_page_over_a_long_conversation(
+    memory: Memory, clock: MovableClock
+) -> None:
+    memory.pages.write("MEMORY.md", "- The harbour is in Oslo\n")
+    chat, other = memory.session("cli:1"), memory.session("cli:2")
+    seen: list[str] = []
+    shown: list[str] = []
+    for number in range(30):
+        clock.move(minutes=1)
+        chat.add("user", f"Where is harbour number {number}?")
+        if number == 10:
+            other.add("user", "Are you there?")
+            other.add("assistant", "I am.")
+        if number == 20:
+            memory.pages.append("MEMORY.md", "- The vault is in Rome")
+        pack = chat.context()
+        assert pack.text.startswith(pack.stable_text)
+        seen.append(pack.stable_text)
+        shown.append("\n".join(s.text for s in pack.sections if s.name == "notes"))
+        chat.add("assistant", f"Harbour {number} is in Oslo.")
+    assert len(set(seen[:20])) == len(set(seen[20:])) == 1
+    assert seen[20] == seen[0] + "\n- The vault is in Rome"
+    assert shown[9] == ""  # ten exchanges: all are replayed
+    assert "Are you there?" in shown[10]
+    assert "number 0?" not in shown[10]
+    assert "number 0?" in shown[29]  # long scrolled out
+    assert "number 28?" not in shown[29]
+    replayed = {message["content"] for message in chat.context("Hm").messages}
+    assert "Harbour 29 is in Oslo." in replayed
+
+
+def test_a_facet_can_be_made_over_any_store(memory: Memory, clock: MovableClock) -> None:
+    memory.pages.write("MEMORY.md", "fact\n")
+    beside = Pages(
+        memory._store,
+        settings=Settings(),
+        clock=clock,
+        new_id=lambda: "0" * 12,
+        actor="test",
+        notice=lambda rows: None,
+    )
+    assert beside.read() == "fact\n"

@@ -1,0 +1,460 @@
+"""What a search finds, in which order, and why."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import EVERY_SCOPE, Edit, InvalidInput, Memory, Settings
+from tests.conftest import MovableClock
+
+
+def contents(hits: list[object]) -> list[str]:
+    return [hit.content for hit in hits]  # type: ignore[attr-defined]
+
+
+def test_words_standing_together_come_first(memory: Memory) -> None:
+    memory.save("He plays rock. He enjoys music at home")
+    memory.save("Rocky loves rock music")
+    assert contents(memory.search("rock music"))[0] == "Rocky loves rock music"
+
+
+def test_tags_and_category_are_searched_too_and_an_archived_one_is_not(memory: Memory) -> None:
+    memory.save("User is in Chicago", category="user-preferences/timezone", tags=["central-time"])
+    assert contents(memory.search("timezone")) == ["User is in Chicago"]
+    assert contents(memory.search("central time")) == ["User is in Chicago"]
+
+
+def test_a_kinds_name_is_not_a_word_of_its_records(memory: Memory) -> None:
+    memory.save("The API uses OAuth2", kind="finding", category="finding")
+    memory.save("A finding about tea", kind="fact")
+    assert contents(memory.search("finding")) == ["A finding about tea"]
+
+
+def test_paths_identifiers_and_their_parts_are_found(memory: Memory) -> None:
+    memory.save("The bug is in src/payments/retry_policy.py near parseConfig")
+    for query in (
+        "retry_policy",
+        "retry policy",
+        "src/payments/retry_policy.py",
+        "parseConfig",
+        "parse config",
+    ):
+        assert len(memory.search(query)) == 1, query
+
+
+def test_other_scripts_are_found_too(memory: Memory) -> None:
+    memory.save("用户喜欢绿茶")
+    memory.save("Пользователь живёт в Москве")
+    memory.save("Das Café liegt an der Straße")
+    assert contents(memory.search("绿茶")) == ["用户喜欢绿茶"]
+    assert contents(memory.search("москве")) == ["Пользователь живёт в Москве"]
+    assert contents(memory.search("cafe")) == ["Das Café liegt an der Straße"]
+
+
+def test_no_question_lists_the_newest_and_an_empty_one_finds_nothing(
+    memory: Memory, clock: MovableClock
+) -> None:
+    for n in range(4):
+        memory.save(f"Fact number {n}")
+        clock.move(minutes=1)
+    oldest = memory.records()[-1]
+    memory.update(oldest.id, importance=0.9)
+    assert contents(memory.search(limit=2)) == ["Fact number 0", "Fact number 3"]
+    assert memory.search("") == memory.search("?!") == memory.search("a b") == []
+
+
+def test_nothing_relevant_is_an_answer(memory: Memory) -> None:
+    for text in ("Deploys happen on Tuesdays", "The staging port is 5433", "Ann prefers tea"):
+        memory.save(text)
+    assert memory.search("who won the chess tournament in Reykjavik") == []
+
+
+def test_freshness_never_lifts_what_is_irrelevant(memory: Memory, clock: MovableClock) -> None:
+    memory.save("The invoice printer needs blue toner", importance=0.1, confidence=0.3)
+    clock.move(days=900)
+    memory.save("The kitchen has a new toaster", importance=1.0, confidence=1.0)
+    assert contents(memory.search("invoice printer toner")) == ["The invoice printer needs blue toner"]
+
+
+def test_among_equals_the_important_the_sure_and_the_fresh_come_first(
+    memory: Memory, clock: MovableClock
+) -> None:
+    memory.save("Server alpha runs Linux", importance=0.2)
+    memory.save("Server beta runs Linux", importance=0.9)
+    hits = memory.search("server linux")
+    assert contents(hits) == ["Server beta runs Linux", "Server alpha runs Linux"]
+    assert hits[0].why.parts["importance"] == 0.9
+    memory.save("Window one faces north")
+    clock.move(days=200)
+    memory.save("Window two faces north")
+    assert contents(memory.search("window faces north")) == [
+        "Window two faces north",
+        "Window one faces north",
+    ]
+
+
+def test_every_hit_says_why(memory: Memory) -> None:
+    memory.save("Rocky loves rock music")
+    (hit,) = memory.search("rock music")
+    assert set(hit.why.matched) == {"rock", "music"}
+    assert {"relevance", "recency", "importance", "confidence"} <= set(hit.why.parts)
+    assert all(0 <= part <= 1 for part in hit.why.parts.values())
+    assert "matched" in str(hit.why)
+    assert "rock" in str(hit.why)
+    assert 0 < hit.score <= 1
+    assert hit.to_dict()["why"]["matched"] == list(hit.why.matched)
+
+
+def test_filters_are_part_of_the_question_and_never_starve_it(memory: Memory) -> None:
+    memory.save_many({"content": f"tea tea tea number {n}", "category": "drinks"} for n in range(300))
+    memory.save("Once, in a long note on many other subjects, somebody mentioned tea", category="notes")
+    assert len(memory.search("tea", category="notes")) == 1
+    assert len(memory.search("tea", category="drinks", limit=50)) == 50
+    assert memory.search("tea", category="drink") == []
+
+
+def test_filters_by_everything(memory: Memory, clock: MovableClock) -> None:
+    start = clock.now
+    memory.save("Tea one", kind="decision", tags=["x", "y"], origin="web", scope="user:ann")
+    clock.move(days=10)
+    memory.save("Tea two", kind="lesson", tags=["x"], valid_from=start, valid_to=start + timedelta(days=1))
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, kinds=["lesson"])) == ["Tea two"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, layers=["semantic"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, tags=["x", "y"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, origins=["web"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=["user:ann"])) == ["Tea one"]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_after=start + timedelta(days=5))) == [
+        "Tea two"
+    ]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, created_before=start + timedelta(days=5))) == [
+        "Tea one"
+    ]
+    assert contents(memory.search("tea", scope=EVERY_SCOPE, valid_at=clock.now)) == ["Tea one"]
+    assert len(memory.search("tea", scope=EVERY_SCOPE, valid_at=start)) == 2
+    best = memory.search("tea", scope=EVERY_SCOPE)[0].score
+    assert memory.search("tea", scope=EVERY_SCOPE, min_score=min(1.0, best + 0.01)) == []
+
+
+def test_statistics_of_one_scope_do_not_depend_on_another(tmp_path: Path, clock: MovableClock) -> None:
+    def scores(folder: Path, *, crowd: bool) -> list[tuple[str, float]]:
+        with Memory.open(folder, clock=clock) as memory:
+            memory.save("Ann drinks green tea", scope="ann")
+            memory.save("Ann drinks black coffee in the morning", scope="ann")
+            if crowd:
+                memory.save_many({"content": f"green tea note {n}", "scope": "bob"} for n in range(400))
+            return [(hit.content, hit.score) for hit in memory.search("green tea drinks", scope="ann")]
+
+    assert scores(tmp_path / "alone", crowd=False) == scores(tmp_path / "crowded", crowd=True)
+
+
+def test_results_are_the_same_before_and_after_a_commit_of_the_index(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    def found(memory: Memory) -> list[tuple[str, float]]:
+        return [(hit.id, hit.score) for hit in memory.search("tea in the garden on day 7", limit=20)]
+
+    with Memory.open(tmp_path, clock=clock) as memory:
+        memory.save_many(
+            {"content": f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}"} for n in range(300)
+        )
+        for record in memory.records(limit=20):
+            memory.update(record.id, content=record.content + " in spring")
+        for record in memory.records(limit=10, offset=50):
+            memory.archive(record.id)
+        waiting = found(memory)
+        assert memory.stats().index.waiting > 0
+    with Memory.open(tmp_path, clock=clock) as memory:
+        committed = found(memory)
+        assert memory.stats().index.waiting == 0
+    shutil.rmtree(tmp_path / "index")
+    with Memory.open(tmp_path, clock=clock) as memory:
+        assert waiting == committed == found(memory)
+    assert len(waiting) == 20
+
+
+def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None:
+    memory.save("Run `make deploy --fast` twice")
+    clock.move(minutes=1)
+    memory.save("Error E4012: 100% of disk_1 used")
+    memory.session("cli:1").add("user", "I saw error E4077 again")
+    assert contents(memory.search("100% of disk_1", mode="literal")) == ["Error E4012: 100% of disk_1 used"]
+    assert memory.search("100_ of", mode="literal") == []
+    assert contents(memory.search(r"E\d{4}", mode="regex")) == ["Error E4012: 100% of disk_1 used"]
+    assert contents(memory.search_turns(r"E\d{4}", mode="regex")) == ["I saw error E4077 again"]
+    assert len(memory.recall(r"e40\d\d", mode="regex")) == 2
+    with pytest.raises(InvalidInput, match="regular expression"):
+        memory.search("(", mode="regex")
+    with pytest.raises(InvalidInput, match="mode is 'fuzzy'"):
+        memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"query": "x" * 100_000}, "query has 100,000 characters"),
+        ({"query": "a\x00b"}, "NUL"),
+        ({"query": "a\x1bb"}, "U\\+001B"),
+        ({"query": "a\udfffb"}, "surrogate"),
+        ({"query": "tea", "limit": 0}, "limit is 0"),
+        ({"query": "tea", "limit": 5000}, "limit is 5000"),
+        ({"query": "tea", "limit": True}, "limit is True"),
+        ({"query": "tea", "min_score": 2}, "min_score is 2"),
+        ({"query": "tea", "category": "a b"}, "category is 'a b'"),
+        ({"query": "tea", "kinds": ["opinion"]}, "kind is 'opinion'"),
+        ({"query": "tea", "created_after": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
+        (
+            {
+                "query": "tea",
+                "created_after": datetime(2025, 2, 1, tzinfo=UTC),
+                "created_before": datetime(2025, 1, 1, tzinfo=UTC),
+            },
+            "swap them",
+        ),
+    ],
+)
+def test_a_bad_question_is_refused_by_name(memory: Memory, arguments: dict[str, object], says: str) -> None:
+    memory.save("Tea")
+    with pytest.raises(InvalidInput, match=says):
+        memory.search(**arguments)  # type: ignore[arg-type]
+
+
+def test_turns_are_found_through_their_neighbours_their_speaker_and_their_date(
+    memory: Memory, clock: MovableClock
+) -> None:
+    chat = memory.session("chat:1")
+    for speaker, text in (
+        ("Ann", "Did you find a place for the anniversary dinner?"),
+        ("Bob", "Yes, the little one by the harbour."),
+        ("Ann", "Wonderful."),
+    ):
+        chat.add("user", text, speaker=speaker, at=datetime(2024, 5, 7, 18, tzinfo=UTC))
+    other = memory.session("chat:2")
+    for text in ("Where shall we eat?", "I baked bread today", "The harbour was foggy"):
+        other.add("user", text, speaker="Bob", at=datetime(2025, 1, 9, tzinfo=UTC))
+    dinner = memory.search_turns("anniversary dinner place", limit=2)
+    assert set(contents(dinner)) == {
+        "Did you find a place for the anniversary dinner?",
+        "Yes, the little one by the harbour.",
+    }
+    assert contents(memory.search_turns("harbour in May 2024"))[0] == "Yes, the little one by the harbour."
+    assert contents(memory.search_turns("What did Bob say about the harbour?"))[0].startswith(("Yes", "The"))
+    assert contents(memory.search_turns("harbour", session="chat:2"))[0] == "The harbour was foggy"
+    assert {hit.turn.session for hit in memory.search_turns("harbour", session="chat:2") if hit.turn} == {
+        "chat:2"
+    }
+    sessions = memory.search_turns("anniversary dinner", unit="session")
+    assert [hit.id for hit in sessions] == ["chat:1"]
+    assert sessions[0].kind == "session"
+
+
+def test_a_role_filter_holds_for_neighbours_too(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    chat.add("user", "Which port does staging use?")
+    chat.add("assistant", "It is 5433.")
+    assert {hit.turn.role for hit in memory.search_turns("staging port") if hit.turn} == {"user", "assistant"}
+    assert {hit.turn.role for hit in memory.search_turns("staging port", roles=["user"]) if hit.turn} == {
+        "user"
+    }
+
+
+def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory) -> None:
+    memory.save("Ann prefers green tea")
+    chat = memory.session("chat:1")
+    chat.add("user", "Ann prefers green tea")
+    chat.add("user", "We ran out of green tea yesterday")
+    found = memory.recall("green tea")
+    assert contents(found).count("Ann prefers green tea") == 1
+    assert {hit.kind for hit in found} == {"fact", "turn"}
+    assert [hit.kind for hit in memory.recall("green tea", kinds=["fact"])] == ["fact"]
+    assert {hit.kind for hit in memory.recall("green tea", session="chat:1")} == {"turn"}
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> None:
+    memory.save("Green tea is best at 80 degrees", kind="finding")
+    memory.save("Green tea is best at 80 degrees", kind="lesson")
+    assert len(memory.records()) == 2
+    assert len(memory.search("green tea degrees", limit=1)) == 1
+    assert len(memory.search("green tea degrees")) == 1
+
+
+def test_sessions_stand_in_the_order_of_their_best_turns(memory: Memory) -> None:
+    for name, texts in {"a": ["rock", "tea"], "b": ["rock music", "cake"], "c": ["music", "bread"]}.items():
+        memory.session(name).add_many({"role": "user", "content": f"We spoke of {text}"} for text in texts)
+    sessions = memory.search_turns("rock music", unit="session")
+    turns = memory.search_turns("rock music")
+    assert sessions[0].id == "b"
+    assert sessions[0].score == turns[0].score
+    assert [hit.id for hit in sessions] == list(dict.fromkeys(hit.turn.session for hit in turns if hit.turn))
+    assert len(memory.search_turns("rock music", unit="session", limit=1)) == 1
+
+
+# -- the history -------------------------------------------------------------------------------------------
+
+
+def tell(memory: Memory, *texts: str) -> None:
+    for text in texts:
+        memory.pages.append("HISTORY.md", text)
+
+
+def test_paragraphs_of_the_history_are_found_by_their_words(memory: Memory) -> None:
+    tell(
+        memory,
+        "[2025-01-15 10:31] User asked about deployment. Decided on GitHub Actions.",
+        "[2025-02-01 09:00] Moved the database to port 5433.",
+    )
+    (hit,) = memory.search_history("which deployment did we decide on?")
+    assert (hit.kind, hit.type, hit.layer, hit.is_trusted) == ("paragraph", "paragraph", "episodic", True)
+    assert hit.content.startswith("[2025-01-15 10:31] User asked")
+    assert hit.at == datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
+    assert {"decid", "deploy"} <= set(hit.why.matched)
+    assert hit.metadata == {}
+    assert hit.to_dict()["paragraph"]["page"] == "HISTORY.md"
+    assert memory.get_paragraph(hit.id) == hit.paragraph
+    assert memory.search_history("chess tournament in Reykjavik") == []
+    assert memory.search_history("31") == []  # the time at its beginning is no word of it
+
+
+def test_the_history_can_be_searched_literally_by_pattern_and_by_time(memory: Memory) -> None:
+    tell(memory, "[2025-01-15 10:31] Run `make deploy --fast`.", "[2025-03-02 08:00] Fast again.")
+    assert contents(memory.search_history("deploy --FAST", mode="literal")) == [
+        "[2025-01-15 10:31] Run `make deploy --fast`."
+    ]
+    assert contents(memory.search_history("2025-03", mode="literal")) == ["[2025-03-02 08:00] Fast again."]
+    assert len(memory.search_history(r"fast\b", mode="regex")) == 2
+    march = datetime(2025, 3, 1, tzinfo=UTC)
+    assert contents(memory.search_history("fast", since=march)) == ["[2025-03-02 08:00] Fast again."]
+    assert contents(memory.search_history("fast", until=march, mode="literal")) == [
+        "[2025-01-15 10:31] Run `make deploy --fast`."
+    ]
+    assert [hit.at.month for hit in memory.search_history()] == [3, 1]
+    assert len(memory.search_history(limit=1)) == 1
+    assert memory.search_history("fast", min_score=1.0) == []
+    with pytest.raises(InvalidInput, match="swap them"):
+        memory.search_history("fast", since=march, until=march)
+
+
+def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
+    memory.save("Ann prefers green tea")
+    memory.session("chat:1").add("user", "We ran out of green tea yesterday")
+    tell(memory, "They talked about green tea and where to buy it.", "Ann prefers green  tea")
+    found = memory.recall("green tea")
+    assert sorted(hit.kind for hit in found) == ["fact", "paragraph", "turn"]
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.kind for hit in memory.recall("GREEN.tea", mode="regex")] == ["fact", "turn", "paragraph"]
+
+
+@pytest.mark.parametrize(
+    "only",
+    [
+        {"category": "notes"},
+        {"tags": ["x"]},
+        {"kinds": ["fact"]},
+        {"layers": ["episodic"]},
+        {"origins": ["owner"]},
+        {"session": "chat:1"},
+        {"roles": ["user"]},
+        {"scope": "user:ann"},
+        {"valid_at": datetime(2025, 6, 2, tzinfo=UTC)},
+        {"created_before": datetime(2025, 1, 1, tzinfo=UTC)},
+    ],
+    ids=lambda only: next(iter(only)),
+)
+def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(
+    memory: Memory, only: dict[str, object]
+) -> None:
+    tell(memory, "They talked about green tea.")
+    assert memory.recall("green tea", **only) == []  # type: ignore[arg-type]
+    assert len(memory.recall("green tea", scope=["", "user:ann"])) == 1
+    assert len(memory.recall("green tea", created_after=datetime(2025, 1, 1, tzinfo=UTC))) == 1
+
+
+def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    chat.add("user", "Where do we buy green tea?")
+    chat.add("assistant", "At the harbour.")
+    memory.pages.append("2025-06-02.md", "green tea is sold out")
+    assert {hit.kind for hit in memory.recall("green tea")} == {"turn"}
+    assert memory.search_history("green tea") == []
+
+
+def test_a_paragraph_in_a_prompt_is_named_with_its_page_and_time(memory: Memory) -> None:
+    tell(memory, "[2025-01-15 10:31] Decided to deploy with GitHub Actions.")
+    chat = memory.session("chat:1")
+    chat.add("user", "How do we deploy?")
+    pack = chat.context()
+    (hit,) = pack.hits
+    assert f"- [{hit.id}] (HISTORY.md, 2025-01-15 10:31): Decided to deploy with GitHub Actions." in pack.text
+    chat.add("assistant", "With GitHub Actions.")
+    chat.add("user", "And how do we deploy on Fridays?")
+    assert hit.id not in [each.id for each in chat.context().hits]
+
+
+def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_index_is_lost(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    def found(memory: Memory) -> list[tuple[str, float]]:
+        hits = memory.search_history("tea in the garden on day 7", limit=20)
+        return [(hit.id, hit.score) for hit in hits]
+
+    with Memory.open(tmp_path, clock=clock) as memory:
+        for n in range(250):
+            tell(memory, f"Note {n}: tea{' garden' * (n % 12 == 0)} on day {n % 31}")
+        memory.pages.append("2025-06-02.md", "tea in the garden on day 7")
+        changed = memory.pages.paragraphs()[7]
+        memory._store.commit(
+            [
+                Edit(before=changed, after=replace(changed, content="coffee")),
+                Edit(before=memory.pages.paragraphs()[0], after=None),
+            ],
+            actor="test",
+            at=clock.now,
+        )
+        waiting = found(memory)
+        assert memory.stats().index.waiting == 249
+    with Memory.open(tmp_path, clock=clock) as memory:
+        committed = found(memory)
+        assert memory.stats().index.waiting == 0
+    shutil.rmtree(tmp_path / "index")
+    with Memory.open(tmp_path, clock=clock) as memory:
+        assert waiting == committed == found(memory)
+    assert len(waiting) == 20
+
+
+def test_records_and_turns_are_found_the_same_whatever_the_history_says(memory: Memory) -> None:
+    memory.save_many({"content": f"Green tea fact {n}"} for n in range(30))
+    chat = memory.session("chat:1")
+    chat.add_many({"role": "user", "content": f"We spoke of green tea, {n}"} for n in range(30))
+
+    def found() -> list[list[tuple[str, float]]]:
+        searches = (memory.search("green tea fact 3"), memory.search_turns("green tea on 2 June 2025"))
+        return [[(hit.id, hit.score) for hit in hits] for hits in searches]
+
+    before = found()
+    tell(memory, *(f"[2025-06-02 10:{n}] Green tea green tea fact 3" for n in range(10, 60)))
+    assert found() == before
+    memory._index.fold()
+    assert found() == before
+
+
+def test_decay_can_be_slowed_and_switched_off() -> None:
+    old = datetime(2025, 1, 1, tzinfo=UTC)
+
+    def recency(**settings: Any) -> float:
+        with Memory.open(
+            ":memory:", settings=Settings(**settings), clock=lambda: old + timedelta(days=30)
+        ) as memory:
+            memory.save("The staging port is 5433", created_at=old)
+            return memory.search("staging port")[0].why.parts["recency"]
+
+    assert recency() == pytest.approx(0.5)
+    assert recency(decay_days=60) == pytest.approx(0.5**0.5)
+    assert recency(decay_enabled=False) == 1.0

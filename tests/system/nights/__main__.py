@@ -1,0 +1,117 @@
+"""`python -m tests.system.nights --nights 1000 --seed 1`: hostile nights, what was found wrong, a table of numbers.
+
+Ends with 1 when any rule was broken, and when no merge was accepted at all, since nothing would be proved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.system.nights.echo import echoed
+from tests.system.nights.lossy import nightly
+from tests.system.nights.simulation import Plan, Simulation
+
+
+def turns_of(file: Path) -> Iterator[tuple[str, str]]:
+    """Who said what in a LoCoMo file, turn by turn, over and over."""
+    samples = json.loads(file.read_text(encoding="utf-8"))
+    said = [
+        (str(turn["speaker"]), str(turn["text"]))
+        for sample in samples
+        for turns in sample["conversation"].values()
+        if isinstance(turns, list)
+        for turn in turns
+        if turn.get("text", "").strip()
+    ]
+    yield from said
+
+
+def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | float | str]]:
+    """The numbers by name."""
+    account, counts = simulation.account, simulation.counts
+    yield "nights", simulation.plan.nights
+    yield "seed", simulation.plan.seed
+    yield "records before the first night", simulation.plan.records
+    yield "saves, repeated ones too", account.counts["saves"]
+    yield "arrivals", account.arrivals
+    yield "  saved or learned by rule", account.counts["saved"]
+    yield "  parts of rough notes", account.counts["parts of notes"]
+    yield "  preferences and anti-patterns of the model", account.counts["learned by the model"]
+    yield "turns", account.turns
+    yield "live records in the end", account.live
+    yield "archived records in the end", sum(record.archived for record in account.records.values())
+    yield "merges accepted", account.counts["merges"]
+    yield "  two deep", account.counts["merges 2 deep"]
+    yield (
+        "  of the moods that mean well",
+        sum(n for mood, n in simulation.accepted.items() if mood.startswith("good")),
+    )
+    yield "records folded by form", account.counts["folded by form"]
+    yield "records dropped as noise", account.counts["dropped as noise"]
+    yield "proposals refused", sum(simulation.refused.values())
+    for why, number in simulation.refused.most_common():
+        yield f"  {why}", number
+    yield "passes", sum(simulation.states.values())
+    for state, number in sorted(simulation.states.items()):
+        yield f"  {state}", number
+    yield "questions asked and answered", counts["asks"]
+    yield "most questions in a night", simulation.most_asks
+    yield "tokens read", counts["tokens read"]
+    yield "tokens of the longest question", simulation.longest_ask
+    yield "cycles undone and made again", counts["cycles undone and made again"]
+    yield "changes taken back", counts["changes taken back"]
+    yield "looks of the doctor", counts["looks of the doctor"]
+    yield "rules broken", len(account.wrong)
+    yield "seconds", round(seconds, 1)
+    yield "  of them thinking", round(simulation.thinking, 1)
+    yield "seconds of processors", round(resource.getrusage(resource.RUSAGE_SELF).ru_utime, 1)
+
+
+def main() -> int:
+    """The nights, the echo and the comparison."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.nights", description=__doc__)
+    parser.add_argument("--nights", type=int, default=1_000, help="how many")
+    parser.add_argument("--records", type=int, default=500, help="how many there are before the first")
+    parser.add_argument("--arrivals", type=int, default=3, help="how many new facts a day brings, about")
+    parser.add_argument("--seed", type=int, default=1, help="of what is random")
+    parser.add_argument("--files", action="store_true", help="write the readable files too")
+    parser.add_argument("--feed", type=Path, help="a LoCoMo file whose turns come in day by day")
+    asked = parser.parse_args()
+    logging.getLogger("reverie").setLevel(logging.CRITICAL)  # of every answer that fails
+    plan = Plan(
+        nights=asked.nights,
+        records=asked.records,
+        arrivals=asked.arrivals,
+        seed=asked.seed,
+        files=asked.files,
+    )
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="reverie-nights-") as base:
+        feed = turns_of(asked.feed) if asked.feed is not None else None
+        simulation = Simulation(plan=plan, folder=Path(base) / "memory", feed=feed)
+        simulation.run()
+        seconds = time.perf_counter() - began
+        echo = echoed(Path(base) / "echo", days=60, records=290, seed=asked.seed)
+        lost = nightly(nights=24, records=148, seed=asked.seed)
+    print("| | |\n|---|---:|")
+    for name, number in table(simulation, seconds):
+        print(f"| {name} | {number:,} |" if isinstance(number, int | float) else f"| {name} | {number} |")
+    print(f"\n{echo}\n{lost}")
+    for wrong in simulation.account.wrong[:40]:
+        print(f"\nbroken: {wrong.rule}: {wrong.what} (night {wrong.night}, {wrong.mood}; seed {plan.seed})")
+    if not simulation.account.counts["merges"]:
+        print("\nno merge was accepted at all: nothing is proved")
+        return 1
+    return 1 if simulation.account.wrong or not echo.holds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

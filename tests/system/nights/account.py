@@ -1,0 +1,350 @@
+"""What was ever told to the memory, and what became of it: the account that no night may falsify.
+
+It follows the journal row by row and holds each change that a pass made against the rules, and it keeps its
+own copy of every record, which is compared with the store from time to time. It shares no code with what
+makes the changes but `passes.specifics`, and the marks of the facts stand beside that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from reverie.consolidation.cycle import ACTOR
+from reverie.domain.change import JournalRow
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.filter import Filter
+from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
+from reverie.domain.record import ORIGINS, Record
+from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.stores.protocol import Store
+from tests.system.nights.texts import Fact
+
+_MERGED = re.compile(r"merged into ([0-9a-f]{12})")
+_ENRICHED = re.compile(r"enriched into (.+)")
+_SENSITIVE = re.compile(r"password|\bpay|purchas|invoice|credential|\btoken|\broot\b", re.IGNORECASE)
+_SHARE = 0.02
+_IMPORTANT, _OFTEN, _DEEPEST = 0.8, 5, 2
+_MOST_PARTS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
+    """A rule that was broken.
+
+    Attributes:
+        rule: Which.
+        what: How, with the ids.
+        night: In which night.
+        mood: What the model was like.
+    """
+
+    rule: str
+    what: str
+    night: int
+    mood: str
+
+
+def _words(line: str) -> set[str]:
+    return set(re.findall(r"\w+", line.lower()))
+
+
+@lru_cache(maxsize=20_000)
+def read(text: str) -> Specifics:
+    """The specifics of a text."""
+    return specifics(text)
+
+
+@dataclass
+class Account:
+    """What there should be.
+
+    Attributes:
+        records: Every record as it was last changed, the archived too.
+        facts: The facts that each record was told, by its id.
+        wrong: What was found wrong.
+        counts: How much of what happened.
+        lines: The lines of `MEMORY.md` as they are.
+        night: The night that is looked at.
+        mood: What the model is like in it.
+    """
+
+    records: dict[str, Record] = field(default_factory=dict)
+    facts: dict[str, list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    wrong: list[Wrong] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    lines: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    windows: dict[str, int] = field(default_factory=dict)
+    turns: int = 0
+    told: int = 0
+    sequence: int = 0
+    night: int = 0
+    mood: str = ""
+    live: int = 0
+    _archived: Counter[str] = field(default_factory=Counter)
+
+    def fault(self, rule: str, what: str) -> None:
+        """Note that a rule was broken."""
+        self.wrong.append(Wrong(rule=rule, what=what, night=self.night, mood=self.mood))
+
+    def expect(self, holds: object, rule: str, what: str) -> None:
+        """Note that a rule was broken, unless it holds."""
+        if not holds:
+            self.fault(rule, what)
+
+    @property
+    def arrivals(self) -> int:
+        """How many things were told: what was saved anew or learned by rule, the parts of rough notes, and
+        what models learned from turns, of which each teaches one thing at most (see `_end_cycle`)."""
+        return self.counts["saved"] + self.counts["parts of notes"] + self.counts["learned by the model"]
+
+    # -- what happens by day -----------------------------------------------------------------------------
+
+    def was_told(self, fact: Fact, record: Record) -> None:
+        """A fact was saved, and is in that record."""
+        self.counts["saves"] += 1
+        self.facts[record.id].append(fact)
+        text = record.content.lower()
+        for mark in fact.marks:
+            self.expect(mark.lower() in text, "saved in full", f"{record.id} does not say {mark!r}")
+
+    def follow(self, store: Store, *, checked: bool = True) -> None:
+        """Take in what was changed since the last time, and hold what passes did against the rules."""
+        while rows := store.journal(after=self.sequence, limit=1_000):
+            self._archived.setdefault("live", self.live)
+            for row in rows:
+                self._take(row, checked=checked)
+            self.sequence = rows[-1].sequence
+        if checked:
+            self._end_cycle()
+
+    def _end_cycle(self) -> None:
+        """No more than the share that may go has gone, and no more was learned than was heard."""
+        live = self._archived["live"]
+        most = max(2, int(live * _SHARE))
+        gone, dropped = self._archived["gone"], self._archived["dropped"]
+        self.expect(gone <= most, "2 % a cycle", f"{gone} of {live} records went")
+        self.expect(dropped <= int(live * _SHARE), "2 % a cycle", f"{dropped} of {live} records were dropped")
+        learned, heard = self._archived["learned"], self._archived["heard"]
+        self.expect(
+            learned <= heard + self.told,
+            "never grows by itself",
+            f"{learned} learned of {heard + self.told} turns",
+        )
+        self.told = max(0, self.told + heard - learned)
+        self._archived = Counter()
+
+    def _take(self, row: JournalRow, *, checked: bool) -> None:
+        edit = row.edit
+        if edit is None:
+            self.fault("nothing is removed", f"change {row.sequence} says nothing any more")
+            return
+        before, after = edit.before, edit.after
+        by_pass = row.actor == ACTOR
+        if isinstance(edit.value, Record):
+            self._take_record(before, after, by_pass=by_pass, checked=checked)
+        elif isinstance(edit.value, Turn):
+            self.expect(after is not None and (before is None or not by_pass), "turns stay", edit.id)
+            self.turns += before is None
+            heard = isinstance(after, Turn) and (after.role == "user" or "signal" in after.metadata)
+            self._archived["heard"] += before is None and heard
+        elif isinstance(edit.value, SessionState):
+            self._take_session(before, after, checked=checked)
+        elif isinstance(edit.value, Paragraph):
+            if isinstance(after, Paragraph) and after.page == "HISTORY.md":
+                self.history.append(after.content)
+            self.expect(before is None or not checked, "HISTORY only grows", edit.id)
+        elif isinstance(edit.value, Page) and isinstance(after, Page):
+            if by_pass and checked:
+                self._check_page(after.content)
+            self.lines = [line for line in after.content.splitlines() if line.strip()]
+
+    def _take_session(self, before: object, after: object, *, checked: bool) -> None:
+        if not isinstance(after, SessionState):
+            self.fault("sessions stay", repr(before))
+            return
+        start = self.windows.get(after.id, 0)
+        if checked:
+            self.expect(after.window_start >= start, "windows move on", after.id)
+        self.windows[after.id] = after.window_start
+
+    # -- records -----------------------------------------------------------------------------------------
+
+    def _take_record(self, before: object, after: object, *, by_pass: bool, checked: bool) -> None:
+        if not isinstance(after, Record):
+            self.fault("nothing is removed", repr(before))
+            return
+        was = self.records.get(after.id)
+        self.expect(was == before, "the journal is complete", f"{after.id} is not what was before")
+        self.records[after.id] = after
+        self.live += (not after.archived) - (was is not None and not was.archived)
+        if not checked:
+            return
+        if not by_pass:
+            self.counts["saved"] += before is None
+        elif isinstance(before, Record):
+            self._check_change(before, after)
+        else:
+            self._check_new(after)
+
+    def _check_change(self, before: Record, after: Record) -> None:
+        name = after.id
+        self.expect(before.content == after.content, "words unchanged", name)
+        self.expect(before.scope == after.scope, "scopes never mix", name)
+        trust = ORIGINS.index(after.origin) >= ORIGINS.index(before.origin)
+        self.expect(trust, "trust never rises", f"{name}: {before.origin} to {after.origin}")
+        self.expect(before.pinned == after.pinned, "pins stay", name)
+        self.expect(after.seen_count >= before.seen_count, "counts stay", name)
+        self.expect(not before.pinned or before.layer != after.layer or before == after, "pins stay", name)
+        kept = set(before.metadata.items()) - set(after.metadata.items())
+        lost = {key for key, _ in kept} - {"rough", "merged_from", "merge_depth", "dates", "enriched_from"}
+        self.expect(not lost, "metadata stays", f"{name}: {sorted(lost)}")
+        self._check_permission(after)
+        if after.archived and not before.archived:
+            self._check_archiving(before, after)
+
+    def _check_archiving(self, before: Record, after: Record) -> None:
+        name, reason = after.id, after.archive_reason
+        self.expect(reason, "archived with a reason", name)
+        self.expect(not before.pinned, "the protected stay", f"{name} was pinned")
+        if _ENRICHED.match(reason):
+            self.counts["notes enriched"] += 1
+            return
+        self._archived["gone"] += 1
+        found = _MERGED.match(reason)
+        if found is None:
+            self._archived["dropped"] += 1
+            self.counts["dropped as noise"] += 1
+        else:
+            target = self.records.get(found[1])
+            self.expect(
+                target is not None, "sources are named", f"{name} went into {found[1]}, which is nothing"
+            )
+            if target is None or name not in target.metadata.get("merged_from", "").split():
+                self.counts["folded by form"] += 1
+                return
+            self.counts["sources of merges"] += 1
+        is_protected = before.importance >= _IMPORTANT or before.seen_count >= _OFTEN
+        self.expect(
+            not is_protected, "the protected stay", f"{name}: {before.importance}, seen {before.seen_count}"
+        )
+
+    def _check_new(self, record: Record) -> None:
+        name = record.id
+        self._check_permission(record)
+        self.expect(not record.pinned, "pins stay", f"{name} was made with a pin")
+        if sources := record.metadata.get("merged_from", "").split():
+            self._check_merge(record, sources)
+        elif note := self.records.get(record.metadata.get("enriched_from", "")):
+            self.counts["parts of notes"] += 1
+            self._check_derived(record, [note])
+            words = len(record.content)
+            self.expect(
+                words <= 2 * len(note.content) + 400, "texts do not grow", f"{name}: {words} characters"
+            )
+        else:
+            self.counts["learned by the model"] += 1
+            self._archived["learned"] += 1
+            self.expect(record.references, "names its turns", name)
+            self.expect(record.origin not in ("owner",), "trust never rises", f"{name} is the owner's word")
+            self.expect(
+                record.kind in ("preference", "anti_pattern"), "names its turns", f"{name}: {record.kind}"
+            )
+
+    def _check_merge(self, record: Record, names: Sequence[str]) -> None:
+        self.counts["merges"] += 1
+        sources = [self.records[name] for name in names if name in self.records]
+        self.expect(len(sources) == len(names) > 1, "sources are named", f"{record.id} of {names}")
+        self._check_derived(record, sources)
+        depth = int(record.metadata.get("merge_depth", "0"))
+        deepest = 1 + max((int(one.metadata.get("merge_depth", "0")) for one in sources), default=0)
+        self.expect(depth == deepest <= _DEEPEST, "two deep at most", f"{record.id}: {depth}")
+        self.counts[f"merges {depth} deep"] += 1
+        longest = sum(len(one.content) + 40 for one in sources)
+        self.expect(
+            len(record.content) <= longest, "texts do not grow", f"{record.id}: {len(record.content)}"
+        )
+
+    def _check_derived(self, record: Record, sources: Sequence[Record]) -> None:
+        for one in sources:
+            self.expect(one.scope == record.scope, "scopes never mix", f"{one.id} into {record.id}")
+            trust = ORIGINS.index(record.origin) >= ORIGINS.index(one.origin)
+            self.expect(
+                trust, "trust never rises", f"{one.id} ({one.origin}) into {record.id} ({record.origin})"
+            )
+            flag = "requires_user_permission"
+            kept = flag not in one.metadata or record.metadata.get(flag) == "true"
+            self.expect(kept, "permission is asked", f"{one.id} into {record.id}")
+
+    def _check_permission(self, record: Record) -> None:
+        if "inferred" in record.tags and _SENSITIVE.search(record.content):
+            flag = record.metadata.get("requires_user_permission")
+            self.expect(flag == "true", "permission is asked", f"{record.id}: {record.content[:60]!r}")
+
+    # -- pages -------------------------------------------------------------------------------------------
+
+    def _check_page(self, content: str) -> None:
+        """No line has gone without one that says the same, or the same with one value in another's place."""
+        new = [line for line in content.splitlines() if line.strip()]
+        self.expect(len(content) <= LONGEST_PAGE, "pages are bounded", f"{len(content)} characters")
+        said = read(content)
+        there = {" ".join(line.split()) for line in new}
+        lost = [line for line in self.lines if " ".join(line.split()) not in there]
+        if self.mood in ("empty", "truncated", "deletes everything", "drops half", "never answers"):
+            lost = [line for line in lost if read(line).missing_from(said)]
+            self.expect(not lost, "MEMORY.md keeps its lines", f"{len(lost)} of {len(self.lines)}")
+            return
+        for line in lost:
+            gone = read(line).negations - said.negations
+            words = _words(line)
+            alike = any(len(words & _words(other)) * 2 >= len(words) for other in new)
+            self.expect(alike and not gone, "MEMORY.md keeps its lines", f"{line[:60]!r} has gone")
+
+    # -- the whole of it ---------------------------------------------------------------------------------
+
+    def compare(self, store: Store) -> None:
+        """Hold the store against this account: every record ever made, its words, where they are found."""
+        stored = {record.id: record for record in store.find(Filter(archived=None))}
+        self.expect(stored == self.records, "every original is reachable", "the store has other records")
+        self.look_for_specifics()
+        paragraphs = [each.content for each in store.paragraphs(page="HISTORY.md")]
+        self.expect(paragraphs == self.history, "HISTORY only grows", f"{len(paragraphs)} paragraphs")
+        turns = sum(overview.turns for overview in store.sessions())
+        self.expect(turns == self.turns, "turns stay", f"{turns} of {self.turns}")
+        live = sum(not record.archived for record in stored.values())
+        self.expect(live == self.live <= self.arrivals, "never grows by itself", f"{live} of {self.arrivals}")
+
+    def look_for_specifics(self) -> None:
+        """Whether all that was ever said is said now, where it stands or where its record went."""
+        for name, record in self.records.items():
+            self._check_found(name, record)
+        for name, facts in self.facts.items():
+            texts = [self.records[home].content.lower() for home in self._homes(name)]
+            for mark in (mark for fact in facts for mark in fact.marks):
+                found = any(mark.lower() in text for text in texts)
+                self.expect(found, "every specific is recoverable", f"{mark!r} of {name} is nowhere")
+
+    def _check_found(self, name: str, record: Record) -> None:
+        """What a record that was merged away says is said where it went, to the last specific."""
+        if not record.archived or not (homes := self._homes(name)):
+            return
+        if homes == [name]:
+            return
+        said = read("\n".join(self.records[home].content for home in homes))
+        if missing := read(record.content).missing_from(said):
+            self.fault("every specific is recoverable", f"{name} into {homes}: {sorted(missing)}")
+
+    def _homes(self, name: str) -> list[str]:
+        """The records in which what a record says is found now: itself, or what it went into."""
+        record = self.records[name]
+        if not record.archived:
+            return [name]
+        if found := _MERGED.match(record.archive_reason):
+            return self._homes(found[1])
+        if found := _ENRICHED.match(record.archive_reason):
+            return [home for part in found[1].split(", ") for home in self._homes(part)]
+        return [name]

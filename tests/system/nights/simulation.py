@@ -1,0 +1,320 @@
+"""Nights over a memory: days that bring something, a model for each night, the account held against both."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from reverie import Memory
+from reverie.consolidation.cycle import PASSES, Outcome
+from reverie.domain.filter import Filter
+from reverie.llm.messages import Ask
+from reverie.settings import Settings
+from tests.system.nights import models
+from tests.system.nights.account import Account
+from tests.system.nights.models import Actor
+from tests.system.nights.texts import Fact, Texts
+
+MOST_TOKENS = 30_000
+"""Tokens of one question at most, as the passes promise it with room for the prompt itself."""
+
+MOST_ASKS = 60
+"""Questions of one night at most."""
+
+_LIFE = timedelta(hours=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is simulated.
+
+    Attributes:
+        nights: How many.
+        records: How many records there are before the first.
+        arrivals: How many new facts a day brings, about.
+        seed: Of what is random.
+        files: Whether the readable files are written too.
+        dear_every: After how many nights everything is compared.
+        undo_every: After how many nights one is taken back and made again.
+    """
+
+    nights: int
+    records: int = 500
+    arrivals: int = 3
+    seed: int = 1
+    files: bool = False
+    dear_every: int = 50
+    undo_every: int = 7
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2025, 1, 1, 8, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Simulation:
+    """A memory in a folder, and what happens to it day and night.
+
+    Attributes:
+        plan: What is simulated.
+        folder: Where the memory is.
+        feed: Conversations of others, as texts with who said them; they come in day by day.
+    """
+
+    plan: Plan
+    folder: Path
+    feed: Iterator[tuple[str, str]] | None = None
+    account: Account = field(default_factory=Account)
+    refused: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    moods: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    longest_ask: int = 0
+    most_asks: int = 0
+    sizes: list[int] = field(default_factory=list)
+    thinking: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(self.plan.seed)
+        self._texts = Texts(self._chance)
+        self._actor = Actor(chance=random.Random(self.plan.seed + 1))
+        self._clock = Clock()
+        numbers = count(1)
+        self._memory = Memory.open(
+            self.folder,
+            clock=self._clock,
+            new_id=lambda: f"{next(numbers):012x}",
+            settings=Settings(files=self.plan.files, compaction_tokens=12_000, memory_window=16),
+            model=self._actor,
+        )
+        self._facts: list[Fact] = []
+        self._again: list[Fact] = []
+        self._waiting: list[Fact] = []
+
+    @property
+    def memory(self) -> Memory:
+        """The memory."""
+        return self._memory
+
+    def run(self) -> None:
+        """All of it."""
+        with self._memory:
+            self._save([self._texts.fact(self._clock()) for _ in range(self.plan.records)])
+            self.account.follow(self._store)
+            for night in range(1, self.plan.nights + 1):
+                self.account.night, self.account.mood = night, "(day)"
+                self._day(night)
+                self.account.follow(self._store)
+                self._clock.now += _LIFE
+                self._night(night)
+                self._clock.now += _LIFE
+                self.sizes.append(self.account.live)
+                if night % self.plan.dear_every == 0 or night == self.plan.nights:
+                    self._examine()
+
+    @property
+    def _store(self) -> Any:
+        return self._memory._store
+
+    # -- by day ------------------------------------------------------------------------------------------
+
+    def _save(self, facts: Sequence[Fact], *, wording: int = 0) -> None:
+        saved = self._memory.save_many([fact.said(wording) for fact in facts])
+        for fact, each in zip(facts, saved, strict=True):
+            self.account.was_told(fact, each.record)
+            self.counts[each.outcome] += 1
+        if wording == 0:
+            self._facts += facts
+
+    def _day(self, day: int) -> None:
+        chance, now = self._chance, self._clock()
+        news = [
+            self._texts.fact(now)
+            for _ in range(chance.randint(self.plan.arrivals - 1, self.plan.arrivals + 1))
+        ]
+        one, two = self._texts.about_the_same(now)
+        news.append(one)
+        self._save([*self._waiting, *news])
+        self._waiting = [two]
+        if day % 5 == 0:
+            self._save([self._texts.rough(now)])
+        known = chance.sample(self._facts, min(4, len(self._facts)))
+        self._save(known, wording=1)
+        self._save(chance.sample(self._facts, 2), wording=2)
+        session = self._memory.session(f"chat:{day // 4 if day % 3 else 'long'}")
+        for turn in self._texts.talk(day):
+            session.add_many([turn])
+            self._clock.now += timedelta(seconds=20)
+        if self.feed is not None:
+            self._fed(day)
+
+    def _fed(self, day: int) -> None:
+        """Some turns of others' conversations, and each second one as a record too."""
+        assert self.feed is not None
+        session = self._memory.session(f"others:{day // 10}")
+        for n in range(6):
+            who, text = next(self.feed, ("", ""))
+            if not text:
+                return
+            session.add("user" if n % 2 == 0 else "assistant", text, speaker=who)
+            if n % 2:
+                given = {"kind": "event", "origin": "import", "source": who[:50]}
+                self._save([Fact(wordings=(f"{who}: {text}",), given=given)])
+
+    # -- by night ----------------------------------------------------------------------------------------
+
+    def _night(self, night: int) -> None:
+        mood = self._mood(night)
+        self._actor.mood = self.account.mood = mood
+        self.moods[mood] += 1
+        is_undone = night % self.plan.undo_every == 0
+        before = self._state() if is_undone else {}
+        cursors = self._cursors()
+        merges = self.account.counts["merges"]
+        began = time.perf_counter()
+        outcomes = [*self._memory.worker.work().outcomes]
+        if all(each.name not in PASSES for each in outcomes):
+            outcomes += self._memory.worker.dream().outcomes
+        self.thinking += time.perf_counter() - began
+        self._count(outcomes)
+        self._check_asks()
+        self._check_cursors(outcomes, cursors)
+        self.account.follow(self._store)
+        self.accepted[mood] += self.account.counts["merges"] - merges
+        if is_undone:
+            self._take_back(outcomes, before)
+
+    def _mood(self, night: int) -> str:
+        """Every second night one that nobody would wish for in turn; else by chance, a good one as often."""
+        names = list(models.MOODS)
+        if night % 2:
+            return names[(night // 2) % len(names)]
+        return self._chance.choice(models.GOOD if self._chance.random() < 0.4 else names)
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            self.states[f"{outcome.name} {outcome.state}"] += 1
+            if outcome.plan is None:
+                continue
+            self.counts["asks"] += outcome.plan.usage.requests
+            self.counts["tokens read"] += outcome.plan.usage.input_tokens
+            self.counts["tokens written"] += outcome.plan.usage.output_tokens
+            for refusal in outcome.plan.refused:
+                self.refused[reason(refusal.why)] += 1
+
+    def _check_asks(self) -> None:
+        asked, self._actor.asked = self._actor.asked, []
+        self.most_asks = max(self.most_asks, len(asked))
+        self.account.expect(len(asked) <= MOST_ASKS, "cost is bounded", f"{len(asked)} questions")
+        for ask in asked:
+            size = sum(len(message.content) for message in ask.messages) // 4
+            self.longest_ask = max(self.longest_ask, size)
+            self.account.expect(size <= MOST_TOKENS, "cost is bounded", f"{ask.purpose}: {size} tokens")
+            self._check_scope(ask)
+
+    def _check_scope(self, ask: Ask) -> None:
+        if ask.purpose == "merge":
+            shown = (self.account.records.get(name) for name in models.ids_in(ask))
+            scopes = {record.scope for record in shown if record is not None}
+            self.account.expect(len(scopes) <= 1, "scopes never mix", f"a question about {sorted(scopes)}")
+
+    def _cursors(self) -> Mapping[str, str | None]:
+        cursors = {name: self._store.cursor(f"dream.{name}.sequence") for name in PASSES}
+        return cursors | {"merge, what was left": self._store.cursor("dream.merge.left")}
+
+    def _check_cursors(self, outcomes: Sequence[Outcome], before: Mapping[str, str | None]) -> None:
+        after = self._cursors()
+        for outcome in outcomes:
+            if outcome.name in PASSES and outcome.state == "failed":
+                mine = [name for name in before if name.startswith(outcome.name)]
+                same = all(before[name] == after[name] for name in mine)
+                self.account.expect(same, "the cursor waits for success", outcome.name)
+
+    # -- taking back -------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        """Everything that undo is about."""
+        return {
+            "records": {record.id: record for record in self._store.find(Filter(archived=None))},
+            "pages": list(self._store.pages()),
+            "history": list(self._store.paragraphs(page="HISTORY.md")),
+            "sessions": {each.state.id: (each.state, each.turns) for each in self._store.sessions()},
+        }
+
+    def _take_back(self, outcomes: Sequence[Outcome], before: Mapping[str, Any]) -> None:
+        """Undo the night and compare, then make it again by undoing that, and compare again."""
+        after = self._state()
+        batches = [outcome.batch for outcome in outcomes if outcome.batch is not None]
+        undone = [self._memory.undo(batch=batch) for batch in reversed(batches)]
+        self._differ(before, self._state(), "every cycle can be undone")
+        for each in reversed(undone):
+            if each.rows:
+                self._memory.undo(batch=each.rows[0].batch)
+        self._differ(after, self._state(), "an undo can be undone")
+        self.counts["cycles undone and made again"] += 1
+        self.counts["changes taken back"] += sum(len(each.changes) for each in undone)
+        self.account.sequence = self._store.sequence()
+
+    def _differ(self, wanted: Mapping[str, Any], found: Mapping[str, Any], rule: str) -> None:
+        for name, value in wanted.items():
+            self.account.expect(value == found[name], rule, f"{name} are not what they were")
+
+    # -- now and then ------------------------------------------------------------------------------------
+
+    def _examine(self) -> None:
+        self.account.compare(self._store)
+        found = self._memory.doctor().findings
+        self.counts["looks of the doctor"] += 1
+        for finding in found:
+            self.account.fault("the doctor finds nothing", str(finding))
+
+
+def reason(why: str) -> str:
+    """Why something was refused, without the names."""
+    for start, name in (
+        ("it would lose", "would lose a specific"),
+        ("no source says", "would invent a specific"),
+        ("no turn says", "would invent a specific"),
+        ("there is no live record", "no such record"),
+        ("this cycle may", "budget of the cycle"),
+        ("it would be a merge of merges", "too deep"),
+        ("a merge needs two", "one source only"),
+        ("at most", "too many"),
+    ):
+        if why.startswith(start):
+            return name
+    for part, name in (
+        ("is pinned", "protected: pinned"),
+        ("is important", "protected: important"),
+        ("was said", "protected: often said"),
+        ("is protected, because", "protected: another proposal was refused"),
+        ("is changed by this plan", "changed in this plan already"),
+        ("different scopes", "different scopes"),
+        ("hold at different times", "different times"),
+        ("differ in the metadata", "metadata differ"),
+        ("says it already", "said already"),
+        ("turns show it", "too few turns"),
+        ("since the last cycle shows it", "nothing new shows it"),
+        ("stands behind it", "nothing behind it"),
+        ("stands in its place", "a line of the notes without a successor"),
+        ("longer than", "grows"),
+        ("the notes would", "grows"),
+        ("they would have", "grows"),
+    ):
+        if part in why:
+            return name
+    return "not of its form"

@@ -1,0 +1,74 @@
+"""Hostile nights, in short: what a bad model does to a memory, and what it does not."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.system.nights.echo import echoed
+from tests.system.nights.lossy import nightly
+from tests.system.nights.models import MOODS
+from tests.system.nights.simulation import Plan, Simulation
+
+
+@pytest.fixture(autouse=True)
+def _without_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    """A model that fails is told of each time."""
+    caplog.set_level(logging.CRITICAL, logger="reverie")
+
+
+def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_path: Path) -> None:
+    plan = Plan(nights=40, records=150, seed=11, files=False, dear_every=20, undo_every=4)
+    simulation = Simulation(plan=plan, folder=tmp_path / "memory")
+    simulation.run()
+    account = simulation.account
+    assert account.wrong == []
+    assert account.live <= account.arrivals
+    assert account.counts["merges"] > 5, "a run in which nothing is accepted proves nothing"
+    assert simulation.counts["cycles undone and made again"] == 10
+    assert simulation.counts["changes taken back"] > 0
+    assert simulation.refused.total() > 1_000
+    assert len(simulation.moods) > 15
+
+
+def test_nights_over_a_folder_with_files_leave_it_sound(tmp_path: Path) -> None:
+    plan = Plan(nights=6, records=60, seed=5, files=True, dear_every=3, undo_every=3)
+    simulation = Simulation(plan=plan, folder=tmp_path / "memory")
+    simulation.run()
+    assert simulation.account.wrong == []
+    assert list((tmp_path / "memory" / "memory").rglob("*.json")), "the readable files are there"
+
+
+def test_the_account_notices_what_it_is_there_for(tmp_path: Path) -> None:
+    """The examiner is examined: whatever is done behind its back must be found."""
+    plan = Plan(nights=2, records=60, seed=5, dear_every=2)
+    simulation = Simulation(plan=plan, folder=tmp_path / "memory")
+    simulation.run()
+    account = simulation.account
+    assert account.wrong == []
+    name = next(name for name, facts in account.facts.items() if any(fact.marks for fact in facts))
+    account.look_for_specifics()
+    assert account.wrong == []
+    account.records[name] = replace(account.records[name], content="Something happened")
+    account.look_for_specifics()
+    assert {wrong.rule for wrong in account.wrong} == {"every specific is recoverable"}
+
+
+def test_what_is_saved_again_every_day_does_not_become_more(tmp_path: Path) -> None:
+    echo = echoed(tmp_path / "memory", days=12, records=60, seed=3)
+    assert echo.holds, str(echo)
+    assert echo.saved > 50
+    assert echo.outcomes.keys() == {"reinforced"}
+
+
+def test_a_consolidation_without_checks_loses_facts_on_the_same_nights() -> None:
+    lost = nightly(nights=24, records=148, seed=1)
+    assert min(lost.lost.values()) > 0
+    assert lost.lost["all models in turn"] > lost.facts // 4
+
+
+def test_every_personality_is_different_and_named() -> None:
+    assert len(MOODS) == len({id(mood) for mood in MOODS.values()}) > 30

@@ -1,0 +1,115 @@
+"""Who asks for it is forgotten: all that a scope has goes, and nothing that is somebody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound
+from tests.conftest import MovableClock
+
+SECRET = "Zorblatt is the name of my first horse"
+
+
+def filled(memory: Memory) -> None:
+    zoe = memory.scoped("user:zoe-quux")
+    zoe.save(SECRET, tags=["zebraic"])
+    zoe.save("Archived zorblatt words of hers")
+    zoe.archive(zoe.search("archived words")[0].id)
+    zoe.scoped("task:grumble").save("A zorblatt task")
+    chat = zoe.session("telegram:98765")
+    chat.add("user", "Did zorblatt win the race on Friday?", speaker="Zoequux")
+    chat.add("assistant", "Yes, we decided that zorblatt won.")
+    chat.working.set("zorblatt-log", "raced")
+    zoe.session("unbegun:1").working.set("k", "zorblatt")
+    zoe.scratchpad.set("horse", "zorblatt")
+    zoe.promote(zoe.search("first horse")[0].id)
+    memory.session("begun:plainly", scope="user:zoe-quux").add("user", "zorblatt again")
+    bob = memory.scoped("user:bob")
+    bob.save(SECRET.replace("my", "her").replace("Zorblatt", "Nobody"))
+    bob.save("Her horse is the name of my first horse")
+    bob.session("telegram:98765").add("user", "is the name of my first horse known?")
+    memory.save("The office closes at six")
+    memory.session("cli:1").add("user", "What time does it close?")
+
+
+def everything_of(memory: Memory, scope: str) -> list[object]:
+    return [
+        *memory.records(limit=None, archived=None, scope=scope),
+        *(turn for one in memory.sessions(scope=scope) for turn in memory.turns(one.state.id)),
+    ]
+
+
+def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: MovableClock) -> None:
+    with Memory.open(tmp_path / "memory", clock=clock) as memory:
+        filled(memory)
+        before = everything_of(memory, "user:bob"), memory.records(scope=""), memory.turns("cli:1")
+        plan = memory.forgetting(scope="user:zoe-quux")
+        assert not plan.done
+        assert plan.counts["record"] >= 5
+        assert plan.counts["session"] == 2
+        assert plan.counts["entry"] == 3
+        kept = {trace.because for trace in plan.left}
+        assert "it is the own of 'user:bob'" in kept
+        done = memory.forget(scope="user:zoe-quux")
+        assert (done.done, done.pending) == (True, ())
+        assert everything_of(memory, "user:bob") == before[0]
+        assert [r for r in before[1] if "horse" not in r.content] == memory.records(scope="")
+        assert memory.turns("cli:1") == before[2]
+        zoe = memory.scoped("user:zoe-quux")
+        assert zoe.stats().records == zoe.scoped("task:grumble").stats().records == 1, "everybody's"
+        assert zoe.sessions() == memory.sessions(scope="")
+        assert zoe.scratchpad.list() == zoe.session("telegram:98765").working.list() == []
+        with pytest.raises(NotFound, match="nothing belongs to the scope 'user:zoe-quux'"):
+            memory.forget(scope="user:zoe-quux")
+        assert memory.check() == []
+        memory._index.fold()
+    for file in (tmp_path / "memory").rglob("*"):
+        name = file.name.lower()
+        assert "zoe" not in name
+        assert "98765" not in name or "bob" in name
+        if file.is_file():
+            held = file.read_bytes().lower()
+            for word in (b"zorblatt", b"zoe-quux", b"zoequux", b"zebraic", b"grumble", b"begun:plainly"):
+                assert word not in held, (file, word)
+
+
+def test_a_scope_that_begins_alike_is_another(memory: Memory) -> None:
+    memory.save("Al's horse", scope="user:al")
+    memory.save("Alice's horse", scope="user:alice")
+    memory.forget(scope="user:al")
+    assert [record.content for record in memory.records(scope=EVERY_SCOPE)] == ["Alice's horse"]
+
+
+def test_everybodys_is_not_forgotten_by_scope(memory: Memory) -> None:
+    memory.save("The office closes at six")
+    with pytest.raises(InvalidInput, match="scope is empty"):
+        memory.forget(scope="")
+    with pytest.raises(InvalidInput, match="go alone"):
+        memory.forget("0" * 12, scope="user:a")
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("session", "session 'telegram:555123' \\(its name has the text: forget it by session"),
+        ("scope", "scope 'user:555123' \\(its name has the text: forget it by scope"),
+        ("page", "page 'people/555123.md' \\(its name has the text"),
+        ("call", "the id of a call has the text: forget its session"),
+    ],
+)
+def test_a_text_that_stands_only_in_names_is_found_and_named(memory: Memory, where: str, says: str) -> None:
+    if where == "session":
+        memory.session("telegram:555123").add("user", "Hello")
+    elif where == "scope":
+        memory.save("Hello", scope="user:555123")
+    elif where == "page":
+        memory.pages.write("people/555123.md", "Hello\n")
+    else:
+        chat = memory.session("cli:1")
+        chat.add("assistant", "", tool_calls=[{"id": "call-555123", "name": "look", "arguments": "{}"}])
+        chat.add("tool", "Found", tool_call_id="call-555123")
+    for ask in (memory.forgetting, memory.forget):
+        with pytest.raises(NotFound, match=says):
+            ask(match="555123")

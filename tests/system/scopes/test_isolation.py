@@ -1,0 +1,194 @@
+"""Nothing that one scope can be asked tells whether another one exists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie import Memory, NotFound
+from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+sessions = st.sampled_from(["chat:1", "chat:2", "user:bob//chat:1"])
+numbers = st.integers(0, 5)
+who = st.sampled_from(["alice", "bob", "bob", "owner"])
+categories = st.sampled_from([None, "project", "project/deep"])
+origins = st.sampled_from(["owner", "agent", "web"])
+deeds = st.one_of(
+    st.tuples(who, st.just("save"), st.tuples(texts, categories, st.sampled_from("xy"), origins)),
+    st.tuples(who, st.just("narrow"), st.tuples(texts)),
+    st.tuples(who, st.just("talk"), st.tuples(sessions, texts)),
+    st.tuples(who, st.just("change"), st.tuples(numbers, texts)),
+    st.tuples(who, st.just("archive"), st.tuples(numbers)),
+    st.tuples(who, st.just("keep"), st.tuples(texts)),
+    st.tuples(st.sampled_from(["bob", "owner"]), st.just("write"), st.tuples(texts)),
+    st.tuples(st.sampled_from(["bob"]), st.just("fold"), st.just(())),
+    st.tuples(st.sampled_from(["alice", "bob"]), st.just("delete"), st.tuples(sessions)),
+)
+
+
+def lived(world: World, history: list[Deed], *, without: str = "") -> World:
+    for at, deed in enumerate(history):
+        if deed[0] != without:
+            do(world, at, deed)
+    return world
+
+
+@settings(max_examples=25)
+@given(history=st.lists(deeds, max_size=14), query=texts)
+def test_what_others_see_is_the_same_with_and_without_bob(history: list[Deed], query: str) -> None:
+    queries = [query, "deploy"]
+    both, alone = lived(opened(":memory:"), history), lived(opened(":memory:"), history, without="bob")
+    with both.memory, alone.memory:
+        for scope in ("user:alice", "user:alice/task:x", ""):
+            with_bob = seen(both, both.memory.scoped(scope), queries)
+            without = seen(alone, alone.memory.scoped(scope), queries)
+            assert with_bob.keys() == without.keys()
+            for name, text in with_bob.items():
+                assert text == without[name], name
+
+
+def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
+    world = opened(tmp_path)
+    with world.memory as memory:
+        alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
+        record = bob.save("Bob likes tea").record.id
+        archived = bob.save("Bob liked milk").record.id
+        bob.archive(archived)
+        turn = bob.session("chat:1").add("user", "I like tea").id
+        unknown = "f" * 12
+        for foreign in (record, archived, turn):
+            assert alice.get(foreign) is alice.get_turn(foreign) is alice.get_paragraph(foreign) is None
+            assert alice.delete(foreign) is False
+            for change in (
+                lambda name: alice.update(name, content="Mine"),
+                lambda name: alice.update(name, category="not/../valid"),
+                alice.archive,
+                alice.restore,
+                alice.pin,
+                alice.unpin,
+                alice.promote,
+                lambda name: alice.session("chat:1").feedback(name, "up"),
+            ):
+                said = []
+                for name in (foreign, unknown):
+                    with pytest.raises(NotFound) as raised:
+                        change(name)
+                    said.append(str(raised.value).replace(name, "…"))
+                assert said[0] == said[1]
+            tools = alice.tools(session="chat:1", groups=("long_term", "memory", "working"))
+            for tool in tools:
+                if "id" not in tool.spec.parameters.get("properties", {}):
+                    continue
+                wanted = tool.spec.parameters["properties"]
+                for extra in wanted.get("operation", {}).get("enum", [""]):
+                    said = [
+                        tools.call(tool.name, {"id": name, **({"operation": extra} if extra else {})})
+                        for name in (foreign, unknown)
+                    ]
+                    assert said[0].text.replace(foreign, "…") == said[1].text.replace(unknown, "…")
+        assert bob.get(record) is not None
+        assert memory.get(record) == bob.get(record)
+
+
+def test_saving_what_another_said_neither_reinforces_nor_reveals_theirs(tmp_path: Path) -> None:
+    with opened(tmp_path).memory as memory:
+        alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
+        theirs = bob.save("The deploy key is on the fourth floor").record
+        mine = alice.save("The deploy key is on the fourth floor")
+        assert (mine.outcome, mine.record.seen_count) == ("created", 1)
+        assert mine.record.id != theirs.id
+        assert memory.get(theirs.id) == theirs
+
+
+def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:
+    with opened(tmp_path).memory as memory:
+        memory.session("chat:1").add("user", "Everybody's words")
+        alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
+        bob.session("chat:1").add("user", "Bob's words")
+        alice.session("chat:1").add("user", "Alice's words")
+        assert [turn.content for turn in alice.turns("chat:1")] == ["Alice's words"]
+        assert [turn.content for turn in bob.turns("chat:1")] == ["Bob's words"]
+        assert [turn.content for turn in memory.turns("chat:1")] == ["Everybody's words"]
+        assert alice.turns(bob.session("chat:1").id) == []
+        assert alice.delete_session(bob.session("chat:1").id) == 0
+        assert alice.consolidate_session(bob.session("chat:1").id) == []
+        assert [one.state.id for one in alice.sessions()] == ["user:alice//chat:1", "chat:1"]
+        within = alice.session(bob.session("chat:1").id)
+        assert (within.id, within.turns()) == ("user:alice//user:bob//chat:1", [])
+
+
+@pytest.mark.parametrize("mine", ["user:alice", ""])
+@pytest.mark.parametrize("where", [":memory:", "a folder"])
+def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
+    where: str, mine: str, tmp_path: Path
+) -> None:
+    """More matches than the pool takes, other frequencies and lengths outside, commits at other times."""
+    here = [f"{WORDS[n % 7]} {WORDS[n % 5]} {'filler ' * (n % 9)}deploy {n}" for n in range(400)]
+    others = [f"Lisbon kitten {WORDS[n % 3]} number {n} " * (1 + n % 3) for n in range(300)]
+    told: list[list[str]] = []
+    for crowded in (True, False):
+        world = opened(where if where == ":memory:" else tmp_path / str(crowded))
+        with world.memory as memory:
+            alice, bob = memory.scoped(mine), memory.scoped("user:bob")
+            for part in range(4):
+                world.acting = "bob"
+                if crowded:
+                    bob.save_many([{"content": text} for text in others[part::4]])
+                    bob.session("chat:1").add_many([{"role": "user", "content": text} for text in others])
+                    if part % 2:
+                        memory._index.fold()
+                world.acting = "alice"
+                alice.save_many([{"content": text, "tags": [str(part)]} for text in here[part::4]])
+                if part == 2:
+                    alice.session("chat:1").add_many(
+                        [{"role": "user", "content": text, "speaker": "Alice"} for text in here]
+                    )
+            if not crowded:
+                memory._index.fold()
+            queries = (
+                "deploy",
+                "kitten Lisbon",
+                "the filler key",
+                "deploy number 42 Friday",
+                "what did Alice say",
+            )
+            found = [alice.search(query, limit=limit) for query in queries for limit in (3, 60)]
+            found += [alice.search_turns(query, limit=20) for query in queries]
+            found += [alice.recall(query, limit=20) for query in queries]
+            assert sum(map(len, found)) > 200
+            told.append([repr(hits) for hits in found])
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("id", ["user:bob//chat", "plain"])
+def test_everybody_s_view_opens_no_session_of_a_scope(tmp_path: Path, id: str) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        everybody = memory.scoped("")
+        chat = memory.session(id, scope="user:bob")
+        begun_before = everybody.session(id)
+        chat.add("user", "Bob keeps wasps in Basel")
+        chat.working.set("pin", "4711")
+        for theirs in (begun_before, everybody.session(id)):
+            assert theirs.turns() == []
+            assert theirs.working.get("pin") is None
+            assert theirs.context("wasps in Basel").text == ""
+        assert everybody.turns(id) == everybody.consolidate_session(id) == []
+        assert everybody.search_turns("wasps", session=id) == []
+        assert everybody.delete_session(id) == 0
+        assert [turn.content for turn in chat.turns()] == ["Bob keeps wasps in Basel"]
+
+
+def test_everybody_s_view_takes_no_name_of_a_scope_s_session(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.scoped("").session("user:bob//chat").add("user", "The office closes at six")
+        bob = memory.scoped("user:bob").session("chat")
+        assert bob.turns() == []
+        bob.add("user", "Bob keeps wasps in Basel")
+        (kept,) = memory.scoped("").sessions()
+        assert [turn.content for turn in memory.scoped("").session(kept.state.id).turns()] == [
+            "The office closes at six"
+        ]

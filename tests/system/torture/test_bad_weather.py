@@ -1,0 +1,64 @@
+"""On a disk that is now and then full, or not to be written: what was told is kept, and reads go on."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.system.torture.harness import Site, as_nobody, work
+from tests.system.torture.weather import (
+    NoSmallDisk,
+    RefusedWrites,
+    full_now_and_then,
+    read_only_now_and_then,
+    small_disk,
+)
+
+SECONDS = 2.5
+
+
+@pytest.mark.skipif(
+    not os.environ.get("REVERIE_TORTURE_SECONDS"),
+    reason="`make torture` fills a disk for longer; opening a store on a full one can be refused",
+)
+@pytest.mark.timeout(120)
+def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
+    with ExitStack() as ending:
+        try:
+            disk = ending.enter_context(small_disk(tmp_path / "disk", megabytes=48))
+        except NoSmallDisk as error:
+            pytest.skip(str(error))
+        site = Site(folder=disk / "memory")
+        with full_now_and_then(disk, seed=5):
+            work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=21)
+        assert site.examine() == []
+    print(f"{sum(site.account.refused.values())} refused, {site.account.acknowledged} acknowledged")
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A place where another user may work."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
+
+
+@pytest.mark.timeout(120)
+def test_a_folder_that_is_read_only_now_and_then_loses_nothing(open_to_all: Path) -> None:
+    site = Site(folder=open_to_all / "memory")
+    with read_only_now_and_then(site.folder, seed=6):
+        work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=22, always=as_nobody())
+    assert site.examine() == []
+
+
+@pytest.mark.timeout(120)
+def test_writes_that_are_refused_now_and_then_lose_nothing(tmp_path: Path) -> None:
+    site = Site(folder=tmp_path / "memory")
+    weather = RefusedWrites(seed=7)
+    work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=23, weather=weather)
+    assert site.examine() == []

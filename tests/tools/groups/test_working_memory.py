@@ -1,0 +1,139 @@
+"""Working memory and the scratchpad: what is set aside is found, expires, and has a limit that is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from reverie import Memory
+from reverie.tools import Toolset
+from tests.tools.conftest import Call, Clock
+
+
+def test_what_is_set_aside_says_how_long_it_lives(memory: Memory, call: Call) -> None:
+    told = call("save_to_working_memory", key="mail/draft", data="Dear Ada", category="mail", tags=["ada"])
+    assert told.text == "Stored under mail/draft, expires in 5m00s."
+    told = call("save_to_working_memory", key="page", data="x", ttl_minutes=20)
+    assert told.text == "Stored under page, expires in 20m00s."
+    assert told.data == {
+        "entry": {"key": "page", "characters": 1, "category": None, "tags": [], "expires_in_seconds": 1200}
+    }
+    assert memory.session("chat:1").working.get("mail/draft") == "Dear Ada"
+
+
+def test_a_number_of_minutes_may_be_text(call: Call) -> None:
+    told = call("save_to_working_memory", key="k", data="x", ttl_minutes="1.5")
+    assert told.text == "Stored under k, expires in 1m30s."
+
+
+@pytest.mark.parametrize("minutes", [0, -1, 1e9, "soon"])
+def test_a_ttl_that_cannot_be_is_refused(call: Call, minutes: object) -> None:
+    told = call("save_to_working_memory", key="k", data="x", ttl_minutes=minutes)
+    assert told.failed
+    assert told.text.startswith("ttl_minutes is ")
+
+
+def test_the_whole_text_comes_back_between_marks(call: Call) -> None:
+    call("save_to_working_memory", key="k", data="one\n\n## Long-term Memory\n  two")
+    told = call("get_from_working_memory", key="k")
+    head, mark, *body, end = told.text.split("\n")
+    assert head == "k (expires in 5m00s):"
+    assert mark.startswith("<<<data ")
+    assert end == f"{mark.removeprefix('<<<')}>>>"
+    assert body == ["one", "", "## Long-term Memory", "  two"]
+    assert told.data is not None
+    assert told.data["text"] == "one\n\n## Long-term Memory\n  two"
+
+
+def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: Clock) -> None:
+    told = call("get_from_working_memory", key="k")
+    assert told.text == (
+        "Nothing was done: there is no entry k, or it has expired; there are none; "
+        "list_working_memory lists them."
+    )
+    call("save_to_working_memory", key="k", data="x")
+    call("save_to_working_memory", key="l", data="x", ttl_minutes=60)
+    clock.pass_(minutes=6)
+    told = call("get_from_working_memory", key="k")
+    assert told.failed
+    assert "there are l; list_working_memory" in told.text
+
+
+def test_the_list_has_keys_and_sizes_and_never_the_data(call: Call) -> None:
+    assert call("list_working_memory").text == "There is nothing."
+    call("save_to_working_memory", key="draft", data="secret plan", category="mail", tags=["a", "b"])
+    told = call("list_working_memory")
+    assert told.text == "1 entry:\n- draft: expires in 5m00s, category: mail, tags: a, b, 11 characters"
+    assert "plan" not in str(told.data)
+
+
+def test_a_search_shows_where_the_words_are(call: Call) -> None:
+    call("save_to_working_memory", key="page", data="x " * 500 + "the deployment guide " + "y " * 500)
+    call("save_to_working_memory", key="mail", data="about lunch", category="mail", tags=["ada"])
+    told = call("search_working_memory", query="deployment")
+    assert told.text.startswith("Found 1 entry:\n- page: expires in 5m00s, 2,021 characters: … ")
+    assert "deployment guide" in told.text
+    assert told.data is not None
+    assert told.data["hits"][0]["score"] > 0
+    assert call("search_working_memory", query="about", category="page").text == (
+        "Found nothing among 2 entries."
+    )
+    assert "lunch" in call("search_working_memory", query="about", tags="ada").text
+
+
+def test_a_full_working_memory_stores_nothing_and_says_what_to_do(memory: Memory, call: Call) -> None:
+    for number in range(50):
+        assert not call("save_to_working_memory", key=f"k{number:02}", data="x").failed
+    told = call("save_to_working_memory", key="one more", data="x")
+    assert told.failed
+    assert told.text.startswith("Nothing was stored: 'session/chat:1' already has 50 entries")
+    assert "next to expire: 'k00' in 5m00s" in told.text
+    assert len(memory.session("chat:1").working.list()) == 50
+    assert not call("save_to_working_memory", key="k00", data="overwritten").failed
+    dropped = call("delete_from_working_memory", key="k00")
+    assert dropped.text == 'Dropped k00: "overwritten".'
+    assert not call("save_to_working_memory", key="one more", data="x").failed
+
+
+def test_dropping_what_is_not_there_is_answered(call: Call) -> None:
+    assert "there is no entry nope" in call("delete_from_working_memory", key="nope").text
+
+
+def test_sessions_do_not_see_each_other(memory: Memory) -> None:
+    one, ten = memory.tools(session="s1"), memory.tools(session="s10")
+    one.call("save_to_working_memory", {"key": "k", "data": "x"})
+    assert ten.call("list_working_memory").text == "There is nothing."
+
+
+def test_the_scratchpad_outlives_sessions_and_keeps_what_it_is_not_told_to_drop(
+    memory: Memory, clock: Clock
+) -> None:
+    tools = memory.tools(groups=["scratchpad"])
+    told = tools.call("scratchpad_write", {"key": "api.endpoint", "text": "https://api.example.com"})
+    assert told.text == "Stored under api.endpoint, kept until it is dropped."
+    tools.call("scratchpad_write", {"key": "apikey", "text": "none", "ttl_minutes": 10})
+    clock.pass_(days=30)
+    again = memory.tools(session="another", groups=["scratchpad"])
+    assert "https://api.example.com" in again.call("scratchpad_read", {"key": "api.endpoint"}).text
+    assert again.call("scratchpad_read", {"key": "apikey"}).failed
+    assert memory.scratchpad.get("api.endpoint") == "https://api.example.com"
+
+
+def test_the_scratchpad_is_listed_by_prefix_and_searched(memory: Memory) -> None:
+    tools = memory.tools(groups=["scratchpad"])
+    for key in ("api.endpoint", "api.version", "apikey"):
+        tools.call("scratchpad_write", {"key": key, "text": f"the {key} of example"})
+    listed = tools.call("scratchpad_list", {"prefix": "api"}).text
+    assert listed.split("\n")[0] == "2 entries:"
+    assert "apikey" not in listed
+    assert tools.call("scratchpad_list").text.startswith("3 entries:")
+    assert tools.call("scratchpad_list", {"prefix": "nope"}).text == "There is no key under nope."
+    assert "api.version" in tools.call("scratchpad_search", {"query": "version"}).text
+    assert not tools.call("scratchpad_delete", {"key": "apikey"}).failed
+    assert "scratchpad_list lists them" in tools.call("scratchpad_read", {"key": "apikey"}).text
+
+
+def test_text_that_cannot_be_kept_is_answered(tools: Toolset) -> None:
+    for data in ("a\0b", "\ud800"):
+        told = tools.call("save_to_working_memory", {"key": "k", "data": data})
+        assert told.failed
+        assert told.text.startswith("Nothing was done: data has ")

@@ -1,0 +1,327 @@
+"""An answer too long for a prompt is set aside in working memory, and an index takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reverie import InvalidInput, Memory, Settings
+from reverie.agent import Agent
+from reverie.domain.conversation import ToolCall
+from reverie.llm.messages import Ask, Reply, ToolSpec
+from reverie.llm.protocol import OnText
+from reverie.repositories.working_memory import WorkingMemory
+from reverie.search.analyzer import analyse
+from reverie.stores.in_memory import InMemoryStore
+from reverie.tools import Told, Tool, Toolset, chunking
+from reverie.tools.large_results import MOST_TOKENS
+from reverie.tools.toolset import schema
+from tests.tools.conftest import Clock
+
+LIMIT = 100  # tokens: 400 characters
+PAGE = "\n".join(f"# Part {n}\n\n{'word ' * 50}\n" for n in range(6))
+
+
+@pytest.fixture
+def working(memory: Memory) -> WorkingMemory:
+    return memory.session("chat:1").working
+
+
+def answering(answer: Any, name: str = "fetch") -> Toolset:
+    spec = ToolSpec(name=name, description="Fetch a page.", parameters=schema())
+    run = answer if callable(answer) else lambda given: Told(answer, {"text": answer})
+    return Toolset([Tool(spec=spec, run=run, result={"type": "object"})])
+
+
+def together(working: WorkingMemory, prefix: str = "") -> str:
+    """All that is set aside, in the order of the pieces, and what is left."""
+
+    def order(key: str) -> tuple[int, str]:
+        number = re.search(r"/(\d+)-of-\d+$", key)
+        return (int(number[1]), "") if number else (10**9, key)
+
+    return "".join(entry.data for entry in sorted(working.list(prefix), key=lambda each: order(each.key)))
+
+
+def test_a_short_answer_stays_as_it_is(working: WorkingMemory) -> None:
+    tools = answering("x" * 400).chunked(working, most_tokens=LIMIT)
+    assert tools.call("fetch").text == "x" * 400
+    assert tools.call("fetch").data == {"text": "x" * 400}
+    assert working.list() == []
+
+
+def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMemory) -> None:
+    told = answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
+    keys = [entry.key for entry in working.list()]
+    assert all(re.fullmatch(r"fetch/[0-9a-f]{8}/\d-of-6", key) for key in keys)
+    head, *rows = told.text.split("\n")
+    assert head == (
+        "The answer of fetch has 1,571 characters, too many to show. It was set aside in working memory in 6 "
+        "pieces: read one with get_from_working_memory by its key, or find the right one with "
+        "search_working_memory."
+    )
+    assert rows == [
+        f"- {key}, {len(working.get(key) or ''):,} characters: # Part {n}" for n, key in enumerate(keys)
+    ]
+    assert told.data == {
+        "pieces": [{"key": key, "characters": len(working.get(key) or "")} for key in keys],
+        "rest": [],
+    }
+    assert "".join(working.get(key) or "" for key in keys) == PAGE
+    assert {entry.category for entry in working.list()} == {"tool-results"}
+
+
+def test_the_same_answer_has_the_same_keys(working: WorkingMemory) -> None:
+    tools = answering(PAGE).chunked(working, most_tokens=LIMIT)
+    first = tools.call("fetch").text
+    assert tools.call("fetch").text == first
+    assert len(working.list()) == 6
+
+
+def test_the_tools_that_read_pieces_are_added_where_they_are_missing(
+    memory: Memory, working: WorkingMemory
+) -> None:
+    assert answering(PAGE).chunked(working).names == (
+        "fetch", "get_from_working_memory", "search_working_memory", "delete_from_working_memory",
+    )  # fmt: skip
+    mine = memory.tools(session="chat:1").prefixed("my_")
+    assert mine.chunked(working).names == mine.names
+    told = (mine + answering(PAGE)).chunked(working, most_tokens=LIMIT).call("fetch")
+    assert "read one with my_get_from_working_memory by its key" in told.text
+    assert Toolset().chunked(working).names == ()
+
+
+def test_reading_a_piece_is_never_cut_again(working: WorkingMemory) -> None:
+    tools = answering("word " * 400).chunked(working, most_tokens=LIMIT)
+    tools.call("fetch")
+    for entry in working.list():
+        assert len(entry.data) >= 300
+        told = tools.call("get_from_working_memory", {"key": entry.key})
+        assert entry.data.strip() in told.text
+    assert len({entry.key.rpartition("/")[0] for entry in working.list()}) == 1
+
+
+def test_another_long_entry_is_cut_when_it_is_read(working: WorkingMemory) -> None:
+    working.set("log", "word " * 400)
+    told = answering("").chunked(working, most_tokens=LIMIT).call("get_from_working_memory", {"key": "log"})
+    assert told.text.startswith("The answer of get_from_working_memory has ")
+    assert working.get("log") == "word " * 400
+
+
+def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(working: WorkingMemory, clock: Clock) -> None:
+    answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
+    answering(PAGE, "other").chunked(working, most_tokens=LIMIT, ttl="2m").call("other")
+    clock.pass_(minutes=3)
+    assert {entry.key.partition("/")[0] for entry in working.list()} == {"fetch"}
+    clock.pass_(minutes=28)
+    assert working.list() == []
+
+
+def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: WorkingMemory) -> None:
+    text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
+    tools = answering(text).chunked(working, most_tokens=LIMIT)
+    told = tools.call("fetch")
+    assert len(working.list()) == 50
+    assert together(working) == text
+    rest = next(entry.key for entry in working.list() if entry.key.endswith("/rest"))
+    assert told.text.endswith(
+        f"Working memory is full, and {71 * 396:,} characters are left over. To go on, drop what you have "
+        f"read with delete_from_working_memory, then call get_from_working_memory with {rest}."
+    )
+    read = []
+    for _ in range(10):
+        for entry in sorted(working.list(), key=lambda each: each.data):
+            if entry.key != rest:
+                read.append(entry.data)
+                tools.call("delete_from_working_memory", {"key": entry.key})
+        if working.entry(rest) is None:
+            break
+        told = tools.call("get_from_working_memory", {"key": rest})
+    assert "".join(read) == text
+    assert working.list() == []
+
+
+def test_where_there_is_room_for_nothing_it_gets_the_beginning_and_is_told(working: WorkingMemory) -> None:
+    for number in range(50):
+        working.set(f"mine/{number}", "x")
+    told = answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
+    assert "working memory is full: drop what you do not need with delete_from_working_memory" in told.text
+    assert PAGE[:100] in told.text
+    assert PAGE[500:] not in told.text
+    assert [entry.data for entry in working.list()] == ["x"] * 50
+
+
+def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMemory) -> None:
+    text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
+    tools = answering(text).chunked(working, most_tokens=LIMIT)
+    tools.call("fetch")
+    rest = next(entry.key for entry in working.list() if entry.key.endswith("/rest"))
+    told = tools.call("get_from_working_memory", {"key": rest})
+    assert f"then call get_from_working_memory with {rest} again" in told.text
+    assert together(working) == text
+
+
+def test_calls_at_once_do_not_get_in_each_others_way(working: WorkingMemory) -> None:
+    texts = [f"{'word ' * 100}{n} " * 3 for n in range(8)]
+    tools = Toolset(tool for n, text in enumerate(texts) for tool in answering(text, f"t{n}"))
+    tools = tools.chunked(working, most_tokens=LIMIT)
+    threads = [threading.Thread(target=tools.call, args=(f"t{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, text in enumerate(texts):
+        assert together(working, f"t{n}") == text
+
+
+def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) -> None:
+    answers = iter(["one " * 300, "two " * 300])
+    tools = answering(lambda given: Told(next(answers))).chunked(working, most_tokens=LIMIT)
+    tools.call("fetch")
+    tools.call("fetch")
+    assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=201)
+    | st.lists(st.sampled_from(["# a\n", "\n\n", "word ", "```\n", "é", "x" * 50]), min_size=60).map("".join)
+)
+def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
+    store = InMemoryStore(analyse=analyse)
+    working = WorkingMemory(store, "session/s", settings=Settings(), clock=Clock())
+    told = answering(text).chunked(working, most_tokens=50).call("fetch")
+    assert together(working) == text if working.list() else told.text == text
+
+
+def test_what_no_entry_can_hold_is_replaced_and_the_rest_kept(working: WorkingMemory) -> None:
+    text = "a\0b\ud800c " * 100
+    answering(text).chunked(working, most_tokens=LIMIT).call("fetch")
+    assert together(working) == "a\ufffdb\ufffdc " * 100
+
+
+def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:
+    key = "AKIA" + "IOSFODNN7ABCDEFG"
+    text = "x" * 390 + f" {key} " + "y" * 400
+    answering(text).chunked(working, most_tokens=LIMIT).call("fetch")
+    kept = together(working)
+    assert key not in kept
+    assert "IOSFODNN7" not in kept
+    assert kept.startswith("x" * 390)
+
+
+def test_a_name_that_is_no_key_becomes_one(working: WorkingMemory) -> None:
+    answering(PAGE, "web fetch/é").chunked(working, most_tokens=LIMIT).call("web fetch/é")
+    assert working.list()[0].key.startswith("web-fetch-/")
+
+
+def test_a_failed_call_stays_failed(working: WorkingMemory) -> None:
+    tools = answering(lambda given: Told("error " * 400, failed=True)).chunked(working, most_tokens=LIMIT)
+    assert tools.call("fetch").failed
+
+
+def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory) -> None:
+    def fetch(url: str, *, times: int = 1) -> str:
+        """Fetch a page."""
+        return url * times
+
+    async def fetch_later(url: str) -> str:
+        return url * 100
+
+    wrapped = chunking(fetch, working, most_tokens=LIMIT)
+    assert (wrapped.__name__, wrapped.__doc__) == ("fetch", "Fetch a page.")
+    assert wrapped("abc") == "abc"
+    assert wrapped("word ", times=200).startswith("The answer of fetch has 1,000 characters")
+    assert together(working, "fetch") == "word " * 200
+    later = chunking(fetch_later, working, most_tokens=LIMIT)
+    assert asyncio.run(later("later ")).startswith("The answer of fetch_later has 600 characters")
+    by_itself = chunking(lambda url: fetch_later(url), working, most_tokens=LIMIT)
+    assert "has 700 characters" in asyncio.run(by_itself("sooner "))
+    assert chunking(lambda: 3, working)() == 3
+    with pytest.raises(InvalidInput, match="5 cannot be called"):
+        chunking(5, working)  # type: ignore[call-overload]
+    tool = chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
+    assert tool.run({}).text.startswith("The answer of fetch has")
+
+
+@pytest.mark.parametrize("most", [0, 49, True, "100", None])
+def test_a_limit_that_is_none_is_refused(working: WorkingMemory, most: Any) -> None:
+    with pytest.raises(InvalidInput, match="most_tokens is"):
+        chunking(answering(PAGE), working, most_tokens=most)
+
+
+def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = Memory.open(tmp_path)
+    tools = answering(PAGE).chunked(memory.session("s").working, most_tokens=LIMIT)
+    memory.close()
+    told = tools.call("fetch")
+    assert "working memory cannot be written now. It begins:" in told.text
+    assert PAGE[:100] in told.text
+    assert "could not be set aside" in caplog.text
+
+
+# -- in an agent -------------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """A model that answers by a script and notes what it was asked."""
+
+    name = "scripted:1"
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.asked: list[Ask] = []
+
+    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+        self.asked.append(ask)
+        return self.replies.pop(0)
+
+
+def calls(name: str, **given: Any) -> Reply:
+    return Reply(text="", tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(given)),))
+
+
+def test_an_agent_sets_long_answers_aside_and_can_read_them(memory: Memory) -> None:
+    page = "\n\n".join(f"# Part {n}\n\n{'word ' * 3000}" for n in range(3))
+    assert len(page) > MOST_TOKENS * 4
+    session = memory.session("chat:1")
+    model = Scripted(calls("fetch"), Reply(text="Long."))
+    agent = Agent(session, model=model, tools=answering(page))
+    assert agent.turn("Fetch it").text == "Long."
+    shown = model.asked[1].messages[-1].content
+    assert shown.startswith("The answer of fetch has 45,0")
+    assert "get_from_working_memory" in [spec.name for spec in model.asked[0].tools]
+    key = session.working.list()[0].key
+    model.replies = [calls("get_from_working_memory", key=key), Reply(text="Read.")]
+    agent.turn("Read the first part")
+    assert "# Part 0" in model.asked[3].messages[-1].content
+    assert len(session.working.list()) == 3
+
+
+def test_an_agents_default_tools_are_those_of_its_memory(memory: Memory) -> None:
+    session = memory.session("chat:1")
+    agent = Agent(session, model=None, memory=memory)
+    assert agent.tools.names == memory.tools(session="chat:1").names
+    assert Agent(session, model=None).tools.names == ()
+    assert Agent(session, model=None, memory=memory, tools=()).tools.names == ()
+
+
+def test_a_tool_that_cannot_reach_the_store_does_not_break_the_reply(
+    memory: Memory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path) as other:
+        tools = other.tools(groups=["long_term"])
+    model = Scripted(calls("search_memory", query="tea"), Reply(text="Still here."))
+    assert Agent(memory.session("chat:1"), model=model, tools=tools).turn("Hello?").text == "Still here."
+    assert "search_memory could not be run" in model.asked[1].messages[-1].content
+    assert "the tool search_memory could not be run" in caplog.text
