@@ -8,7 +8,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index.test_follower import put, record
+from tests.search.index.test_search_index import put, record
 
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Wanted, Weight
