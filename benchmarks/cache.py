@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reverie import Memory
 from reverie.context import Pack
-from reverie.llm.messages import Ask
+from reverie.llm.messages import ModelRequest
 from reverie.settings import Settings
 
 TURNS = 200
@@ -193,7 +193,7 @@ def _use_a_tool(
     store(f"count-{number}", f"{what}: {size}")
 
 
-def _summing_up(ask: Ask) -> str:
+def _summing_up(ask: ModelRequest) -> str:
     """Plays the model of background work."""
     if ask.purpose == "digest":
         notes = (

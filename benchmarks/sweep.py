@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from reverie.files.disk.state import FileState, Written
-from reverie.files.scan import sweep
+from reverie.files.disk.state import FileRecord, FileState
+from reverie.files.scan import scan
 
 _FOLDERS = 200
 
@@ -32,14 +32,14 @@ def main(count: int) -> None:
         state.close()
 
 
-def _written(root: Path, count: int) -> list[Written]:
+def _written(root: Path, count: int) -> list[FileRecord]:
     found = []
     for number in range(count):
         path = f"memory/c{number % 10}/d{number % _FOLDERS}/{number:012x}.json"
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(b"x" * 600)
         seen = (root / path).stat()
-        found.append(Written(path, seen.st_size, seen.st_mtime_ns, 0))
+        found.append(FileRecord(path, seen.st_size, seen.st_mtime_ns, 0))
     return found
 
 
@@ -47,7 +47,7 @@ def _timed(root: Path, state: FileState) -> tuple[float, float]:
     began = time.perf_counter()
     known = state.known()
     read = time.perf_counter()
-    assert not sweep(root, known)
+    assert not scan(root, known)
     return read - began, time.perf_counter() - read
 
 

@@ -1,7 +1,7 @@
 """An agent with a knowledge graph beside its memory: LightRAG, asked before a turn and fed after it.
 
 Runs as it stands, with a tiny LightRAG and a scripted model on this machine. With yours: pass its address and
-key to `LightRAG`, and a model such as "openai:gpt-5-mini" to `model_of`.
+key to `LightRAG`, and a model such as "openai:gpt-5-mini" to `resolve_model`.
 
     pip install 'reverie[lightrag]'
     python examples/lightrag_recall.py
@@ -19,9 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from reverie import Memory
 from reverie.agent import Agent
-from reverie.consolidation.factory import model_of
-from reverie.integrations.lightrag import Indexing, LightRAG
-from reverie.llm.messages import Ask
+from reverie.consolidation.factory import resolve_model
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
+from reverie.llm.messages import ModelRequest
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def tiny_lightrag() -> Iterator[tuple[str, list[str]]]:
             server.shutdown()
 
 
-def scripted(ask: Ask) -> str:
+def scripted(ask: ModelRequest) -> str:
     """A model that answers from what stands under `# Relevant Memory`."""
     system = ask.messages[0].content if ask.messages[0].role == "system" else ""
     graph = system.partition("# Relevant Memory")[2]
@@ -71,14 +71,14 @@ def main() -> None:
         tiny_lightrag() as (url, documents),
         Memory.open(folder) as memory,
         LightRAG(url, mode="hybrid", timeout_s=2.0) as rag,
-        Indexing(memory, rag) as indexing,
+        LightRAGIndexer(memory, rag) as indexing,
     ):
         for chat, message in (
             ("cli:monday", "The Nautilus lies at berth 7 from today on"),
             ("cli:tuesday", "Where does the Nautilus lie?"),
         ):
             agent = Agent(
-                memory.session(chat), model=model_of(scripted), related=rag.recall, done=indexing.wake
+                memory.session(chat), model=resolve_model(scripted), related=rag.recall, done=indexing.wake
             )
             answer = agent.turn(message)
             print(f"[{chat}] {message}\n  -> {answer.text}")

@@ -20,7 +20,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from scripted_server import Call, Reply, serving
 
 from reverie import Memory
-from reverie.integrations.pydantic_ai import Remembering, history
+from reverie.integrations.pydantic_ai import MemoryCapability, history
 
 
 def shown(request: dict[str, Any]) -> str:
@@ -55,7 +55,7 @@ async def talk(memory: Memory, client: AsyncOpenAI) -> None:
         agent = Agent(
             model,
             instructions="You answer questions about boats in one sentence.",
-            capabilities=[Remembering(memory, session=chat)],
+            capabilities=[MemoryCapability(memory, session=chat)],
         )
         before = history(memory.session(chat))
         result = await agent.run(message, message_history=before)

@@ -15,9 +15,9 @@ import pytest
 from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import Ask, Reply, ToolSpec, Usage
+from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.protocol import OnText
-from reverie.tools import Told, Tool, Toolset, memory_tools
+from reverie.tools import Tool, ToolResult, Toolset, memory_tools
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -26,11 +26,11 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Scripted:
     """A model that answers by a script and notes what it was asked."""
 
-    replies: list[Reply | Exception | Callable[[Ask], Reply]]
-    asked: list[Ask] = field(default_factory=list)
+    replies: list[ModelReply | Exception | Callable[[ModelRequest], ModelReply]]
+    asked: list[ModelRequest] = field(default_factory=list)
     name: str = "scripted:1"
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         self.asked.append(ask)
         step = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(step, Exception):
@@ -42,11 +42,13 @@ class Scripted:
         return reply
 
 
-def says(text: str, *calls: tuple[str, dict[str, Any]]) -> Reply:
+def says(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelReply:
     made = tuple(
         ToolCall(id=f"c{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(calls)
     )
-    return Reply(text=text, tool_calls=made, usage=Usage(requests=1, input_tokens=10, output_tokens=2))
+    return ModelReply(
+        text=text, tool_calls=made, usage=TokenUsage(requests=1, input_tokens=10, output_tokens=2)
+    )
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def agent(
-    memory: Memory, *replies: Reply | Exception | Callable[[Ask], Reply], **more: Any
+    memory: Memory, *replies: ModelReply | Exception | Callable[[ModelRequest], ModelReply], **more: Any
 ) -> tuple[Agent, Scripted]:
     model = Scripted(list(replies))
     tools = memory_tools(memory, clock=lambda: NOW, source="session:chat:1")
@@ -102,7 +104,7 @@ def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(m
     answer = one.turn("Remember that I, Ada, prefer tea")
     assert (answer.text, answer.rounds) == ("Tea it is.", 3)
     assert [call.name for call in answer.calls] == ["save_memory", "search_memory"]
-    assert answer.usage == Usage(requests=3, input_tokens=30, output_tokens=6)
+    assert answer.usage == TokenUsage(requests=3, input_tokens=30, output_tokens=6)
     (record,) = memory.records()
     assert (record.content, record.category, record.origin, record.source) == (
         "Ada prefers tea", "user-preferences/drinks", "agent", "session:chat:1",
@@ -153,7 +155,7 @@ def test_a_wrong_call_gets_a_sentence_that_helps(
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "[" * 100_000])
 def test_arguments_that_are_no_object_get_one_too(memory: Memory, arguments: str) -> None:
-    reply = Reply(text="", tool_calls=(ToolCall(id="c", name="save_memory", arguments=arguments),))
+    reply = ModelReply(text="", tool_calls=(ToolCall(id="c", name="save_memory", arguments=arguments),))
     one, model = agent(memory, reply, says("Well."))
     assert one.turn("Do it").text == "Well."
     assert "Call it again with a JSON object" in model.asked[1].messages[-1].content
@@ -279,9 +281,9 @@ def test_a_reply_that_cannot_be_stored_as_it_is_goes_out_so_and_is_stored_withou
 def test_stop_ends_the_turn(memory: Memory) -> None:
     one, model = agent(memory, says(""))
 
-    def slow_tool(given: Any) -> Told:
+    def slow_tool(given: Any) -> ToolResult:
         one.stop()
-        return Told("done")
+        return ToolResult("done")
 
     spec = ToolSpec(name="slow", description="", parameters={"type": "object", "properties": {}})
     one.tools = Toolset([Tool(spec=spec, run=slow_tool)])

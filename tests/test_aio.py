@@ -9,10 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from reverie import AsyncMemory, AsyncScoped, AsyncSession, Journal, Memory, Past, Scoped, Session
-from reverie.aio import AsyncJournal, AsyncPages, AsyncPast, AsyncShelf, AsyncWorker, AsyncWorkingMemory
+from reverie import (
+    AsyncMemory,
+    AsyncScopedMemory,
+    AsyncSession,
+    Journal,
+    Memory,
+    ScopedMemory,
+    Session,
+    Snapshot,
+)
+from reverie.aio import (
+    AsyncJournal,
+    AsyncKeyValueStore,
+    AsyncPages,
+    AsyncSnapshot,
+    AsyncWorker,
+    AsyncWorkingMemory,
+)
 from reverie.consolidation.worker import Worker
-from reverie.repositories.key_value import Shelf
+from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
 
@@ -22,10 +38,10 @@ PAIRS = [
     (WorkingMemory, AsyncWorkingMemory),
     (Pages, AsyncPages),
     (Journal, AsyncJournal),
-    (Past, AsyncPast),
-    (Scoped, AsyncScoped),
+    (Snapshot, AsyncSnapshot),
+    (ScopedMemory, AsyncScopedMemory),
     (Worker, AsyncWorker),
-    (Shelf, AsyncShelf),
+    (KeyValueStore, AsyncKeyValueStore),
 ]
 ATTRIBUTES = {"path", "settings", "id", "scope", "chain"}
 """Plain attributes on the synchronous side."""

@@ -48,17 +48,17 @@ from reverie import (
     Journal,
     Memory,
     Pages,
-    Past,
-    Scoped,
+    ScopedMemory,
     Session,
     Settings,
+    Snapshot,
     WorkingMemory,
 )
 from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.domain.secrets import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS, FOLDER, Invocation, everywhere
+from reverie.interfaces.cli.options import EXITS, FOLDER, CommandContext, everywhere
 from reverie.settings import _FORMS, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -254,7 +254,7 @@ class Page:
         terminal = Terminal()
         with contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(Log(terminal)):
             try:
-                cli.main(words, prog_name="reverie", obj=Invocation())
+                cli.main(words, prog_name="reverie", obj=CommandContext())
             except SystemExit as end:
                 self.status = int(end.code or 0)
         return terminal.getvalue()
@@ -328,8 +328,8 @@ OWNERS = {
     "WorkingMemory": WorkingMemory,
     "Pages": Pages,
     "Journal": Journal,
-    "Past": Past,
-    "Scoped": Scoped,
+    "Past": Snapshot,
+    "Scoped": ScopedMemory,
     "Worker": Worker,
     "AsyncMemory": AsyncMemory,
     "AsyncSession": AsyncSession,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory, Note, NotFound, Settings, StoreUnavailable
+from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, Settings, StoreUnavailable
 from reverie.stores.sqlite import SQLiteStore
 from tests.conftest import MovableClock
 
@@ -77,8 +77,10 @@ def test_scopes_do_not_share_records(memory: Memory) -> None:
 
 def test_many_are_saved_together_and_folded_among_themselves(memory: Memory) -> None:
     seen: list[int] = []
-    notes: list[Note | dict[str, object]] = [{"content": f"Fact number {n} about trains"} for n in range(700)]
-    notes += [Note(content="Fact number 3 about trains"), {"content": "fact number 699 about trains!"}]
+    notes: list[NewRecord | dict[str, object]] = [
+        {"content": f"Fact number {n} about trains"} for n in range(700)
+    ]
+    notes += [NewRecord(content="Fact number 3 about trains"), {"content": "fact number 699 about trains!"}]
     saved = memory.save_many(notes, progress=seen.append)
     assert len(memory.records(limit=None)) == 700
     assert [s.outcome for s in saved[-2:]] == ["reinforced", "reinforced"]
@@ -427,9 +429,9 @@ def test_idle_sessions_leave_memory_but_not_the_disk(memory: Memory, clock: Mova
 
 
 def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
-    from reverie.search.analyzer import analyse
+    from reverie.search.analyzer import analyze
 
-    memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyse))
+    memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyze))
     memory.save("Kept in a store of my own")
     assert memory.stats().path is None
     assert len(memory.search("own store")) == 1

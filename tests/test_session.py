@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context import Standing, render
+from reverie.context import StaticContext, render
 from reverie.context.ledger import shown_cursor
-from reverie.context.retrieval import LONGEST_QUERY, searched_for
-from reverie.domain.change import Edit
+from reverie.context.retrieval import LONGEST_QUERY, query_from_message
+from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.filter import matches_record, matches_turn
 from reverie.domain.record import Record
 from reverie.domain.text.escaping import NOTICE
 from reverie.domain.text.ids import new_id
-from reverie.domain.text.tokenizer import tokens
-from reverie.search.analyzer import analyse
-from reverie.search.hits import Hit, Why
+from reverie.domain.text.tokenizer import tokenize
+from reverie.search.analyzer import analyze
+from reverie.search.hits import Explanation, Hit
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.in_memory import InMemoryStore
@@ -55,16 +55,20 @@ class WordSearch:
 
     def recall(self, query, *, allowed, limit, exclude):
         self.asked.append((query, limit))
-        words = set(tokens(query))
+        words = set(tokenize(query))
         values = [*self.store.find(replace(allowed, sessions=(), roles=())), *self.store.scan_turns(allowed)]
         found = []
         for value in values:
             matches = matches_record if isinstance(value, Record) else matches_turn
-            common = words & set(tokens(value.content))
+            common = words & set(tokenize(value.content))
             if common and value.id not in exclude and matches(allowed, value):
                 which = {"record" if isinstance(value, Record) else "turn": value}
                 found.append(
-                    Hit(score=len(common) / len(words), why=Why(matched=tuple(sorted(common))), **which)
+                    Hit(
+                        score=len(common) / len(words),
+                        why=Explanation(matched=tuple(sorted(common))),
+                        **which,
+                    )
                 )
         return sorted(found, key=lambda hit: -hit.score)[:limit]
 
@@ -75,9 +79,9 @@ class WordSearch:
 @pytest.fixture(params=["in memory", "sqlite"])
 def store(request, tmp_path):
     if request.param == "in memory":
-        opened = InMemoryStore(analyse=analyse)
+        opened = InMemoryStore(analyse=analyze)
     else:
-        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield opened
     opened.close()
 
@@ -108,7 +112,7 @@ def remember(store, content, **fields):
     record = Record(
         id=new_id(), content=content, created_at=START, updated_at=START, last_seen_at=START, **fields
     )
-    store.commit([Edit(before=None, after=record)], actor="test", at=START)
+    store.commit([Change(before=None, after=record)], actor="test", at=START)
     return record
 
 
@@ -254,7 +258,7 @@ import sys
 from reverie.domain.text.timestamps import utc_now
 from reverie.settings import Settings
 from reverie.domain.text.ids import new_id
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.sqlite import SQLiteStore
 from pathlib import Path
@@ -270,7 +274,7 @@ store.close()
 
 def test_processes_adding_to_one_session_lose_nothing(tmp_path):
     path = tmp_path / "reverie.db"
-    SQLiteStore(path, analyse=analyse).close()
+    SQLiteStore(path, analyse=analyze).close()
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", PROCESS, str(path), "25", name],
@@ -286,7 +290,7 @@ def test_processes_adding_to_one_session_lose_nothing(tmp_path):
         out, err = worker.communicate(timeout=100)
         assert worker.returncode == 0, err
         acknowledged |= {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
-    store = SQLiteStore(path, analyse=analyse)
+    store = SQLiteStore(path, analyse=analyze)
     assert {turn.id: turn.position for turn in store.turns(session="shared")} == acknowledged
     assert sorted(acknowledged.values()) == list(range(75))
     assert store.check() == []
@@ -353,7 +357,7 @@ def test_what_others_added_is_seen_at_the_next_call(start):
     replay=st.integers(1, 20),
 )
 def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
-    store = InMemoryStore(analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
     settings = Settings(retain_turns=retain, replay_turns=replay)
     chat = Session(
         ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=new_id
@@ -545,7 +549,7 @@ def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
     chat.add("user", "hello there")
     state = chat.state
     summed_up = replace(state, summary="They greeted.", window_start=1)
-    store.commit([Edit(before=state, after=summed_up)], actor="test", at=START)
+    store.commit([Change(before=state, after=summed_up)], actor="test", at=START)
     chat.add("user", "well well")
     assert chat.context().hits == []
 
@@ -682,12 +686,14 @@ def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start
 
 
 def test_profile_pages_and_summary_come_first_and_stay_the_same(start, store):
-    texts = Standing(profile=("# Soul",), pages=("## Long-term Memory\nfact",))
+    texts = StaticContext(profile=("# Soul",), pages=("## Long-term Memory\nfact",))
     chat = start(standing=lambda: texts)
     remember(store, "The harbour is in Oslo")
     chat.add("user", "harbour?")
     state = chat.state
-    store.commit([Edit(before=state, after=replace(state, summary="They greeted."))], actor="test", at=START)
+    store.commit(
+        [Change(before=state, after=replace(state, summary="They greeted."))], actor="test", at=START
+    )
     chat.working.set("draft", "secret", ttl="5m")
     one = chat.context()
     chat.add("assistant", "Oslo.")
@@ -728,7 +734,7 @@ def test_any_message_can_be_asked_about(chat, message, store):
 
 
 def test_of_a_long_message_both_ends_are_searched_for():
-    query = searched_for("harbour " + "x" * 5_000 + " noon")
+    query = query_from_message("harbour " + "x" * 5_000 + " noon")
     assert query.startswith("harbour ")
     assert query.endswith(" noon")
     assert len(query) == LONGEST_QUERY
@@ -778,7 +784,7 @@ def test_what_cannot_be_read_is_an_error_and_not_an_empty_pack(chat, store):
 def test_a_session_that_was_deleted_begins_again_from_nothing(chat, store):
     talk(chat, 3)
     turns, state = store.turns(session=ID), store.session(ID)
-    edits = [Edit(before=value, after=None) for value in (*reversed(turns), state)]
+    edits = [Change(before=value, after=None) for value in (*reversed(turns), state)]
     store.commit(edits, actor="test", at=START)
     assert chat.turns() == []
     assert chat.add("user", "x").position == 0

@@ -22,49 +22,49 @@ from reverie import (
     AsyncSession,
     Backup,
     Blame,
+    Change,
     Conflict,
     Difference,
-    Edit,
     Entry,
-    Exported,
+    Explanation,
+    ExportReport,
     FieldChange,
     Filter,
     Hit,
-    Imported,
+    ImportReport,
     InvalidInput,
     Journal,
-    JournalRow,
+    JournalEntry,
     Memory,
     MissingExtra,
-    Note,
+    NewRecord,
     NotFound,
     Pack,
     Page,
     PageOverview,
     Pages,
+    PageWriteResult,
     Paragraph,
-    Past,
     Record,
-    Recovered,
+    RecoveryReport,
     ReverieError,
-    Saved,
+    SaveResult,
     Session,
     SessionOverview,
     SessionState,
     Settings,
     Skipped,
+    Snapshot,
     Stats,
     StoreCorrupt,
     StoreError,
-    StoreForeign,
+    StoreIncompatible,
     StoreUnavailable,
     ToolCall,
     Turn,
-    Undone,
-    Why,
+    UndoResult,
     WorkingMemory,
     WorkingMemoryFull,
-    Written,
     __version__,
     recover,
 )
@@ -72,11 +72,11 @@ from reverie.domain.record import Kind, Layer, Origin
 from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.openai_agents import ReverieSession, tools_for
 from reverie.repositories.working_memory import EntryHit
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Problem, Store
+from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.sqlite import SQLiteStore
-from reverie.tools import Told, Tool, Toolset, chunking
+from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
 
@@ -100,8 +100,8 @@ def opening(folder: Path) -> None:
 
 def a_store_of_ones_own(folder: Path) -> None:
     stores: list[Store] = [
-        InMemoryStore(analyse=analyse),
-        SQLiteStore(folder / "reverie.db", analyse=analyse),
+        InMemoryStore(analyse=analyze),
+        SQLiteStore(folder / "reverie.db", analyse=analyze),
     ]
     memories: list[Memory] = [Memory(store, path=None, actor="agent") for store in stores]
     Memory(folder)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def a_store_of_ones_own(folder: Path) -> None:
 
 
 def remembering(memory: Memory) -> None:
-    saved: Saved = memory.save(
+    saved: SaveResult = memory.save(
         "Prefers short answers",
         category="user-preferences/style",
         kind="preference",
@@ -128,13 +128,15 @@ def remembering(memory: Memory) -> None:
         metadata={"old_id": "7"},
         created_at=NOW,
     )
-    short: Saved = memory.save("Prefers short answers", ttl="30d")
-    seconds: Saved = memory.save("Prefers short answers", ttl=90)
-    notes: list[Note] = [Note(content="a fact"), Note(content="a lesson", kind="lesson")]
+    short: SaveResult = memory.save("Prefers short answers", ttl="30d")
+    seconds: SaveResult = memory.save("Prefers short answers", ttl=90)
+    notes: list[NewRecord] = [NewRecord(content="a fact"), NewRecord(content="a lesson", kind="lesson")]
     mapping: Mapping[str, Any] = {"content": "another", "tags": ["b"]}
-    many: list[Saved] = memory.save_many(notes, progress=lambda done: None)
-    mixed: list[Saved] = memory.save_many([notes[0], mapping])
-    fil: list[Saved] = memory.remember_fil(findings=["one"], insights=(), lessons=["two"], source="GOAL:x")
+    many: list[SaveResult] = memory.save_many(notes, progress=lambda done: None)
+    mixed: list[SaveResult] = memory.save_many([notes[0], mapping])
+    fil: list[SaveResult] = memory.remember_fil(
+        findings=["one"], insights=(), lessons=["two"], source="GOAL:x"
+    )
     record: Record = saved.record
     reinforced: bool = saved.outcome == "reinforced"
     memory.save("x", kind="thought")  # type: ignore[arg-type]
@@ -214,7 +216,7 @@ def a_hit(hit: Hit) -> None:
     at: datetime = hit.at
     trusted: bool = hit.is_trusted
     metadata: Mapping[str, str] = hit.metadata
-    why: Why = hit.why
+    why: Explanation = hit.why
     matched: tuple[str, ...] = why.matched
     parts: Mapping[str, float] = why.parts
     evidence: Mapping[str, float] = why.evidence
@@ -309,21 +311,21 @@ def working(memory: Memory, chat: Session) -> None:
 
 def journal(memory: Memory) -> None:
     journal: Journal = memory.journal
-    rows: list[JournalRow] = journal.history(
+    rows: list[JournalEntry] = journal.history(
         "MEMORY.md", since=NOW, until=7, actor="dream", newest_first=True
     )
-    edit: Edit | None = rows[0].edit
+    edit: Change | None = rows[0].edit
     blame: Blame = journal.blame("0123456789ab")
     lines: list[tuple[str, int]] = [(each.text, each.change.sequence) for each in blame.lines if each.change]
     found: list[Difference] = [journal.diff("0123456789ab", 3, NOW), *journal.changes(since=NOW)]
     fields: tuple[FieldChange, ...] = found[0].fields
-    undone: Undone = memory.undo(3, dry_run=True)
+    undone: UndoResult = memory.undo(3, dry_run=True)
     undone = memory.undo([3, rows[0]])
     undone = memory.undo(batch=3)
     undone = memory.undo(since=NOW)
     memory.undo(undone.rows)
     memory.undo(since="2h")  # type: ignore[arg-type]
-    assert_type(memory.as_of(3), Past)
+    assert_type(memory.as_of(3), Snapshot)
     with memory.as_of(NOW) as past:
         records: list[Record] = past.records(category="general")
         pack: Pack = past.session("cli:1").context("question", mark=False)
@@ -333,7 +335,7 @@ def journal(memory: Memory) -> None:
 
 def pages(memory: Memory) -> None:
     pages: Pages = memory.pages
-    written: Written = pages.write("MEMORY.md", "text", expected="old", guard=True, reason="digest")
+    written: PageWriteResult = pages.write("MEMORY.md", "text", expected="old", guard=True, reason="digest")
     kept: tuple[str, ...] = written.kept
     replaced: Page = pages.replace("old", "new", name="MEMORY.md").page
     added: Paragraph | Page = pages.append("HISTORY.md", "text", at=NOW, source="cli:1")
@@ -351,15 +353,15 @@ def pages(memory: Memory) -> None:
 
 
 def looking_inside(memory: Memory) -> None:
-    rows: list[JournalRow] = memory.history("0123456789ab", after=5, limit=10)
-    edits: list[Edit] = [row.edit for row in rows if row.edit is not None and not row.forgotten]
-    undone: list[Edit] = [edit.inverse() for edit in edits]
+    rows: list[JournalEntry] = memory.history("0123456789ab", after=5, limit=10)
+    edits: list[Change] = [row.edit for row in rows if row.edit is not None and not row.forgotten]
+    undone: list[Change] = [edit.inverse() for edit in edits]
     befores: list[Record | Turn | SessionState | Page | Paragraph | None] = [edit.before for edit in edits]
     stats: Stats = memory.stats()
     counts: tuple[int, int, int] = (stats.records, stats.turns, stats.bytes_on_disk)
     by_kind: Mapping[str, int] = stats.by_kind
     index: str = stats.index.state
-    problems: list[Problem] = memory.check()
+    problems: list[StoreProblem] = memory.check()
     words: list[tuple[str, str]] = [(problem.what, problem.fix) for problem in problems]
     only: Filter = Filter(kinds=("fact",), scopes=None)
     del undone, befores, counts, by_kind, index, words, only
@@ -379,11 +381,11 @@ def settings(folder: Path) -> None:
 
 def elsewhere(memory: Memory, folder: Path) -> None:
     kept: Backup = memory.backup(folder / "kept.zip", overwrite=True)
-    back: Recovered = recover(kept.path, folder / "new", replace=True)
-    told: Exported = memory.export("out", "markdown", scope=["", "user:alice"], archived=False)
+    back: RecoveryReport = recover(kept.path, folder / "new", replace=True)
+    told: ExportReport = memory.export("out", "markdown", scope=["", "user:alice"], archived=False)
     with (folder / "out.jsonl").open("w") as file:
         memory.export(file)
-    taken: Imported = memory.import_(folder / "out", origin="owner", scope="user:alice", dry_run=True)
+    taken: ImportReport = memory.import_(folder / "out", origin="owner", scope="user:alice", dry_run=True)
     left_out: tuple[Skipped, ...] = taken.skipped
     numbers: Mapping[Any, int] = taken.skipped_by_reason
     memory.export("out", "csv")  # type: ignore[arg-type]
@@ -400,10 +402,10 @@ def errors() -> None:
         StoreError,
         StoreUnavailable,
         StoreCorrupt,
-        StoreForeign,
+        StoreIncompatible,
         MissingExtra,
     ]
-    of_stores: list[type[StoreError]] = [StoreUnavailable, StoreCorrupt, StoreForeign]
+    of_stores: list[type[StoreError]] = [StoreUnavailable, StoreCorrupt, StoreIncompatible]
     wrong: type[ValueError] = InvalidInput
     missing: type[LookupError] = NotFound
     extra: type[ImportError] = MissingExtra
@@ -414,9 +416,9 @@ def tools(memory: Memory) -> None:
     some: Toolset = memory.tools(session="cli:1", groups=["long_term", "working"])
     assert_type(some.only("save_memory").prefixed("my_"), Toolset)
     assert_type(some.approved(lambda tool, given: "ask first"), Toolset)
-    assert_type(some.call("save_memory", {"content": "x"}), Told)
-    assert_type(chunking(some, memory.scratchpad), Toolset)
-    assert_type(chunking(some[0], memory.scratchpad), Tool)
+    assert_type(some.call("save_memory", {"content": "x"}), ToolResult)
+    assert_type(with_chunking(some, memory.scratchpad), Toolset)
+    assert_type(with_chunking(some[0], memory.scratchpad), Tool)
     shown: list[dict[str, Any]] = some.openai() + some.anthropic(cached=True) + some.mcp()
     memory.tools("cli:1")  # type: ignore[call-arg]
     del shown
@@ -434,7 +436,7 @@ def frameworks(memory: Memory) -> None:
 async def asynchronous(folder: Path) -> None:
     async with await AsyncMemory.open(folder, settings=Settings(), actor="agent") as memory:
         assert_type(memory, AsyncMemory)
-        saved: Saved = await memory.save("Prefers short answers", tags=["style"])
+        saved: SaveResult = await memory.save("Prefers short answers", tags=["style"])
         hits: list[Hit] = await memory.search("answers", limit=3, scope="user:alice")
         assert_type(await memory.get(saved.record.id), Record | None)
         chat: AsyncSession = await memory.session("cli:1", scope="user:alice")

@@ -11,12 +11,13 @@ Importing opens nothing, reads no environment and starts no thread.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from reverie.admin.stats import ScopeStats, Stats
 from reverie.consolidation.plan import Plan
 from reverie.context.pack import Pack
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import (
@@ -28,10 +29,10 @@ from reverie.domain.errors import (
     ModelUnavailable,
     NotFound,
     ReverieError,
-    ScopeNeeded,
+    ScopeRequired,
     StoreCorrupt,
     StoreError,
-    StoreForeign,
+    StoreIncompatible,
     StoreUnavailable,
     WorkingMemoryFull,
 )
@@ -40,25 +41,25 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.memory import Memory
-from reverie.repositories.pages import PageOverview, Pages, Written
-from reverie.repositories.records import Note, Saved
+from reverie.repositories.pages import PageOverview, Pages, PageWriteResult
+from reverie.repositories.records import NewRecord, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import FIL, Hit, Why
+from reverie.search.hits import FIL, Explanation, Hit
 from reverie.session import Session
 from reverie.settings import Settings
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.eraser import Forgetting
-    from reverie.admin.erasure.matching import Trace
+    from reverie.admin.erasure.eraser import ErasureReport
+    from reverie.admin.erasure.matching import ErasureItem
     from reverie.admin.history import Blame, Difference, FieldChange, Journal
-    from reverie.admin.history.undo import Undone
-    from reverie.admin.transfer.backup import Backup, Recovered, recover
-    from reverie.admin.transfer.export import Exported
-    from reverie.admin.transfer.importer import Imported
+    from reverie.admin.history.undo import UndoResult
+    from reverie.admin.transfer.backup import Backup, RecoveryReport, recover
+    from reverie.admin.transfer.export import ExportReport
+    from reverie.admin.transfer.importer import ImportReport
     from reverie.admin.transfer.items import Skipped
-    from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
-    from reverie.scoped import Scoped
-    from reverie.snapshot import Past
+    from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
+    from reverie.scoped import ScopedMemory
+    from reverie.snapshot import Snapshot
 
 __version__ = "0.1.0"
 
@@ -66,111 +67,92 @@ __all__ = [
     "EVERY_SCOPE",
     "FIL",
     "AsyncMemory",
-    "AsyncScoped",
+    "AsyncScopedMemory",
     "AsyncSession",
     "Backup",
     "Blame",
+    "Change",
     "Conflict",
     "Difference",
-    "Edit",
     "Entry",
-    "Exported",
+    "ErasureItem",
+    "ErasureReport",
+    "Explanation",
+    "ExportReport",
     "FieldChange",
     "Filter",
-    "Forgetting",
     "Hit",
-    "Imported",
+    "ImportReport",
     "InvalidInput",
     "Journal",
-    "JournalRow",
+    "JournalEntry",
     "Memory",
     "MissingExtra",
     "ModelError",
     "ModelRefused",
     "ModelUnavailable",
+    "NewRecord",
     "NotFound",
-    "Note",
     "Pack",
     "Page",
     "PageOverview",
+    "PageWriteResult",
     "Pages",
     "Paragraph",
-    "Past",
     "Plan",
     "Record",
-    "Recovered",
+    "RecoveryReport",
     "ReverieError",
-    "Saved",
-    "ScopeNeeded",
+    "SaveResult",
+    "ScopeRequired",
     "ScopeStats",
-    "Scoped",
+    "ScopedMemory",
     "Session",
     "SessionOverview",
     "SessionState",
     "Settings",
     "Skipped",
+    "Snapshot",
     "Stats",
     "StoreCorrupt",
     "StoreError",
-    "StoreForeign",
+    "StoreIncompatible",
     "StoreUnavailable",
     "ToolCall",
-    "Trace",
     "Turn",
-    "Undone",
-    "Why",
+    "UndoResult",
     "WorkingMemory",
     "WorkingMemoryFull",
-    "Written",
     "__version__",
     "recover",
 ]
 
 
+_LAZY = {
+    "AsyncMemory": "reverie.aio",
+    "AsyncScopedMemory": "reverie.aio",
+    "AsyncSession": "reverie.aio",
+    "Backup": "reverie.admin.transfer.backup",
+    "Blame": "reverie.admin.history",
+    "Difference": "reverie.admin.history",
+    "ErasureItem": "reverie.admin.erasure.matching",
+    "ErasureReport": "reverie.admin.erasure.eraser",
+    "ExportReport": "reverie.admin.transfer.export",
+    "FieldChange": "reverie.admin.history",
+    "ImportReport": "reverie.admin.transfer.importer",
+    "Journal": "reverie.admin.history",
+    "RecoveryReport": "reverie.admin.transfer.backup",
+    "ScopedMemory": "reverie.scoped",
+    "Skipped": "reverie.admin.transfer.items",
+    "Snapshot": "reverie.snapshot",
+    "UndoResult": "reverie.admin.history.undo",
+    "recover": "reverie.admin.transfer.backup",
+}
+"""Names that few programs need and the module of each. They are imported on first use."""
+
+
 def __getattr__(name: str) -> object:
-    """Load what few programs need when it is asked for: asyncio alone would double the start-up time."""
-    if name in ("AsyncMemory", "AsyncScoped", "AsyncSession"):
-        from reverie import aio
-
-        return getattr(aio, name)
-    if name == "Forgetting":
-        from reverie.admin.erasure.eraser import Forgetting
-
-        return Forgetting
-    if name == "Scoped":
-        from reverie.scoped import Scoped
-
-        return Scoped
-    if name == "Trace":
-        from reverie.admin.erasure.matching import Trace
-
-        return Trace
-    if name in ("Blame", "Difference", "FieldChange", "Journal"):
-        from reverie.admin import history as journal
-
-        return getattr(journal, name)
-    if name == "Undone":
-        from reverie.admin.history.undo import Undone
-
-        return Undone
-    if name == "Past":
-        from reverie.snapshot import Past
-
-        return Past
-    if name in ("Backup", "Recovered", "recover"):
-        from reverie.admin.transfer import backup as backups
-
-        return getattr(backups, name)
-    if name == "Exported":
-        from reverie.admin.transfer.export import Exported
-
-        return Exported
-    if name == "Imported":
-        from reverie.admin.transfer.importer import Imported
-
-        return Imported
-    if name == "Skipped":
-        from reverie.admin.transfer.items import Skipped
-
-        return Skipped
-    raise AttributeError(f"module 'reverie' has no attribute {name!r}")
+    """Import a name of `_LAZY` on first use, which keeps `import reverie` fast."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'reverie' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -18,11 +18,11 @@ from reverie.domain.conversation import LONGEST_TURN, ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import validation as tokens
-from reverie.llm.messages import Ask, Message, Reply, Usage
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model, OnText
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.tools.large_results import Aside, with_working
+from reverie.tools.large_results import LargeResultStore, with_working
 
 _log = logging.getLogger("reverie")
 
@@ -38,7 +38,7 @@ _MOST_TOKENS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TurnResult:
     """What came of one turn.
 
     Attributes:
@@ -55,13 +55,13 @@ class Answer:
     pack: Pack | None = None
     rounds: int = 0
     calls: tuple[ToolCall, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
     problem: str = ""
     unsaved: bool = False
 
 
-class Tooled(Protocol):
-    """What has tools for a model: a `Memory`, or a `Scoped`."""
+class ToolProvider(Protocol):
+    """What has tools for a model: a `Memory`, or a `ScopedMemory`."""
 
     def tools(self, *, session: str | None = None) -> Toolset:
         """What a model may do with it."""
@@ -77,7 +77,7 @@ class Agent:
         *,
         model: Model | None,
         tools: Sequence[Tool] | None = None,
-        memory: Tooled | None = None,
+        memory: ToolProvider | None = None,
         instructions: str = "",
         done: Callable[[], None] = lambda: None,
         related: Callable[[str], str] | None = None,
@@ -106,7 +106,7 @@ class Agent:
         if tools is None:
             tools = memory.tools(session=session.id) if memory is not None else ()
         self.tools, prefix = with_working(Toolset(tools), session.working)
-        self._aside = Aside(session.working, prefix=prefix)
+        self._aside = LargeResultStore(session.working, prefix=prefix)
         self._instructions = instructions
         self._done = done
         self._related = related
@@ -118,7 +118,7 @@ class Agent:
         """End the turn that is going on (`/stop`): no further tool is called, no further question asked."""
         self._stopping.set()
 
-    def turn(self, message: str, *, on_text: OnText | None = None) -> Answer:
+    def turn(self, message: str, *, on_text: OnText | None = None) -> TurnResult:
         """Answer a message.
 
         Args:
@@ -134,10 +134,10 @@ class Agent:
         pack = self._pack(message)
         messages = self._messages(pack, message)
         if self.model is None:
-            return Answer(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
+            return TurnResult(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
         answer = self._answered(messages, on_text, stored)
         self._done()
-        return Answer(
+        return TurnResult(
             text=answer.text,
             pack=pack,
             rounds=answer.rounds,
@@ -147,7 +147,7 @@ class Agent:
             unsaved=stored.failed,
         )
 
-    def prompt(self, message: str) -> list[Message]:
+    def prompt(self, message: str) -> list[ChatMessage]:
         """What the model would be asked for a message that has not been said; nothing is stored.
 
         Args:
@@ -165,29 +165,29 @@ class Agent:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
             return None
 
-    def _messages(self, pack: Pack | None, message: str) -> list[Message]:
+    def _messages(self, pack: Pack | None, message: str) -> list[ChatMessage]:
         system = "\n\n".join(
             part for part in (self._instructions, pack.text if pack is not None else "") if part
         )
-        messages = [Message(role="system", content=system)] if system else []
+        messages = [ChatMessage(role="system", content=system)] if system else []
         replayed = [_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
-        stored = quoting.for_replay(self.session.redacted(message))
+        stored = quoting.escape_message(self.session.redacted(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
         replayed = [_bounded(each) for each in replayed]
         # As it was said, not as it is stored: what the user says to the model is theirs to say.
-        replayed.append(Message(role="user", content=quoting.for_replay(message)))
+        replayed.append(ChatMessage(role="user", content=quoting.escape_message(message)))
         return [*messages, *replayed]
 
-    def _answered(self, messages: list[Message], on_text: OnText | None, stored: _Stored) -> Answer:
+    def _answered(self, messages: list[ChatMessage], on_text: OnText | None, stored: _Stored) -> TurnResult:
         """Ask, call tools, ask again, until there is an answer."""
         assert self.model is not None
         calls: list[ToolCall] = []
-        usage = Usage()
+        usage = TokenUsage()
         for number in range(1, MOST_ROUNDS + 1):
             tools = self.tools.specs if number < MOST_ROUNDS else ()
-            ask = Ask(
+            ask = ModelRequest(
                 messages=tuple(messages),
                 purpose="turn",
                 tools=tools,
@@ -198,7 +198,7 @@ class Agent:
             try:
                 reply = self.model.answer(ask, on_text=on_text)
             except ModelError as error:
-                return Answer(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
+                return TurnResult(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
             usage += reply.usage
             if not reply.tool_calls or not tools or self._stopping.is_set():
                 said = reply.text if reply.text.strip() else ""
@@ -206,20 +206,20 @@ class Agent:
                 problem = "" if text else "the model gave an empty answer"
                 if text:
                     stored.assistant(text)
-                return Answer(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
+                return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
             calls += reply.tool_calls
             messages += self._call(reply, stored)
         raise AssertionError("unreachable: the last round has no tools")
 
-    def _call(self, reply: Reply, stored: _Stored) -> list[Message]:
+    def _call(self, reply: ModelReply, stored: _Stored) -> list[ChatMessage]:
         """Call the tools that a reply asks for; the call and its results are stored together."""
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
-            shown = quoting.for_replay(self.session.redacted(said))
-            results.append(Message(role="tool", content=shown, tool_call_id=call.id))
+            shown = quoting.escape_message(self.session.redacted(said))
+            results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
         stored.called(reply, results)
-        return [Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
+        return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
 
     def _run(self, call: ToolCall) -> str:
         """What a tool answers; an answer that is too long is set aside, and its index given instead."""
@@ -250,11 +250,11 @@ class _Stored:
         try:
             self._session.add("assistant", text)
         except InvalidInput:
-            self._add([{"role": "assistant", "content": tokens.cleaned(text)[:LONGEST_TURN].strip()}])
+            self._add([{"role": "assistant", "content": tokens.clean_text(text)[:LONGEST_TURN].strip()}])
         except ReverieError as error:
             self._warn(error)
 
-    def called(self, reply: Reply, results: Sequence[Message]) -> None:
+    def called(self, reply: ModelReply, results: Sequence[ChatMessage]) -> None:
         """A call of tools with its results, all of them or none."""
         asked: dict[str, Any] = {"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}
         answered = [
@@ -274,7 +274,7 @@ class _Stored:
         self.failed = True
 
 
-def _bounded(message: Message) -> Message:
+def _bounded(message: ChatMessage) -> ChatMessage:
     """The message with its middle left out where it alone would fill a prompt, turn after turn."""
     left_out = len(message.content) - LONGEST_REPLAYED
     if left_out <= 0:
@@ -284,13 +284,13 @@ def _bounded(message: Message) -> Message:
     return replace(message, content=f"{message.content[:half]}\n{note}\n{message.content[-half:]}")
 
 
-def _message(given: dict[str, Any]) -> Message:
+def _message(given: dict[str, Any]) -> ChatMessage:
     """A replayed message of the pack, which has the form of chat APIs."""
     made = tuple(
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in given.get("tool_calls") or ()
     )
-    return Message(
+    return ChatMessage(
         role=given["role"],
         content=str(given.get("content") or ""),
         tool_calls=made,

@@ -28,14 +28,14 @@ from reverie.llm.messages import ToolSpec
 from reverie.llm.protocol import Answering, Model
 from reverie.memory import Memory
 from reverie.repositories.documents import Documents
-from reverie.repositories.key_value import Shelf
+from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.scoped import Scoped
+from reverie.scoped import ScopedMemory
 from reverie.session import Session
 from reverie.settings import Settings
-from reverie.snapshot import Past
+from reverie.snapshot import Snapshot
 from reverie.tools import Toolset
 
 _P = ParamSpec("_P")
@@ -146,21 +146,21 @@ class AsyncWorkingMemory:
     inventory = _on_thread(WorkingMemory.inventory)
 
 
-class AsyncShelf:
-    """`Shelf`, asynchronous."""
+class AsyncKeyValueStore:
+    """`KeyValueStore`, asynchronous."""
 
-    def __init__(self, sync: Shelf) -> None:
+    def __init__(self, sync: KeyValueStore) -> None:
         self.sync = sync
 
-    get = _on_thread(Shelf.get)
-    get_many = _on_thread(Shelf.get_many)
-    put = _on_thread(Shelf.put)
-    put_many = _on_thread(Shelf.put_many)
-    touch = _on_thread(Shelf.touch)
-    delete = _on_thread(Shelf.delete)
-    search = _on_thread(Shelf.search)
-    namespaces = _on_thread(Shelf.namespaces)
-    sweep = _on_thread(Shelf.sweep)
+    get = _on_thread(KeyValueStore.get)
+    get_many = _on_thread(KeyValueStore.get_many)
+    put = _on_thread(KeyValueStore.put)
+    put_many = _on_thread(KeyValueStore.put_many)
+    touch = _on_thread(KeyValueStore.touch)
+    delete = _on_thread(KeyValueStore.delete)
+    search = _on_thread(KeyValueStore.search)
+    namespaces = _on_thread(KeyValueStore.namespaces)
+    sweep = _on_thread(KeyValueStore.sweep)
 
 
 class AsyncKnowledgeGraph:
@@ -258,15 +258,15 @@ class AsyncSession:
         return await asyncio.to_thread(lambda: self.sync.state)
 
 
-class AsyncPast:
+class AsyncSnapshot:
     """`Past`, asynchronous: what `AsyncMemory.as_of` gives."""
 
-    def __init__(self, sync: Past) -> None:
+    def __init__(self, sync: Snapshot) -> None:
         self.sync = sync
         self.pages = AsyncPages(sync.pages)
         self.journal = AsyncJournal(sync.journal)
 
-    async def __aenter__(self) -> AsyncPast:
+    async def __aenter__(self) -> AsyncSnapshot:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -275,29 +275,29 @@ class AsyncPast:
     async def session(self, id: str, *, scope: str = "") -> AsyncSession:
         return AsyncSession(await asyncio.to_thread(self.sync.session, id, scope=scope))
 
-    session.__doc__ = Past.session.__doc__
+    session.__doc__ = Snapshot.session.__doc__
 
-    close = _on_thread(Past.close)
-    get = _on_thread(Past.get)
-    get_turn = _on_thread(Past.get_turn)
-    get_paragraph = _on_thread(Past.get_paragraph)
-    records = _on_thread(Past.records)
-    recent = _on_thread(Past.recent)
-    categories = _on_thread(Past.categories)
-    tags = _on_thread(Past.tags)
-    search = _on_thread(Past.search)
-    search_turns = _on_thread(Past.search_turns)
-    search_history = _on_thread(Past.search_history)
-    recall = _on_thread(Past.recall)
-    recall_fil = _on_thread(Past.recall_fil)
-    recall_by_category = _on_thread(Past.recall_by_category)
-    sessions = _on_thread(Past.sessions)
-    turns = _on_thread(Past.turns)
-    export = _on_thread(Past.export)
-    history = _on_thread(Past.history)
-    stats = _on_thread(Past.stats)
-    scope_stats = _on_thread(Past.scope_stats)
-    check = _on_thread(Past.check)
+    close = _on_thread(Snapshot.close)
+    get = _on_thread(Snapshot.get)
+    get_turn = _on_thread(Snapshot.get_turn)
+    get_paragraph = _on_thread(Snapshot.get_paragraph)
+    records = _on_thread(Snapshot.records)
+    recent = _on_thread(Snapshot.recent)
+    categories = _on_thread(Snapshot.categories)
+    tags = _on_thread(Snapshot.tags)
+    search = _on_thread(Snapshot.search)
+    search_turns = _on_thread(Snapshot.search_turns)
+    search_history = _on_thread(Snapshot.search_history)
+    recall = _on_thread(Snapshot.recall)
+    recall_fil = _on_thread(Snapshot.recall_fil)
+    recall_by_category = _on_thread(Snapshot.recall_by_category)
+    sessions = _on_thread(Snapshot.sessions)
+    turns = _on_thread(Snapshot.turns)
+    export = _on_thread(Snapshot.export)
+    history = _on_thread(Snapshot.history)
+    stats = _on_thread(Snapshot.stats)
+    scope_stats = _on_thread(Snapshot.scope_stats)
+    check = _on_thread(Snapshot.check)
 
 
 class AsyncWorker:
@@ -318,10 +318,10 @@ class AsyncWorker:
     plan = _on_thread(Worker.plan)
 
 
-class AsyncScoped:
-    """`Scoped`, asynchronous: what `AsyncMemory.scoped` gives."""
+class AsyncScopedMemory:
+    """`ScopedMemory`, asynchronous: what `AsyncMemory.scoped` gives."""
 
-    def __init__(self, sync: Scoped) -> None:
+    def __init__(self, sync: ScopedMemory) -> None:
         self.sync = sync
         self.scratchpad = AsyncWorkingMemory(sync.scratchpad)
         self.pages = AsyncPages(sync.pages)
@@ -341,64 +341,64 @@ class AsyncScoped:
         """The memory's settings."""
         return self.sync.settings
 
-    @functools.wraps(Scoped.scoped)
-    def scoped(self, scope: str) -> AsyncScoped:
-        return AsyncScoped(self.sync.scoped(scope))
+    @functools.wraps(ScopedMemory.scoped)
+    def scoped(self, scope: str) -> AsyncScopedMemory:
+        return AsyncScopedMemory(self.sync.scoped(scope))
 
     async def session(self, id: str) -> AsyncSession:
         return AsyncSession(await asyncio.to_thread(self.sync.session, id))
 
-    session.__doc__ = Scoped.session.__doc__
+    session.__doc__ = ScopedMemory.session.__doc__
 
     async def knowledge_graph(self) -> AsyncKnowledgeGraph:
         return AsyncKnowledgeGraph(self.sync.knowledge_graph())
 
-    knowledge_graph.__doc__ = Scoped.knowledge_graph.__doc__
+    knowledge_graph.__doc__ = ScopedMemory.knowledge_graph.__doc__
 
     async def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> AsyncToolset:
         return AsyncToolset(await asyncio.to_thread(self.sync.tools, session=session, groups=groups))
 
-    tools.__doc__ = Scoped.tools.__doc__
+    tools.__doc__ = ScopedMemory.tools.__doc__
 
-    @functools.wraps(Scoped.documents)
+    @functools.wraps(ScopedMemory.documents)
     def documents(
         self, *, actor: str = "agent", heard: Callable[[str], Origin] | None = None
     ) -> AsyncDocuments:
         return AsyncDocuments(self.sync.documents(actor=actor, heard=heard))
 
-    async def shelf(self, name: str, *, origin: Origin = "agent") -> AsyncShelf:
-        return AsyncShelf(self.sync.shelf(name, origin=origin))
+    async def shelf(self, name: str, *, origin: Origin = "agent") -> AsyncKeyValueStore:
+        return AsyncKeyValueStore(self.sync.shelf(name, origin=origin))
 
-    shelf.__doc__ = Scoped.shelf.__doc__
+    shelf.__doc__ = ScopedMemory.shelf.__doc__
 
-    save = _on_thread(Scoped.save)
-    save_many = _on_thread(Scoped.save_many)
-    remember_fil = _on_thread(Scoped.remember_fil)
-    promote = _on_thread(Scoped.promote)
-    update = _on_thread(Scoped.update)
-    archive = _on_thread(Scoped.archive)
-    restore = _on_thread(Scoped.restore)
-    delete = _on_thread(Scoped.delete)
-    pin = _on_thread(Scoped.pin)
-    unpin = _on_thread(Scoped.unpin)
-    get = _on_thread(Scoped.get)
-    get_turn = _on_thread(Scoped.get_turn)
-    get_paragraph = _on_thread(Scoped.get_paragraph)
-    records = _on_thread(Scoped.records)
-    recent = _on_thread(Scoped.recent)
-    categories = _on_thread(Scoped.categories)
-    tags = _on_thread(Scoped.tags)
-    search = _on_thread(Scoped.search)
-    search_turns = _on_thread(Scoped.search_turns)
-    search_history = _on_thread(Scoped.search_history)
-    recall = _on_thread(Scoped.recall)
-    recall_fil = _on_thread(Scoped.recall_fil)
-    recall_by_category = _on_thread(Scoped.recall_by_category)
-    sessions = _on_thread(Scoped.sessions)
-    turns = _on_thread(Scoped.turns)
-    consolidate_session = _on_thread(Scoped.consolidate_session)
-    delete_session = _on_thread(Scoped.delete_session)
-    stats = _on_thread(Scoped.stats)
+    save = _on_thread(ScopedMemory.save)
+    save_many = _on_thread(ScopedMemory.save_many)
+    remember_fil = _on_thread(ScopedMemory.remember_fil)
+    promote = _on_thread(ScopedMemory.promote)
+    update = _on_thread(ScopedMemory.update)
+    archive = _on_thread(ScopedMemory.archive)
+    restore = _on_thread(ScopedMemory.restore)
+    delete = _on_thread(ScopedMemory.delete)
+    pin = _on_thread(ScopedMemory.pin)
+    unpin = _on_thread(ScopedMemory.unpin)
+    get = _on_thread(ScopedMemory.get)
+    get_turn = _on_thread(ScopedMemory.get_turn)
+    get_paragraph = _on_thread(ScopedMemory.get_paragraph)
+    records = _on_thread(ScopedMemory.records)
+    recent = _on_thread(ScopedMemory.recent)
+    categories = _on_thread(ScopedMemory.categories)
+    tags = _on_thread(ScopedMemory.tags)
+    search = _on_thread(ScopedMemory.search)
+    search_turns = _on_thread(ScopedMemory.search_turns)
+    search_history = _on_thread(ScopedMemory.search_history)
+    recall = _on_thread(ScopedMemory.recall)
+    recall_fil = _on_thread(ScopedMemory.recall_fil)
+    recall_by_category = _on_thread(ScopedMemory.recall_by_category)
+    sessions = _on_thread(ScopedMemory.sessions)
+    turns = _on_thread(ScopedMemory.turns)
+    consolidate_session = _on_thread(ScopedMemory.consolidate_session)
+    delete_session = _on_thread(ScopedMemory.delete_session)
+    stats = _on_thread(ScopedMemory.stats)
 
 
 class AsyncMemory:
@@ -464,8 +464,8 @@ class AsyncMemory:
 
     session.__doc__ = Memory.session.__doc__
 
-    async def shelf(self, name: str, *, scope: str = "", origin: Origin = "agent") -> AsyncShelf:
-        return AsyncShelf(self.sync.shelf(name, scope=scope, origin=origin))
+    async def shelf(self, name: str, *, scope: str = "", origin: Origin = "agent") -> AsyncKeyValueStore:
+        return AsyncKeyValueStore(self.sync.shelf(name, scope=scope, origin=origin))
 
     shelf.__doc__ = Memory.shelf.__doc__
 
@@ -480,11 +480,11 @@ class AsyncMemory:
     tools.__doc__ = Memory.tools.__doc__
 
     @functools.wraps(Memory.scoped)
-    def scoped(self, scope: str) -> AsyncScoped:
-        return AsyncScoped(self.sync.scoped(scope))
+    def scoped(self, scope: str) -> AsyncScopedMemory:
+        return AsyncScopedMemory(self.sync.scoped(scope))
 
-    async def as_of(self, moment: datetime | int) -> AsyncPast:
-        return AsyncPast(await asyncio.to_thread(self.sync.as_of, moment))
+    async def as_of(self, moment: datetime | int) -> AsyncSnapshot:
+        return AsyncSnapshot(await asyncio.to_thread(self.sync.as_of, moment))
 
     as_of.__doc__ = Memory.as_of.__doc__
 

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, cast
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import PROMOTED_FROM, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import Note, Saved
-from reverie.search.searcher import Searching
+from reverie.repositories.records import NewRecord, SaveResult
+from reverie.search.searcher import Searcher
 from reverie.tending import Tending
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
-    from reverie.repositories.key_value import Shelf
+    from reverie.repositories.key_value import KeyValueStore
     from reverie.repositories.knowledge_graph import KnowledgeGraph
-    from reverie.scoped import Scoped
+    from reverie.scoped import ScopedMemory
     from reverie.tools import Toolset
 
 
 class Lending(Tending, ABC):
     """The part of a `Memory` that gives others a view of it. Safe to use from several threads."""
 
-    _searching: Searching
+    _searching: Searcher
     pages: Pages
 
-    def scoped(self, scope: str) -> Scoped:
+    def scoped(self, scope: str) -> ScopedMemory:
         """The same memory as somebody sees it who is in one scope, and no other.
 
         Args:
@@ -44,9 +44,9 @@ class Lending(Tending, ABC):
         Raises:
             InvalidInput: it is no scope.
         """
-        from reverie.scoped import Scoped
+        from reverie.scoped import ScopedMemory
 
-        return Scoped(cast("Memory", self), scope)
+        return ScopedMemory(cast("Memory", self), scope)
 
     def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> Toolset:
         """What a model may do with this memory: tools, neutral towards every provider.
@@ -74,7 +74,7 @@ class Lending(Tending, ABC):
             clock=self._clock,
         )
 
-    def shelf(self, name: str, *, scope: str = "", origin: Origin = "agent") -> Shelf:
+    def shelf(self, name: str, *, scope: str = "", origin: Origin = "agent") -> KeyValueStore:
         """Values of a program under keys, each kept as a record that people can see, change and take back.
 
         Args:
@@ -86,9 +86,9 @@ class Lending(Tending, ABC):
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        from reverie.repositories.key_value import Shelf  # here: few programs keep values
+        from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values
 
-        return Shelf(
+        return KeyValueStore(
             name,
             store=self._store,
             searching=self._searching,
@@ -135,14 +135,14 @@ class Lending(Tending, ABC):
         other.pages = self.pages._acting(actor)
         return other
 
-    def _promote(self, record: Record, scope: str) -> Saved:
+    def _promote(self, record: Record, scope: str) -> SaveResult:
         """A copy of a record in another scope, which `Scoped.promote` has checked."""
         left = None if record.expires_at is None else record.expires_at - self._clock()
         if left is not None and left <= timedelta(0):
             raise InvalidInput(f"record {record.id!r} has expired: give it a later `expires_at` first")
         from reverie.repositories import key_value_codec as kept  # here: few promote
 
-        note = Note(
+        note = NewRecord(
             content=record.content,
             category=record.category,
             kind=record.kind,
@@ -158,7 +158,7 @@ class Lending(Tending, ABC):
             valid_from=record.valid_from,
             valid_to=record.valid_to,
             ttl=left,
-            metadata={**kept.besides(record.metadata), PROMOTED_FROM: record.id},
+            metadata={**kept.other_metadata(record.metadata), PROMOTED_FROM: record.id},
             created_at=record.created_at,
         )
         return self._saving.save(note, reason=f"promoted from {record.id}")

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from reverie.consolidation.rule_learning import ACTOR as RULES
-from reverie.consolidation.rule_learning import Learning, consolidated_cursor
+from reverie.consolidation.rule_learning import RuleLearner, consolidated_cursor
 from reverie.context.ledger import shown_cursor
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.entry import AGENT, session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Kind, Layer, Origin, Record
@@ -31,22 +31,22 @@ from reverie.files.profile import Profile
 from reverie.lending import Lending
 from reverie.reader import checked_text
 from reverie.repositories.pages import Pages, notes_from
-from reverie.repositories.records import Changes, Note, Saved, Saving
+from reverie.repositories.records import NewRecord, RecordChanges, RecordRepository, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searching, weights_of
+from reverie.search.searcher import Searcher, weights_of
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import Redacting, keep_secrets_from_log
+from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
 
 if TYPE_CHECKING:
     from reverie.consolidation.worker import Worker
-    from reverie.files.folder import Folder
+    from reverie.files.folder import MemoryFolder
     from reverie.llm.protocol import Answering, Model
 
 DATABASE = "reverie.db"
@@ -94,14 +94,14 @@ class Memory(Lending):
         self.settings = settings if settings is not None else Settings()
         if self.settings.redact_secrets:
             keep_secrets_from_log()
-            store = Redacting(store, self.settings.redactor)
+            store = RedactingStore(store, self.settings.redactor)
         self._store = store
         self._clock = clock
         self._new_id = new_id
         self._actor = actor
         folder = None if path is None else path / "index" / FORMAT
-        self._index = SearchIndex(store, folder, analyse=analyse)
-        self._searching = Searching(
+        self._index = SearchIndex(store, folder, analyse=analyze)
+        self._searching = Searcher(
             store,
             self._index,
             clock=clock,
@@ -109,7 +109,7 @@ class Memory(Lending):
             floor=self.settings.min_relevance,
             weights=weights_of(self.settings),
         )
-        self._saving = Saving(
+        self._saving = RecordRepository(
             store,
             self._index,
             clock=clock,
@@ -118,7 +118,7 @@ class Memory(Lending):
             notice=self._noticed,
             zone=self.settings.zone,
         )
-        learned = Saving(
+        learned = RecordRepository(
             store,
             self._index,
             clock=clock,
@@ -127,7 +127,7 @@ class Memory(Lending):
             notice=self._noticed,
             zone=self.settings.zone,
         )
-        self._learning = Learning(store, learned, settings=self.settings, clock=clock)
+        self._learning = RuleLearner(store, learned, settings=self.settings, clock=clock)
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -142,13 +142,13 @@ class Memory(Lending):
         self._worker: Worker | None = None
         self.folder = self._mirrored()
 
-    def _mirrored(self) -> Folder | None:
+    def _mirrored(self) -> MemoryFolder | None:
         """The readable files, brought up to date; None where none are kept."""
         if self.path is None or not self.settings.files:
             return None
-        from reverie.files.folder import Folder
+        from reverie.files.folder import MemoryFolder
 
-        folder = Folder(
+        folder = MemoryFolder(
             self.path, self._store, clock=self._clock, new_id=self._new_id, notice=self._index.notice
         )
         folder.start()
@@ -199,7 +199,7 @@ class Memory(Lending):
         if path is not None and os.fspath(path) == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
-            store: Store = InMemoryStore(analyse=analyse)
+            store: Store = InMemoryStore(analyse=analyze)
             return cls(
                 store,
                 settings=settings,
@@ -216,7 +216,7 @@ class Memory(Lending):
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(f"there is no memory in {str(folder)!r}: open it with create=True to make one")
-        store = SQLiteStore(database, analyse=analyse, create=create)
+        store = SQLiteStore(database, analyse=analyze, create=create)
         return cls(
             store,
             path=folder,
@@ -284,7 +284,7 @@ class Memory(Lending):
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
         rough: bool = False,
-    ) -> Saved:
+    ) -> SaveResult:
         """Remember one thing for the long term, durably, before this returns.
 
         Saying it again never makes a duplicate: the record that already says it is seen once more.
@@ -320,7 +320,7 @@ class Memory(Lending):
             InvalidInput: an argument is not of its form; nothing was changed.
             StoreUnavailable: it could not be written; nothing was changed.
         """
-        note = Note(
+        note = NewRecord(
             content=content,
             category=category,
             kind=kind,
@@ -344,10 +344,10 @@ class Memory(Lending):
 
     def save_many(
         self,
-        notes: Iterable[Note | Mapping[str, Any]],
+        notes: Iterable[NewRecord | Mapping[str, Any]],
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> list[Saved]:
+    ) -> list[SaveResult]:
         """Remember many things, a few hundred in one transaction.
 
         Args:
@@ -370,7 +370,7 @@ class Memory(Lending):
         *,
         source: str = "",
         scope: str = "",
-    ) -> list[Saved]:
+    ) -> list[SaveResult]:
         """Remember findings, insights and lessons (agentkit's observations) in one transaction.
 
         Args:
@@ -389,14 +389,14 @@ class Memory(Lending):
             ("lesson", lessons),
         )
         return self.save_many(
-            Note(content=text, kind=kind, source=source, scope=scope)
+            NewRecord(content=text, kind=kind, source=source, scope=scope)
             for kind, texts in lists
             for text in texts
         )
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[Changes]) -> Record:
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record; what is not given stays.
 
         Args:
@@ -508,7 +508,7 @@ class Memory(Lending):
                 )
             return session
 
-    def consolidate_session(self, id: str) -> list[Saved]:
+    def consolidate_session(self, id: str) -> list[SaveResult]:
         """Keep what a session came to, by rule and without a model (agentkit's session consolidation).
 
         Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
@@ -545,7 +545,7 @@ class Memory(Lending):
         self._store.drop_entries(session_namespace(id))
         return removed
 
-    def _noticed(self, rows: Sequence[JournalRow]) -> None:
+    def _noticed(self, rows: Sequence[JournalEntry]) -> None:
         """Tell whoever follows the journal what has just been committed here."""
         self._index.notice(rows)
         if self.folder is not None:

@@ -14,47 +14,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from reverie.admin.stats import FAILURES, ScopeStats, Stats, bytes_in
-from reverie.context import Standing
+from reverie.context import StaticContext
 from reverie.context.notes import memory_section
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionOverview, Turn
-from reverie.domain.errors import InvalidInput, ScopeNeeded
+from reverie.domain.errors import InvalidInput, ScopeRequired
 from reverie.domain.filter import (
-    AllRestrictions,
     Filter,
-    ListRestrictions,
-    Restrictions,
-    TurnRestrictions,
+    ListFilters,
+    RecordFilters,
+    SearchFilters,
+    TurnFilters,
     restricted,
     wanted_scopes,
 )
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.record import FIL as RECORDS_FIL
-from reverie.domain.record import Record, one_of
-from reverie.domain.scope import chain, checked_scope
+from reverie.domain.record import Record, validate_choice
+from reverie.domain.scope import checked_scope, visible_scopes
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages
 from reverie.search.hits import FIL, Hit, SearchMode, Unit
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.searcher import MOST_HITS, Question, Searching, checked_count
+from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, checked_count
 from reverie.settings import Settings
-from reverie.stores.protocol import Problem, Store
+from reverie.stores.protocol import Store, StoreProblem
 
 if TYPE_CHECKING:
     from reverie.admin.history import Journal
-    from reverie.admin.transfer.export import Exported, ExportForm
+    from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.formats.native.jsonl import Writable
 
 
-class Reading:
+class MemoryReader:
     """The part of a memory that only reads. Safe to use from several threads."""
 
     path: Path | None
     settings: Settings
     pages: Pages
     _store: Store
-    _searching: Searching
+    _searching: Searcher
     _index: SearchIndex
     _clock: Clock
     _profile: Profile | None
@@ -88,20 +88,20 @@ class Reading:
         return found[0] if found else None
 
     def records(
-        self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ListRestrictions]
+        self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ListFilters]
     ) -> list[Record]:
         """Records, the latest changed first.
 
         Args:
             limit: At most so many; None for all.
             offset: Leave out so many first.
-            **only: What to restrict it to; see `reverie.domain.filter.ListRestrictions`.
+            **only: What to restrict it to; see `reverie.domain.filter.ListFilters`.
 
         Raises:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, ListRestrictions)
+        allowed = self._restricted(only, ListFilters)
         if allowed.archived is False:
             allowed = replace(allowed, alive_at=self._clock())
         checked_count(offset, name="offset", least=0)
@@ -109,19 +109,19 @@ class Reading:
             checked_count(limit, name="limit", least=0)
         return list(self._store.find(allowed, limit=limit, offset=offset))
 
-    def recent(self, *, limit: int = 10, **only: Unpack[Restrictions]) -> list[Record]:
+    def recent(self, *, limit: int = 10, **only: Unpack[RecordFilters]) -> list[Record]:
         """The records changed last that hold now, newest first.
 
         Args:
             limit: At most so many, 1 to 1,000.
-            **only: What to restrict it to; see `reverie.domain.filter.Restrictions`.
+            **only: What to restrict it to; see `reverie.domain.filter.RecordFilters`.
 
         Raises:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
         checked_count(limit, name="limit", most=MOST_HITS)
-        allowed = self._restricted(only, Restrictions)
+        allowed = self._restricted(only, RecordFilters)
         holding = allowed if allowed.valid_at is not None else replace(allowed, valid_at=self._clock())
         return self._searching.recent(allowed=holding, limit=limit)
 
@@ -156,7 +156,7 @@ class Reading:
         limit: int = 10,
         min_score: float = 0.0,
         mode: SearchMode = "words",
-        **only: Unpack[Restrictions],
+        **only: Unpack[RecordFilters],
     ) -> list[Hit]:
         """Records that answer a question, best first; nothing when nothing is relevant.
 
@@ -165,14 +165,14 @@ class Reading:
             limit: At most so many, 1 to 1,000.
             min_score: Only hits that score at least so much, 0 to 1.
             mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            **only: What to restrict it to; see `reverie.domain.filter.Restrictions`.
+            **only: What to restrict it to; see `reverie.domain.filter.RecordFilters`.
 
         Raises:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, Restrictions)
-        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        allowed = self._restricted(only, RecordFilters)
+        question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.records(question)
 
     def search_turns(
@@ -183,7 +183,7 @@ class Reading:
         min_score: float = 0.0,
         mode: SearchMode = "words",
         unit: Unit = "turn",
-        **only: Unpack[TurnRestrictions],
+        **only: Unpack[TurnFilters],
     ) -> list[Hit]:
         """Turns of past conversations that answer a question, best first.
 
@@ -195,15 +195,15 @@ class Reading:
             min_score: Only hits that score at least so much, 0 to 1.
             mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
             unit: `turn`, or `session` to find whole sessions, each with its best turn.
-            **only: What to restrict it to; see `reverie.domain.filter.TurnRestrictions`.
+            **only: What to restrict it to; see `reverie.domain.filter.TurnFilters`.
 
         Raises:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        one_of(unit, get_args(Unit), name="unit")
-        allowed = self._restricted(only, TurnRestrictions)
-        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        validate_choice(unit, get_args(Unit), name="unit")
+        allowed = self._restricted(only, TurnFilters)
+        question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
 
     def search_history(
@@ -232,7 +232,7 @@ class Reading:
         """
         allowed = Filter(created_after=since, created_before=until)
         return self._searching.paragraphs(
-            Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+            SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         )
 
     def recall(
@@ -242,7 +242,7 @@ class Reading:
         limit: int = 10,
         min_score: float = 0.0,
         mode: SearchMode = "words",
-        **only: Unpack[AllRestrictions],
+        **only: Unpack[SearchFilters],
     ) -> list[Hit]:
         """What answers a question among records, turns and `HISTORY.md`, best first: prompts are made of it.
 
@@ -251,15 +251,15 @@ class Reading:
             limit: At most so many, 1 to 1,000.
             min_score: Only hits that score at least so much, 0 to 1.
             mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            **only: What to restrict it to; see `reverie.domain.filter.AllRestrictions`. One that only records
+            **only: What to restrict it to; see `reverie.domain.filter.SearchFilters`. One that only records
                 have (such as `category`) leaves everything else out, and so does one that only turns have.
 
         Raises:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, AllRestrictions)
-        question = Question(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        allowed = self._restricted(only, SearchFilters)
+        question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.everything(question)
 
     def recall_fil(self, query: str, *, limit: int = 5, scope: str | Sequence[str] | None = None) -> FIL:
@@ -335,7 +335,7 @@ class Reading:
         sessions: bool = True,
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
-    ) -> Exported:
+    ) -> ExportReport:
         """Write records, sessions, pages and logs for people and other programs to read.
 
         Every field is in it, so `Memory.import_` brings it all back. The journal, working memory and marks of
@@ -362,7 +362,7 @@ class Reading:
         """
         from reverie.admin.transfer import export as exports
 
-        selection = exports.Selection(scopes=wanted_scopes(scope), archived=archived, sessions=sessions)
+        selection = exports.ExportSelection(scopes=wanted_scopes(scope), archived=archived, sessions=sessions)
         return exports.export(
             self._store,
             target,
@@ -375,7 +375,7 @@ class Reading:
 
     # -- looking inside ----------------------------------------------------------------------------------
 
-    def history(self, id: str | None = None, *, after: int = 0, limit: int = 100) -> list[JournalRow]:
+    def history(self, id: str | None = None, *, after: int = 0, limit: int = 100) -> list[JournalEntry]:
         """The journal: every change, in the order it was made.
 
         Args:
@@ -417,7 +417,7 @@ class Reading:
         Raises:
             InvalidInput: it is no scope.
         """
-        seen = chain(checked_scope(scope))
+        seen = visible_scopes(checked_scope(scope))
         live = Filter(scopes=seen, alive_at=self._clock())
         by_kind = self._store.tally("kind", live)
         sessions = self._store.sessions(scopes=seen)
@@ -430,13 +430,13 @@ class Reading:
             by_category=self._store.tally("category", live),
         )
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[StoreProblem]:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         return self._store.check()
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> StaticContext:
         """What stands in every prompt."""
-        return Standing(
+        return StaticContext(
             profile=self._profile.read() if self._profile is not None else (),
             pages=(memory_section(self.pages.read()),),
             notes=tuple(self.pages.notes()),
@@ -454,7 +454,7 @@ class Reading:
     def _scopes(self, scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
         """A scope, or several, as a filter has them; None for all, if that is asked for or all there is."""
         if scope is None and self._searching.uses_scopes():
-            raise ScopeNeeded(
+            raise ScopeRequired(
                 "this memory is that of several, and scope is not given: pass scope='user:alice' or the "
                 "like, scope='' for what is everybody's, or scope=EVERY_SCOPE to look at all on purpose"
             )

@@ -24,10 +24,10 @@ from reverie.domain.filter import (
 )
 from reverie.domain.page import HISTORY, MEMORY, Paragraph
 from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
-from reverie.domain.scope import below, chain, checked_scope, session_apart, session_within
+from reverie.domain.scope import checked_scope, join_scope, session_apart, session_within, visible_scopes
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import Changes, Note, Saved, Saving, no_record
+from reverie.repositories.records import NewRecord, RecordChanges, RecordRepository, SaveResult, no_record
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import FIL, Hit, SearchMode, Unit
 from reverie.session import Session
@@ -36,12 +36,12 @@ from reverie.settings import Settings
 if TYPE_CHECKING:
     from reverie.memory import Duration, Memory
     from reverie.repositories.documents import Documents
-    from reverie.repositories.key_value import Shelf
+    from reverie.repositories.key_value import KeyValueStore
     from reverie.repositories.knowledge_graph import KnowledgeGraph
     from reverie.tools import Toolset
 
 
-class Scoped:
+class ScopedMemory:
     """A memory as somebody sees it who is in one scope: `Memory.scoped` gives it. Safe for several threads.
 
     Attributes:
@@ -71,7 +71,7 @@ class Scoped:
             InvalidInput: it is no scope.
         """
         self.scope = checked_scope(scope)
-        self.chain = chain(self.scope)
+        self.chain = visible_scopes(self.scope)
         self.settings: Settings = memory.settings
         self._memory = memory
         self._clock: Clock = memory._clock
@@ -82,12 +82,12 @@ class Scoped:
             if self.scope
             else memory.scratchpad
         )
-        self.pages: Pages = SharedPages(memory, self.scope) if self.scope else memory.pages
+        self.pages: Pages = ReadOnlyPages(memory, self.scope) if self.scope else memory.pages
 
     def __repr__(self) -> str:
         return f"Scoped({self.scope!r})"
 
-    def scoped(self, scope: str) -> Scoped:
+    def scoped(self, scope: str) -> ScopedMemory:
         """What somebody sees who is in a narrower scope, within this one.
 
         Args:
@@ -96,7 +96,7 @@ class Scoped:
         Raises:
             InvalidInput: it is no scope, or too long together with this one.
         """
-        return Scoped(self._memory, below(self.scope, scope))
+        return ScopedMemory(self._memory, join_scope(self.scope, scope))
 
     # -- remembering -------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Scoped:
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
         rough: bool = False,
-    ) -> Saved:
+    ) -> SaveResult:
         """Remember one thing in this scope; see `Memory.save`."""
         return self._memory.save(
             content,
@@ -145,10 +145,10 @@ class Scoped:
 
     def save_many(
         self,
-        notes: Iterable[Note | Mapping[str, Any]],
+        notes: Iterable[NewRecord | Mapping[str, Any]],
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> list[Saved]:
+    ) -> list[SaveResult]:
         """Remember many things in this scope; see `Memory.save_many`.
 
         Raises:
@@ -163,11 +163,11 @@ class Scoped:
         lessons: Iterable[str] = (),
         *,
         source: str = "",
-    ) -> list[Saved]:
+    ) -> list[SaveResult]:
         """Remember findings, insights and lessons in this scope; see `Memory.remember_fil`."""
         return self._memory.remember_fil(findings, insights, lessons, source=source, scope=self.scope)
 
-    def promote(self, id: str, *, to: str = "") -> Saved:
+    def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope of the chain, because somebody asks for it. It stays here as well.
 
         Nothing is ever promoted by itself. The copy says what the record says, and its metadata name the
@@ -189,7 +189,7 @@ class Scoped:
         record = self.get(id)
         if record is None:
             raise NotFound(no_record(id))
-        wider = chain(record.scope)[1:]
+        wider = visible_scopes(record.scope)[1:]
         if checked_scope(to, name="to") not in wider:
             there_are = ", ".join(repr(each) for each in wider)
             raise InvalidInput(
@@ -207,7 +207,7 @@ class Scoped:
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[Changes]) -> Record:
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record; see `Memory.update`.
 
         Raises:
@@ -356,7 +356,7 @@ class Scoped:
 
     # -- values under keys -------------------------------------------------------------------------------
 
-    def shelf(self, name: str, *, origin: Origin = "agent") -> Shelf:
+    def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """Values of a program under keys, in this scope alone; see `Memory.shelf`."""
         return self._memory.shelf(name, scope=self.scope, origin=origin)
 
@@ -386,7 +386,7 @@ class Scoped:
         """Turns of a session by position; one that is not here has none. See `Memory.turns`."""
         return self._memory.turns(self._found(session), start=start, stop=stop)
 
-    def consolidate_session(self, id: str) -> list[Saved]:
+    def consolidate_session(self, id: str) -> list[SaveResult]:
         """Keep what a session of this scope came to; see `Memory.consolidate_session`."""
         return self._memory.consolidate_session(self._named(id))
 
@@ -407,7 +407,7 @@ class Scoped:
         from reverie.tools import DEFAULT_GROUPS, memory_tools
 
         return memory_tools(
-            Scoped(self._memory._acting(self._memory._agent), self.scope),
+            ScopedMemory(self._memory._acting(self._memory._agent), self.scope),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -422,12 +422,12 @@ class Scoped:
                 conversation; a tool's does not get into what stands in prompts. None where that is not known.
         """
         from reverie.repositories.documents import KEPT_AS, Documents
-        from reverie.repositories.key_value import Shelf
+        from reverie.repositories.key_value import KeyValueStore
 
         memory = self._memory
 
-        def shelf(origin: Origin) -> Shelf:
-            return Shelf(
+        def shelf(origin: Origin) -> KeyValueStore:
+            return KeyValueStore(
                 KEPT_AS,
                 store=memory._store,
                 searching=memory._searching,
@@ -449,7 +449,7 @@ class Scoped:
                 actor=actor,
                 notice=memory._noticed,
             ),
-            saving=Saving(
+            saving=RecordRepository(
                 memory._store,
                 memory._index,
                 clock=memory._clock,
@@ -488,13 +488,17 @@ class Scoped:
             )
         return id
 
-    def _own_note(self, note: Note | Mapping[str, Any]) -> Note | Mapping[str, Any]:
+    def _own_note(self, note: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
         given = (
-            note.scope if isinstance(note, Note) else note.get("scope") if isinstance(note, Mapping) else ""
+            note.scope
+            if isinstance(note, NewRecord)
+            else note.get("scope")
+            if isinstance(note, Mapping)
+            else ""
         )
         if given and given != self.scope:
             raise InvalidInput(f"a note has the scope {given!r}: here everything is saved in {self.scope!r}")
-        if isinstance(note, Note):
+        if isinstance(note, NewRecord):
             return replace(note, scope=self.scope)
         return {**note, "scope": self.scope} if isinstance(note, Mapping) else note
 
@@ -532,7 +536,7 @@ class Scoped:
         return {**only, "session": [self._found(each) for each in asked]}
 
 
-class SharedPages(Pages):
+class ReadOnlyPages(Pages):
     """The pages and logs of a memory as a scope has them: read, never written. They are everybody's.
 
     Args:

@@ -17,13 +17,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie.context import Budget, Pack, Shown, Standing, build, tool_safe_tail
+from reverie.context import Pack, ShownLedger, StaticContext, TokenBudget, build, trim_window
 from reverie.context.budget import checked_tokens
 from reverie.context.ledger import recalled_counter, shown_cursor
 from reverie.context.notes import unreplayed
-from reverie.context.retrieval import Recaller, latest, recalled, searched_for
+from reverie.context.retrieval import Retriever, query_from_message, retrieve, retrieve_recent
 from reverie.domain import provenance as trust
-from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import (
     ITEMS_FROM,
     Role,
@@ -33,7 +33,7 @@ from reverie.domain.conversation import (
     Turn,
     checked_session,
     checked_turn,
-    drafted,
+    draft_turn,
     valid_session_id,
     with_signal,
 )
@@ -41,16 +41,16 @@ from reverie.domain.entry import session_namespace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter, checked_filter
 from reverie.domain.record import Origin, Record
-from reverie.domain.scope import chain, checked_scope
+from reverie.domain.scope import checked_scope, visible_scopes
 from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories.pages import commit_with_notes, note_edits
+from reverie.repositories.pages import commit_with_notes, daily_note_changes
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redacted_value, redactor_of
+from reverie.stores.redacting import redact_value, redactor_of
 
 _log = logging.getLogger("reverie")
 
@@ -63,23 +63,23 @@ _LONGEST_PAUSE = 0.02  # seconds, before a lost race is run again
 _T = TypeVar("_T")
 
 
-class Listener(Protocol):
+class SessionObserver(Protocol):
     """What a session tells of its turns; neither method raises what `ReverieError` covers."""
 
-    def marked(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
+    def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
         """The turns that are about to be added behind the window, with signals in their metadata."""
         ...
 
-    def heard(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
+    def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
         """Turns have been stored; `shown` are the ids of what the session still sees in its prompts."""
         ...
 
 
-def _nothing_standing() -> Standing:
-    return Standing()
+def _nothing_standing() -> StaticContext:
+    return StaticContext()
 
 
-def _nobody(rows: Sequence[JournalRow]) -> None:
+def _nobody(rows: Sequence[JournalEntry]) -> None:
     del rows
 
 
@@ -109,16 +109,16 @@ class Session:
         id: str,
         *,
         store: Store,
-        recaller: Recaller,
+        recaller: Retriever,
         settings: Settings,
         clock: Clock,
         new_id: NewId,
         actor: str = "owner",
         scope: str = "",
-        notice: Callable[[Sequence[JournalRow]], None] = _nobody,
-        standing: Callable[[], Standing] = _nothing_standing,
+        notice: Callable[[Sequence[JournalEntry]], None] = _nobody,
+        standing: Callable[[], StaticContext] = _nothing_standing,
         look: Callable[[], None] = lambda: None,
-        listener: Listener | None = None,
+        listener: SessionObserver | None = None,
     ) -> None:
         self.id = valid_session_id(id)
         self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
@@ -140,9 +140,9 @@ class Session:
         self._stored: SessionState | None = None
         self._window: tuple[Turn, ...] = ()
         self._next = 0
-        self._shown = Shown()
+        self._shown = ShownLedger()
         self._shown_is_stored = True
-        self._stored_shown = Shown()  # as the store has it
+        self._stored_shown = ShownLedger()  # as the store has it
 
     # -- adding ----------------------------------------------------------------------------------------
 
@@ -200,8 +200,8 @@ class Session:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
             Conflict: other processes added turns faster than this one could, sixty times over.
         """
-        said = [drafted(given, session=self.id, now=self._clock()) for given in turns]
-        drafts = [redacted_value(each, self._redactor) for each in said]
+        said = [draft_turn(given, session=self.id, now=self._clock()) for given in turns]
+        drafts = [redact_value(each, self._redactor) for each in said]
         if not drafts:
             return []
 
@@ -215,12 +215,12 @@ class Session:
             ]
             trusted = trust.named(self._settings.trusted_tools)
             view = trust.view(self._window, state, self._settings.replay_turns)
-            added = list(trust.marked(added, view, trusted_tools=trusted))
+            added = list(trust.mark_origins(added, view, trusted_tools=trusted))
             if self._listener is not None:
-                added = list(self._listener.marked(added, self._window))
-            beginning = [] if self._stored is not None else [Edit(before=None, after=state)]
+                added = list(self._listener.mark_origins(added, self._window))
+            beginning = [] if self._stored is not None else [Change(before=None, after=state)]
             self._commit(
-                [*beginning, *(Edit(before=None, after=turn) for turn in added)],
+                [*beginning, *(Change(before=None, after=turn) for turn in added)],
                 noted=lambda: self._notes(added),
             )
             return added
@@ -229,7 +229,7 @@ class Session:
         if self._listener is not None:
             with self._lock:
                 window, shown = self._window, frozenset(self._shown.marks)
-            self._listener.heard(window, added, shown)
+            self._listener.on_turns_added(window, added, shown)
         return added
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Session:
         wanted = self._settings.replay_turns if limit is None else limit
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
             raise InvalidInput(f"limit is {limit!r}: it is a whole number from 0")
-        return tool_safe_tail(self.turns(), wanted)
+        return trim_window(self.turns(), wanted)
 
     def search(
         self,
@@ -350,18 +350,18 @@ class Session:
             window, following, shown = self._window, self._next, self._shown
         asking = _asking(message, window)
         now_at = following if asking is None else asking.position
-        query = searched_for(message or "" if asking is None else asking.content)
-        replayed = _with_question(tool_safe_tail(window, self._settings.replay_turns), asking)
+        query = query_from_message(message or "" if asking is None else asking.content)
+        replayed = _with_question(trim_window(window, self._settings.replay_turns), asking)
         replayed_ids = frozenset(turn.id for turn in replayed)
         now = self._clock()
         found: list[Hit] = []
         recent: list[Record] = []
-        settings, scopes = self._settings, chain(state.scope)
+        settings, scopes = self._settings, visible_scopes(state.scope)
         if settings.memory_enabled:
-            found = recalled(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
+            found = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
             is_first = not state.summary and all(turn.position >= now_at for turn in window)
             if is_first and not any(hit.is_trusted for hit in found):
-                recent = latest(self._recaller, settings, scopes, now=now)
+                recent = retrieve_recent(self._recaller, settings, scopes, now=now)
         standing = self._standing()
         pages = standing.pages if self._settings.memory_enabled else ()
         notes = unreplayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
@@ -407,8 +407,8 @@ class Session:
             if ITEMS_FROM in fresh.metadata:
                 items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
                 fresh = replace(fresh, metadata=MappingProxyType(items))
-            edits = [Edit(before=state, after=fresh)] if fresh != state else []
-            self._commit(edits, reason="begun anew", shown=Shown())
+            edits = [Change(before=state, after=fresh)] if fresh != state else []
+            self._commit(edits, reason="begun anew", shown=ShownLedger())
 
         self._retried(attempt)
 
@@ -437,9 +437,9 @@ class Session:
             if found[0].role != "assistant":
                 raise InvalidInput(f"turn {turn_id!r} is the {found[0].role}'s: feedback is about an answer")
             after = checked_turn(with_signal(found[0], f"thumbs_{thumb}", note=note))
-            after = redacted_value(after, self._redactor, known=True)
+            after = redact_value(after, self._redactor, known=True)
             if after != found[0]:
-                self._commit([Edit(before=found[0], after=after)], reason="feedback")
+                self._commit([Change(before=found[0], after=after)], reason="feedback")
                 self._sequence = -1
             return after
 
@@ -487,7 +487,7 @@ class Session:
         with self._lock:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
-            self._shown, self._shown_is_stored, self._stored_shown = Shown(), True, Shown()
+            self._shown, self._shown_is_stored, self._stored_shown = ShownLedger(), True, ShownLedger()
 
     # -- inside ----------------------------------------------------------------------------------------
 
@@ -513,7 +513,7 @@ class Session:
         inside = [turn for turn in read if turn.position >= start]
         self._stored = stored
         self._next = read[-1].position + 1 if read else 0
-        self._window = tuple(tool_safe_tail(inside, self._settings.retain_turns))
+        self._window = tuple(trim_window(inside, self._settings.retain_turns))
         self._read_shown(stored)
         self._sequence = sequence
 
@@ -521,12 +521,12 @@ class Session:
         """Take in what other processes were shown in this session."""
         text = self._store.cursor(shown_cursor(self.id)) if stored is not None else None
         try:
-            elsewhere = Shown.from_text(text) if text else Shown()
+            elsewhere = ShownLedger.from_text(text) if text else ShownLedger()
         except InvalidInput as error:
             _log.warning(
                 "what session %r was shown cannot be read and is taken as nothing: %s", self.id, error
             )
-            elsewhere = Shown()
+            elsewhere = ShownLedger()
         self._stored_shown = elsewhere
         self._shown = elsewhere if self._shown_is_stored else elsewhere.merged(self._shown)
 
@@ -541,21 +541,21 @@ class Session:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
 
-    def _notes(self, added: Sequence[Turn]) -> list[Edit]:
+    def _notes(self, added: Sequence[Turn]) -> list[Change]:
         """The edits that put the exchanges which these turns complete into the daily notes."""
         if not self._settings.daily_notes or all(turn.role != "assistant" for turn in added):
             return []
         turns = [*self._window, *added]
         now = self._clock()
-        return note_edits(self._store, turns, since=added[0].position, now=now, new_id=self._new_id)
+        return daily_note_changes(self._store, turns, since=added[0].position, now=now, new_id=self._new_id)
 
     def _commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         reason: str = "",
-        shown: Shown | None = None,
-        noted: Callable[[], Sequence[Edit]] = tuple,
+        shown: ShownLedger | None = None,
+        noted: Callable[[], Sequence[Change]] = tuple,
     ) -> None:
         """Make the edits and store what was shown, in one transaction; the caller has the lock.
 
@@ -587,7 +587,7 @@ class Session:
             self._take_in(rows)
             self._notice(rows)
 
-    def _take_in(self, rows: Sequence[JournalRow]) -> None:
+    def _take_in(self, rows: Sequence[JournalEntry]) -> None:
         """Bring the copy up to date with changes made here, if nobody else made any in between."""
         if rows[0].sequence != self._sequence + 1:
             self._sequence = -1
@@ -597,7 +597,7 @@ class Session:
         added = [value for value in values if isinstance(value, Turn)]
         start = self._stored.window_start if self._stored is not None else 0
         inside = [turn for turn in (*self._window, *added) if turn.position >= start]
-        self._window = tuple(tool_safe_tail(inside, self._settings.retain_turns))
+        self._window = tuple(trim_window(inside, self._settings.retain_turns))
         self._next += len(added)
         self._sequence = rows[-1].sequence
 
@@ -618,9 +618,9 @@ class Session:
     def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
         def attempt() -> SessionState:
             state = self._read_state()
-            after = redacted_value(checked_session(change(state)), self._redactor)
+            after = redact_value(checked_session(change(state)), self._redactor)
             if after != state or self._stored is None:
-                self._commit([Edit(before=self._stored, after=after)], reason=reason)
+                self._commit([Change(before=self._stored, after=after)], reason=reason)
             return after
 
         return self._retried(attempt)
@@ -633,13 +633,13 @@ class Session:
 
         return self._change_state(change, reason=status)
 
-    def _budget(self, soft: int | None, hard: int | None) -> Budget:
+    def _budget(self, soft: int | None, hard: int | None) -> TokenBudget:
         settings = self._settings
         if hard is None:
             hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, checked_tokens(soft))
         if soft is None:
             soft = min(settings.soft_tokens, checked_tokens(hard, name="hard_tokens"))
-        return Budget(
+        return TokenBudget(
             soft_tokens=soft,
             hard_tokens=hard,
             layer_limits=settings.layer_limits,

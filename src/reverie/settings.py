@@ -54,7 +54,7 @@ def _setting(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paths:
+class ProfilePaths:
     """Where the files of a profile are.
 
     Attributes:
@@ -276,7 +276,7 @@ class Settings:
         """Whether `profile_path` or `base_path` is other than the default."""
         return (self.profile_path, self.base_path) != ("agent", "memory")
 
-    def resolve_paths(self, application: Path) -> Paths:
+    def resolve_paths(self, application: Path) -> ProfilePaths:
         """The folders and files of the profile, without looking at the disk (RockBot's rule).
 
         An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
@@ -286,7 +286,7 @@ class Settings:
         '/srv/bot/agent/memory'
         """
         profile = application / self.profile_path
-        return Paths(
+        return ProfilePaths(
             profile=profile,
             memory=profile / self.base_path,
             dream=profile / self.dream_directive,

@@ -11,23 +11,23 @@ from datetime import datetime
 from pathlib import Path
 
 from reverie.admin.history import Journal, When
-from reverie.admin.history.snapshot_store import EarlierStore
-from reverie.domain.change import JournalRow
+from reverie.admin.history.snapshot_store import SnapshotStore
+from reverie.domain.change import JournalEntry
 from reverie.domain.text import ids
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
-from reverie.reader import Reading
+from reverie.reader import MemoryReader
 from reverie.repositories.pages import Pages
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searching, weights_of
+from reverie.search.searcher import Searcher, weights_of
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
 
-class Past(Reading):
+class Snapshot(MemoryReader):
     """A memory as it was at an earlier moment: `Memory.as_of` gives it. It answers, and changes nothing.
 
     It holds all that there was in memory; only its journal is read from the memory it was taken from, which
@@ -58,7 +58,7 @@ class Past(Reading):
             InvalidInput: it is no moment with a time zone, and no number.
             NotFound: there is no change of that number.
         """
-        then = EarlierStore(store, when, analyse=analyse, now=clock)
+        then = SnapshotStore(store, when, analyse=analyze, now=clock)
         self.at: datetime = then.moment
         self.sequence: int = then.last
         self.settings = settings
@@ -67,7 +67,7 @@ class Past(Reading):
         self._clock = lambda: then.moment
         self._profile = profile
         self._index = SearchIndex(then, None, analyse=then.analysis)
-        self._searching = Searching(
+        self._searching = Searcher(
             then,
             self._index,
             clock=self._clock,
@@ -103,12 +103,12 @@ class Past(Reading):
         self._index.close()
         self._store.close()
 
-    def __enter__(self) -> Past:
+    def __enter__(self) -> Snapshot:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _nobody(rows: Sequence[JournalRow]) -> None:
+def _nobody(rows: Sequence[JournalEntry]) -> None:
     del rows

@@ -17,38 +17,38 @@ from typing import TYPE_CHECKING
 
 from reverie.consolidation.rule_learning import consolidated_cursor
 from reverie.context.ledger import shown_cursor
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
 from reverie.domain.text.ids import NewId
 from reverie.files.profile import Profile
-from reverie.reader import Reading
-from reverie.repositories.records import Saving
+from reverie.reader import MemoryReader
+from reverie.repositories.records import RecordRepository
 from reverie.search.index.search_index import SearchIndex
 from reverie.session import Session
 from reverie.settings import Settings
-from reverie.stores.redacting import bare
+from reverie.stores.redacting import unwrap
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
-    from reverie.admin.erasure.eraser import Forgetter, Forgetting
-    from reverie.admin.erasure.redact_stored import Exposing, Redaction
-    from reverie.admin.history.undo import Undone
+    from reverie.admin.erasure.eraser import Eraser, ErasureReport
+    from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
+    from reverie.admin.history.undo import UndoResult
     from reverie.admin.transfer.backup import Backup
-    from reverie.admin.transfer.importer import Imported
-    from reverie.consolidation.cycle import Applied
+    from reverie.admin.transfer.importer import ImportReport
+    from reverie.consolidation.cycle import ApplyResult
     from reverie.consolidation.plan import Plan
     from reverie.consolidation.worker import Worker
-    from reverie.files.folder import Folder
+    from reverie.files.folder import MemoryFolder
     from reverie.llm.protocol import Answering, Model
-    from reverie.snapshot import Past
+    from reverie.snapshot import Snapshot
 
 
-class Tending(Reading, ABC):
+class Tending(MemoryReader, ABC):
     """The part of a memory that looks after it. Safe to use from several threads."""
 
     path: Path | None
-    folder: Folder | None
+    folder: MemoryFolder | None
     settings: Settings
     _index: SearchIndex
     _actor: str
@@ -58,19 +58,19 @@ class Tending(Reading, ABC):
     _profile: Profile | None
     _model: Model | Answering | str | None
     _prompts: Path | None
-    _saving: Saving
+    _saving: RecordRepository
     _worker: Worker | None
 
     # -- taking back -------------------------------------------------------------------------------------
 
     def undo(
         self,
-        what: int | JournalRow | Iterable[int | JournalRow] | Applied | None = None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | ApplyResult | None = None,
         *,
         batch: int | None = None,
         since: datetime | int | None = None,
         dry_run: bool = False,
-    ) -> Undone:
+    ) -> UndoResult:
         """Take changes back, all of them in one transaction. Say which in one of three ways.
 
         What was changed again since keeps that: only what the change itself did is taken back. An undo is a
@@ -93,17 +93,17 @@ class Tending(Reading, ABC):
             NotFound: there is no such change.
             Conflict: later changes rest on it; the message names them. Nothing was changed.
         """
-        from reverie.admin.history.undo import Undoing
-        from reverie.consolidation.cycle import Applied
+        from reverie.admin.history.undo import Undo
+        from reverie.consolidation.cycle import ApplyResult
 
-        if isinstance(what, Applied):
+        if isinstance(what, ApplyResult):
             if what.batch is None:
                 raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
             batch, what = what.batch, None
-        undoing = Undoing(self._store, clock=self._clock, actor=self._actor, notice=self._noticed)
+        undoing = Undo(self._store, clock=self._clock, actor=self._actor, notice=self._noticed)
         return undoing.undo(what, batch=batch, since=since, dry_run=dry_run)
 
-    def as_of(self, moment: datetime | int) -> Past:
+    def as_of(self, moment: datetime | int) -> Snapshot:
         """The memory as it was at an earlier moment. It answers every question, and changes nothing.
 
         What was forgotten for good since is not there either. Profile and settings are those of today; what
@@ -119,9 +119,9 @@ class Tending(Reading, ABC):
             InvalidInput: it is no moment with a time zone, and no number.
             NotFound: there is no change of that number.
         """
-        from reverie.snapshot import Past  # here: most programs never look back
+        from reverie.snapshot import Snapshot  # here: most programs never look back
 
-        return Past(self._store, moment, settings=self.settings, clock=self._clock, profile=self._profile)
+        return Snapshot(self._store, moment, settings=self.settings, clock=self._clock, profile=self._profile)
 
     def doctor(self, *, fix: bool = False) -> Diagnosis:
         """Compare the store, the journal, the search index and the files with each other.
@@ -136,7 +136,7 @@ class Tending(Reading, ABC):
         from reverie.admin.doctor import Doctor
 
         doctor = Doctor(
-            bare(self._store),
+            unwrap(self._store),
             self._index,
             path=self.path,
             clock=self._clock,
@@ -146,7 +146,7 @@ class Tending(Reading, ABC):
         )
         return doctor.examine(fix=fix)
 
-    def redact(self, *, dry_run: bool = False) -> Redaction:
+    def redact(self, *, dry_run: bool = False) -> RedactionReport:
         """Take the secrets for good out of what is stored already. (What is saved is redacted by itself.)
 
         It is for what was stored while `redact_secrets` was off, by an earlier version, or before a pattern
@@ -163,11 +163,11 @@ class Tending(Reading, ABC):
             Conflict: others changed the same things meanwhile: do it again.
             StoreUnavailable: it could not be written; try again.
         """
-        from reverie.admin.erasure.redact_stored import Redaction
+        from reverie.admin.erasure.redact_stored import RedactionReport
 
         exposing = self._exposing
         if dry_run:
-            return Redaction(found=exposing.find(), done=False)
+            return RedactionReport(found=exposing.find(), done=False)
         with self._lock:
             opened = list(self._sessions.values())
         for each in opened:
@@ -229,7 +229,7 @@ class Tending(Reading, ABC):
         scope: str | None = None,
         origin: Origin | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> Imported:
+    ) -> ImportReport:
         """Take in an export, another program's memory, or conversations. Nothing is taken in twice.
 
         Args:
@@ -278,7 +278,7 @@ class Tending(Reading, ABC):
 
         with self._lock:
             if self._worker is None:
-                self._worker = thinking.worker(
+                self._worker = thinking.make_worker(
                     self._store,
                     clock=self._clock,
                     new_id=self._new_id,
@@ -321,12 +321,12 @@ class Tending(Reading, ABC):
         """
         from reverie.consolidation import factory as thinking
 
-        asked = thinking.Asked(
+        asked = thinking.PassRequest(
             session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
         )
-        return thinking.planned(self.worker, self._saving, name, asked)
+        return thinking.plan_pass(self.worker, self._saving, name, asked)
 
-    def apply(self, plan: Plan) -> Applied:
+    def apply(self, plan: Plan) -> ApplyResult:
         """Make a plan's changes, all of them or none. `undo` with what comes back takes them back.
 
         Raises:
@@ -343,16 +343,18 @@ class Tending(Reading, ABC):
         scope: str | None = None,
         match: str | None = None,
         turns: bool = False,
-    ) -> Forgetting:
+    ) -> ErasureReport:
         """What `forget` with the same arguments would take away, and what it would leave; changes nothing.
 
         Raises:
             NotFound: there is nothing to forget.
             InvalidInput: an argument is not of its form.
         """
-        from reverie.admin.erasure.eraser import Request
+        from reverie.admin.erasure.eraser import EraseRequest
 
-        return self._forgetter.plan(Request(ids=ids, session=session, scope=scope, match=match, turns=turns))
+        return self._forgetter.plan(
+            EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
+        )
 
     def forget(
         self,
@@ -361,7 +363,7 @@ class Tending(Reading, ABC):
         scope: str | None = None,
         match: str | None = None,
         turns: bool = False,
-    ) -> Forgetting:
+    ) -> ErasureReport:
         """Remove content for good, everywhere, because a person asks for it. Nothing brings it back.
 
         It goes from records, turns, notes, pages, summaries, working memory, the journal, the search index,
@@ -386,9 +388,9 @@ class Tending(Reading, ABC):
             Conflict: others changed what shall go all the while.
             StoreUnavailable: it could not be written; try again.
         """
-        from reverie.admin.erasure.eraser import Request
+        from reverie.admin.erasure.eraser import EraseRequest
 
-        request = Request(ids=ids, session=session, scope=scope, match=match, turns=turns)
+        request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
         with self._lock:
             opened = dict(self._sessions)
         for each in opened.values():
@@ -403,11 +405,11 @@ class Tending(Reading, ABC):
     # -- inside ------------------------------------------------------------------------------------------
 
     @property
-    def _exposing(self) -> Exposing:
-        from reverie.admin.erasure.redact_stored import Exposing
+    def _exposing(self) -> StoredSecretRedactor:
+        from reverie.admin.erasure.redact_stored import StoredSecretRedactor
         from reverie.domain.secrets import redactor_of
 
-        return Exposing(
+        return StoredSecretRedactor(
             self._store,
             redactor_of(True, self.settings.secret_patterns),
             clock=self._clock,
@@ -416,10 +418,10 @@ class Tending(Reading, ABC):
         )
 
     @cached_property
-    def _forgetter(self) -> Forgetter:
-        from reverie.admin.erasure.eraser import Forgetter
+    def _forgetter(self) -> Eraser:
+        from reverie.admin.erasure.eraser import Eraser
 
-        return Forgetter(
+        return Eraser(
             self._store,
             self._index,
             folder=self.path,
@@ -430,5 +432,5 @@ class Tending(Reading, ABC):
         )
 
     @abstractmethod
-    def _noticed(self, rows: Sequence[JournalRow]) -> None:
+    def _noticed(self, rows: Sequence[JournalEntry]) -> None:
         """Tell whoever follows the journal what has just been committed here."""

@@ -23,13 +23,13 @@ from click.testing import CliRunner
 import reverie.admin.doctor
 from reverie import Memory, ReverieError, Settings
 from reverie.admin.doctor import Diagnosis, unopened
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
 from reverie.interfaces.cli.main import cli
-from reverie.search.analyzer import analyse
-from reverie.search.index.inverted_index import Leaf
-from reverie.search.index.tantivy_index import Batch
+from reverie.search.analyzer import analyze
+from reverie.search.index.inverted_index import IndexedPassage
+from reverie.search.index.tantivy_index import IndexBatch
 from reverie.stores.contract.factories import NOW
 
 SECRET = "marzipan"
@@ -56,11 +56,11 @@ def filled(folder: Path) -> Path:
         chat.add("tool", f"{SECRET} found", tool_call_id="c")
         chat.working.set("note", f"{SECRET}", ttl=None)
         page = Page(name=MEMORY, content=f"# About\n\n{SECRET}\n", updated_at=NOW)
-        memory._store.commit([Edit(before=None, after=page)], actor="owner", at=NOW)
+        memory._store.commit([Change(before=None, after=page)], actor="owner", at=NOW)
         said = [paragraph(n) for n in range(3)]
-        memory._store.commit([Edit(before=None, after=each) for each in said], actor="owner", at=NOW)
+        memory._store.commit([Change(before=None, after=each) for each in said], actor="owner", at=NOW)
         later = replace(page, content=f"# About\n\n{SECRET} and more\n")
-        memory._store.commit([Edit(before=page, after=later)], actor="owner", at=NOW)
+        memory._store.commit([Change(before=page, after=later)], actor="owner", at=NOW)
     return folder
 
 
@@ -430,9 +430,9 @@ def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder
         (row,) = memory.history(gone.id)
         after = memory._store.sequence()
 
-        def spoil(batch: Batch) -> int:
+        def spoil(batch: IndexBatch) -> int:
             batch.remove(row.key)
-            batch.add(Leaf(4_711, gone, analyse(gone)))
+            batch.add(IndexedPassage(4_711, gone, analyze(gone)))
             return after
 
         committed.write(spoil, merge=True)

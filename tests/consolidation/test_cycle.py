@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from reverie.consolidation.cycle import Dreaming
-from reverie.domain.change import Edit, undo_of
+from reverie.consolidation.cycle import ConsolidationCycle
+from reverie.domain.change import Change, undo_of
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, ModelUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.text.ids import new_id
-from reverie.llm import called
-from reverie.llm.messages import Ask, Reply
-from reverie.search.analyzer import analyse
+from reverie.llm import model_from_function
+from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 
@@ -34,21 +34,21 @@ def record(content: str, **more: object) -> Record:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield found
     found.close()
 
 
 def dreaming(
-    store: SQLiteStore, answer: Callable[[Ask], str | Reply] | None = None, **more: object
-) -> Dreaming:
-    model = None if answer is None else called(answer)
+    store: SQLiteStore, answer: Callable[[ModelRequest], str | ModelReply] | None = None, **more: object
+) -> ConsolidationCycle:
+    model = None if answer is None else model_from_function(answer)
     given = {"settings": Settings(), "notice": lambda rows: None, **more}
-    return Dreaming(store, clock=lambda: NOW, new_id=new_id, model=model, **given)  # type: ignore[arg-type]
+    return ConsolidationCycle(store, clock=lambda: NOW, new_id=new_id, model=model, **given)  # type: ignore[arg-type]
 
 
 def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:
-    store.commit([Edit(before=None, after=each) for each in records], actor=actor, at=NOW)
+    store.commit([Change(before=None, after=each) for each in records], actor=actor, at=NOW)
 
 
 def live(store: SQLiteStore) -> dict[str, Record]:
@@ -69,14 +69,14 @@ def said(store: SQLiteStore, *texts: str) -> list[Turn]:
         for n, text in enumerate(texts)
     ]
     store.commit(
-        [Edit(before=None, after=state), *(Edit(before=None, after=turn) for turn in turns)],
+        [Change(before=None, after=state), *(Change(before=None, after=turn) for turn in turns)],
         actor="owner",
         at=NOW,
     )
     return turns
 
 
-def merging(*sources: Record, content: str) -> Callable[[Ask], str]:
+def merging(*sources: Record, content: str) -> Callable[[ModelRequest], str]:
     proposal = {"sources": [each.id for each in sources], "content": content}
     return lambda ask: json.dumps({"merge": [proposal], "archive": [], "refile": [], "anti_patterns": []})
 
@@ -125,9 +125,9 @@ def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
 
 
 def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
-    asked: list[Ask] = []
+    asked: list[ModelRequest] = []
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         asked.append(ask)
         return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [], "preferences": []})
 
@@ -155,7 +155,7 @@ def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None
 def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
     turns = said(store, "No! Shorter!", "shorter please")
 
-    def failing(ask: Ask) -> str:
+    def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
     (outcome,) = dreaming(store, failing).cycle(["infer"])
@@ -169,7 +169,7 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
 def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
 
-    def unusable(ask: Ask) -> str:
+    def unusable(ask: ModelRequest) -> str:
         return 3  # type: ignore[return-value]
 
     outcomes = dreaming(store, unusable).cycle()
@@ -184,7 +184,7 @@ def test_somebody_elses_change_meanwhile_is_not_overwritten(store: SQLiteStore) 
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
     plan = dream.plan("merge")
     store.commit(
-        [Edit(before=two, after=replace(two, content="Rockbot needs 5 replicas"))], actor="owner", at=NOW
+        [Change(before=two, after=replace(two, content="Rockbot needs 5 replicas"))], actor="owner", at=NOW
     )
     with pytest.raises(Conflict):
         dream.apply(plan)
@@ -236,7 +236,7 @@ def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_
     (tmp_path / "dream.md").write_text("MINE {{records}}", encoding="utf-8")
     asked: list[str] = []
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         asked.append(ask.messages[0].content)
         return "{}"
 

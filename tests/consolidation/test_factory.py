@@ -16,7 +16,7 @@ from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.record import ROUGH
-from reverie.llm.messages import Ask, Reply
+from reverie.llm.messages import ModelReply, ModelRequest
 from tests.conftest import MovableClock
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
@@ -26,11 +26,11 @@ NOTE = "Ines likes jasmine tea. Staging listens on port 5433."
 class Scripted:
     """A model that answers each pass by a function, and keeps what it was asked."""
 
-    def __init__(self, **answers: Callable[[Ask], str] | str) -> None:
+    def __init__(self, **answers: Callable[[ModelRequest], str] | str) -> None:
         self.answers = answers
-        self.asked: list[Ask] = []
+        self.asked: list[ModelRequest] = []
 
-    def __call__(self, ask: Ask) -> str | Reply:
+    def __call__(self, ask: ModelRequest) -> str | ModelReply:
         self.asked.append(ask)
         answer = self.answers.get(ask.purpose, "{}")
         return answer if isinstance(answer, str) else answer(ask)
@@ -81,7 +81,7 @@ def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, t
 
 
 def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clock: MovableClock) -> None:
-    def fails(ask: Ask) -> str:
+    def fails(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
     model = Scripted(enrich=fails)
@@ -103,7 +103,7 @@ def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clo
 
 
 def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> None:
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         if "coffee" in ask.messages[-1].content:
             raise ModelUnavailable("gone")
         return TEA_AND_PORT
@@ -124,7 +124,7 @@ def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> Non
 def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
     asked: list[str] = []
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         asked.append(ask.messages[-1].content)
         if is_locked or "coffee" in asked[-1]:
             raise ModelRefused("against the rules")
@@ -152,7 +152,7 @@ def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: M
 def test_a_note_that_is_never_answered_in_time_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
     asked: list[str] = []
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         asked.append(ask.messages[-1].content)
         if is_down or "coffee" in asked[-1]:
             raise ModelUnavailable("no answer in time")
@@ -196,7 +196,7 @@ def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp
 
 
 def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> None:
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         [(host, rack, port)] = NUMBERED.findall(ask.messages[-1].content)
         return split((f"{host} is in rack {rack}.", "general"), (f"Its port is {port}.", "general"))
 
@@ -319,7 +319,7 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
 
 
 def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: MovableClock) -> None:
-    def pattern(ask: Ask) -> str:
+    def pattern(ask: ModelRequest) -> str:
         text = ask.messages[-1].content
         ids = [
             line.split("[")[1].split("]")[0]
@@ -394,7 +394,7 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     monkeypatch.setattr(worker, "LEASE_TIME", timedelta(seconds=0.6))
     asked, answered = threading.Event(), threading.Event()
 
-    def slow(ask: Ask) -> str:
+    def slow(ask: ModelRequest) -> str:
         asked.set()
         assert answered.wait(30)
         return "{}"

@@ -16,8 +16,8 @@ from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Se
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.llm.messages import Ask
-from reverie.search.analyzer import analyse
+from reverie.llm.messages import ModelRequest
+from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
 from tests.conftest import MovableClock
@@ -304,7 +304,7 @@ class _NoRecords(InMemoryStore):
 
 @pytest.fixture
 def full() -> Iterator[tuple[Memory, InMemoryStore]]:
-    store = _NoRecords(analyse=analyse)
+    store = _NoRecords(analyse=analyze)
     with Memory(store) as memory:
         yield memory, store
 
@@ -371,7 +371,7 @@ def test_a_tools_failure_is_noted_on_its_turn(memory: Memory, content: str, fail
 def test_background_thinking_is_told_of_corrections() -> None:
     asked: list[str] = []
 
-    def model(ask: Ask) -> str:
+    def model(ask: ModelRequest) -> str:
         asked.append(ask.messages[-1].content)
         return "{}"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from reverie.consolidation.cycle import Dreaming
-from reverie.consolidation.windows import Consolidating, Due
+from reverie.consolidation.cycle import ConsolidationCycle
+from reverie.consolidation.windows import DueWindow, WindowConsolidator
 from reverie.consolidation.worker import LEASE, Worker, next_run
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
@@ -25,9 +25,9 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import new_id
-from reverie.llm import called
-from reverie.llm.messages import Ask, Reply
-from reverie.search.analyzer import analyse
+from reverie.llm import model_from_function
+from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 
@@ -51,20 +51,23 @@ def now() -> Now:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    found = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield found
     found.close()
 
 
 def worker(
-    store: SQLiteStore, now: Now, answer: Callable[[Ask], str | Reply] | None = None, **settings: Any
+    store: SQLiteStore,
+    now: Now,
+    answer: Callable[[ModelRequest], str | ModelReply] | None = None,
+    **settings: Any,
 ) -> Worker:
     chosen = Settings(**settings)
-    model = None if answer is None else called(answer)
-    dreaming = Dreaming(
+    model = None if answer is None else model_from_function(answer)
+    dreaming = ConsolidationCycle(
         store, clock=now, new_id=new_id, settings=chosen, model=model, notice=lambda rows: None
     )
-    consolidating = Consolidating(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
+    consolidating = WindowConsolidator(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
     return Worker(store, dreaming, consolidating, clock=now, settings=chosen)
 
 
@@ -86,7 +89,7 @@ def talk(
         )
         for n in range(count)
     ]
-    store.commit([Edit(before=None, after=each) for each in (*begun, *turns)], actor="owner", at=NOW)
+    store.commit([Change(before=None, after=each) for each in (*begun, *turns)], actor="owner", at=NOW)
 
 
 def window(store: SQLiteStore, session: str = "chat:1") -> int:
@@ -95,7 +98,7 @@ def window(store: SQLiteStore, session: str = "chat:1") -> int:
     return len(store.turns(session=session)) - state.window_start
 
 
-def digesting(update: str = "- They talk.\n") -> Callable[[Ask], str]:
+def digesting(update: str = "- They talk.\n") -> Callable[[ModelRequest], str]:
     return lambda ask: json.dumps({"history_entry": "They talked.", "memory_update": update})
 
 
@@ -127,7 +130,7 @@ def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: Now) -> None:
 def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: Now) -> None:
     talk(store, 60)
 
-    def failing(ask: Ask) -> str:
+    def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
     (outcome,) = worker(store, now, failing).work().outcomes
@@ -144,7 +147,7 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now:
 def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: Now) -> None:
     talk(store, 60)
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         talk(store, 3, text="late")
         return digesting()(ask)
 
@@ -158,11 +161,11 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
     mine = Page(
         name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n- Bob joins in May\n", updated_at=NOW
     )
-    store.commit([Edit(before=None, after=before)], actor="owner", at=NOW)
+    store.commit([Change(before=None, after=before)], actor="owner", at=NOW)
     talk(store, 60)
 
-    def answer(ask: Ask) -> str:
-        store.commit([Edit(before=before, after=mine)], actor="owner, by hand", at=NOW)
+    def answer(ask: ModelRequest) -> str:
+        store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
         return digesting("- Ada lives in Oslo\n- CI is Jenkins\n- The launch is on 4 April\n")(ask)
 
     worker(store, now, answer).work()
@@ -175,7 +178,7 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
 def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
     store: SQLiteStore, now: Now
 ) -> None:
-    def never(ask: Ask) -> str:
+    def never(ask: ModelRequest) -> str:
         raise AssertionError("asked")
 
     talk(store, 11)
@@ -199,7 +202,7 @@ def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
 
 def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Now) -> None:
     talk(store, 30, text="long " * 2_000)
-    assert list(worker(store, now)._consolidating.due()) == [Due(session="chat:1", kind="compact")]
+    assert list(worker(store, now)._consolidating.due()) == [DueWindow(session="chat:1", kind="compact")]
     assert list(worker(store, now, compaction_enabled=False)._consolidating.due()) == []
     (outcome,) = worker(store, now).work().outcomes
     assert outcome.state == "applied"
@@ -232,7 +235,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
             for n in range(11)
         ),
     ]
-    store.commit([Edit(before=None, after=turn) for turn in more], actor="owner", at=NOW)
+    store.commit([Change(before=None, after=turn) for turn in more], actor="owner", at=NOW)
     worker(store, now).work()
     state = store.session("chat:1")
     assert state is not None
@@ -269,7 +272,7 @@ def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, n
 def fact(store: SQLiteStore, content: str, at: datetime = NOW) -> None:
     made = {"created_at": at, "updated_at": at, "last_seen_at": at}
     one = Record(id=new_id(), content=content, kind="decision", layer="episodic", **made)  # type: ignore[arg-type]
-    store.commit([Edit(before=None, after=one)], actor="owner", at=at)
+    store.commit([Change(before=None, after=one)], actor="owner", at=at)
 
 
 def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(store: SQLiteStore, now: Now) -> None:
@@ -383,7 +386,7 @@ def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: Now) -> N
 def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(store: SQLiteStore, now: Now) -> None:
     talk(store, 60)
 
-    def buggy(ask: Ask) -> str:
+    def buggy(ask: ModelRequest) -> str:
         raise NameError("oops")
 
     one = worker(store, now, buggy)
@@ -416,7 +419,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.consolidation.test_worker import Now, talk, worker
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
 talk(store, 60)
@@ -428,11 +431,11 @@ worker(store, Now(), dies).work()
 
 def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now: Now) -> None:
     path = tmp_path / "reverie.db"
-    SQLiteStore(path, analyse=analyse).close()
+    SQLiteStore(path, analyse=analyze).close()
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", CHILD, str(path), str(root)], capture_output=True)
     assert done.returncode == -9, done.stderr.decode()
-    store = SQLiteStore(path, analyse=analyse)
+    store = SQLiteStore(path, analyse=analyze)
     try:
         assert window(store) == 60
         assert worker(store, now).work().busy, "its lease still holds"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context.budget import Budget, Item, choose, cut_section, fitting_lines, section_cost
+from reverie.context.budget import BudgetItem, TokenBudget, choose, cut_section, fitting_lines, section_cost
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation as tokens
 
@@ -13,7 +13,7 @@ scores = st.floats(0, 1)
 
 
 def item(score=0.5, chars=100, layer="semantic"):
-    return Item(line="x" * chars, score=score, layer=layer, header=HEADER)
+    return BudgetItem(line="x" * chars, score=score, layer=layer, header=HEADER)
 
 
 items = st.lists(
@@ -27,32 +27,32 @@ def test_one_item_costs_at_least_twenty_tokens_and_a_quarter_of_its_characters_w
 
 
 def test_ordinary_hits_stop_at_the_soft_budget():
-    verdicts, used = choose([item(0.8)] * 4, Budget(soft_tokens=100, hard_tokens=1_000), room=1_000)
+    verdicts, used = choose([item(0.8)] * 4, TokenBudget(soft_tokens=100, hard_tokens=1_000), room=1_000)
     assert verdicts == ["selected", "selected", "over the budget", "over the budget"]
     assert used == 2 * tokens.item_cost("x" * 100) + section_cost(HEADER)
 
 
 def test_only_scores_of_eighty_five_and_more_go_above_the_soft_budget():
     best = [item(0.9), item(0.85), item(0.85), item(0.849)]
-    verdicts, used = choose(best, Budget(soft_tokens=50, hard_tokens=1_000), room=1_000)
+    verdicts, used = choose(best, TokenBudget(soft_tokens=50, hard_tokens=1_000), room=1_000)
     assert verdicts == ["selected", "selected", "selected", "over the budget"]
     assert used > 50
 
 
 def test_a_shorter_item_may_still_fit_after_one_that_does_not():
-    verdicts, _ = choose([item(chars=2_000), item(chars=40)], Budget(soft_tokens=60), room=1_000)
+    verdicts, _ = choose([item(chars=2_000), item(chars=40)], TokenBudget(soft_tokens=60), room=1_000)
     assert verdicts == ["over the budget", "selected"]
 
 
 @pytest.mark.parametrize(("layer", "limit"), [("episodic", 8), ("semantic", 6), ("procedural", 4)])
 def test_a_layer_has_its_share(layer, limit):
-    verdicts, _ = choose([item(chars=10, layer=layer)] * 10, Budget(), room=3_500)
+    verdicts, _ = choose([item(chars=10, layer=layer)] * 10, TokenBudget(), room=3_500)
     assert verdicts == ["selected"] * limit + ["over the layer's limit"] * (10 - limit)
 
 
 @given(items, st.integers(0, 3_000), st.integers(0, 3_000), st.integers(0, 3_000))
 def test_what_is_chosen_keeps_to_every_budget(found, soft, more, room):
-    budget = Budget(soft_tokens=soft, hard_tokens=soft + more)
+    budget = TokenBudget(soft_tokens=soft, hard_tokens=soft + more)
     verdicts, used = choose(found, budget, room=room)
     chosen = [each for each, verdict in zip(found, verdicts, strict=True) if verdict == "selected"]
     lines = "\n".join([HEADER, *(each.line for each in chosen)]) if chosen else ""
@@ -65,7 +65,7 @@ def test_what_is_chosen_keeps_to_every_budget(found, soft, more, room):
 
 @given(items, st.integers(0, 2_000))
 def test_whatever_was_left_out_for_the_budget_would_not_have_fitted_at_its_turn(found, room):
-    budget = Budget(soft_tokens=room // 2, hard_tokens=room)
+    budget = TokenBudget(soft_tokens=room // 2, hard_tokens=room)
     verdicts, used = choose(found, budget, room=room)
     for each, verdict in zip(found, verdicts, strict=True):
         if verdict == "over the budget":
@@ -100,9 +100,9 @@ def test_as_many_lines_are_listed_as_fit(lines, room):
 @pytest.mark.parametrize("wrong", [-1, True, 1.5, "100", None])
 def test_a_budget_is_a_whole_number(wrong):
     with pytest.raises(InvalidInput, match="hard_tokens"):
-        Budget(soft_tokens=0, hard_tokens=wrong)
+        TokenBudget(soft_tokens=0, hard_tokens=wrong)
 
 
 def test_the_soft_budget_is_at_most_the_hard_one():
     with pytest.raises(InvalidInput, match="soft_tokens is 10 and hard_tokens 9"):
-        Budget(soft_tokens=10, hard_tokens=9)
+        TokenBudget(soft_tokens=10, hard_tokens=9)

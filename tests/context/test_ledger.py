@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context.ledger import MOST_SHOWN, Shown
+from reverie.context.ledger import MOST_SHOWN, ShownLedger
 from reverie.domain.errors import InvalidInput
 from tests.context.values import hit, hits, record, turn
 
@@ -17,35 +17,35 @@ ledgers = st.lists(st.tuples(hits(), positions), max_size=6).map(
 
 
 def ledger_of(steps):
-    ledger = Shown()
+    ledger = ShownLedger()
     for found, at in steps:
         ledger = ledger.with_shown(found, at=at)
     return ledger
 
 
 def test_what_was_shown_for_a_turn_still_replayed_is_not_shown_again():
-    ledger = Shown().with_shown([hit(record(1))], at=4)
+    ledger = ShownLedger().with_shown([hit(record(1))], at=4)
     assert ledger.still_seen(hit(record(1)), replayed_from=4, now_at=6) == 4
 
 
 def test_it_is_shown_again_once_that_turn_has_scrolled_out():
-    ledger = Shown().with_shown([hit(record(1))], at=4)
+    ledger = ShownLedger().with_shown([hit(record(1))], at=4)
     assert ledger.still_seen(hit(record(1)), replayed_from=5, now_at=24) is None
 
 
 def test_asking_again_for_the_same_turn_shows_the_same_again():
-    ledger = Shown().with_shown([hit(record(1))], at=4)
+    ledger = ShownLedger().with_shown([hit(record(1))], at=4)
     assert ledger.still_seen(hit(record(1)), replayed_from=0, now_at=4) is None
 
 
 def test_a_record_that_was_changed_since_is_shown_again():
-    ledger = Shown().with_shown([hit(record(1, "It is 3 pm"))], at=4)
+    ledger = ShownLedger().with_shown([hit(record(1, "It is 3 pm"))], at=4)
     assert ledger.still_seen(hit(record(1, "It is 4 pm")), replayed_from=0, now_at=6) is None
 
 
 def test_a_record_that_stopped_holding_since_is_shown_again():
     before = record(1)
-    ledger = Shown().with_shown([hit(before)], at=4)
+    ledger = ShownLedger().with_shown([hit(before)], at=4)
     assert (
         ledger.still_seen(hit(replace(before, valid_to=before.created_at)), replayed_from=0, now_at=6) is None
     )
@@ -53,7 +53,7 @@ def test_a_record_that_stopped_holding_since_is_shown_again():
 
 def test_a_record_seen_more_often_but_not_changed_stays_left_out():
     before = record(1)
-    ledger = Shown().with_shown([hit(before)], at=4)
+    ledger = ShownLedger().with_shown([hit(before)], at=4)
     assert ledger.still_seen(hit(replace(before, seen_count=9), 0.9), replayed_from=0, now_at=6) == 4
 
 
@@ -68,7 +68,7 @@ def test_left_out_means_shown_before_at_a_position_that_is_replayed(ledger, foun
 
 @given(ledgers)
 def test_a_ledger_read_back_is_the_same(ledger):
-    assert Shown.from_text(ledger.to_text()) == ledger
+    assert ShownLedger.from_text(ledger.to_text()) == ledger
 
 
 @given(ledgers, ledgers)
@@ -88,7 +88,7 @@ def test_forgetting_what_scrolled_out_changes_no_answer(ledger, first):
 
 
 def test_a_ledger_stays_small_by_forgetting_the_oldest():
-    ledger = Shown()
+    ledger = ShownLedger()
     for at in range(MOST_SHOWN + 20):
         ledger = ledger.with_shown([hit(record(at))], at=at)
     assert len(ledger.marks) == MOST_SHOWN
@@ -99,4 +99,4 @@ def test_a_ledger_stays_small_by_forgetting_the_oldest():
 @pytest.mark.parametrize("text", ["", "{", "{}x", "3", '[["a"]]', '[["a", "b", "c"]]', "[1]", "null"])
 def test_text_that_is_no_ledger_is_refused(text):
     with pytest.raises(InvalidInput, match="ledger"):
-        Shown.from_text(text)
+        ShownLedger.from_text(text)

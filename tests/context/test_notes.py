@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context import Budget, Standing, build, notes, render
+from reverie.context import StaticContext, TokenBudget, build, notes, render
 from reverie.domain.page import HISTORY, Paragraph, checked_paragraph, daily_note
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import NOTICE
@@ -139,7 +139,7 @@ def test_a_page_that_does_not_fit_keeps_its_beginning():
     assert shown.is_cut
     assert shown.text.startswith("## Long-term Memory\nfirst fact\n")
     assert "does not fit the token budget" in shown.text
-    assert tokens.estimate(shown.text) <= 100
+    assert tokens.estimate_tokens(shown.text) <= 100
 
 
 @given(
@@ -149,7 +149,7 @@ def test_a_page_that_does_not_fit_keeps_its_beginning():
 def test_notes_stay_within_their_room_whatever_stands_in_them(lines, room):
     kept = [note(n, text.strip() or "x", days_ago=days) for n, (days, text) in enumerate(lines)]
     shown = notes.noted(kept, TODAY, room)
-    assert tokens.estimate(shown.text) <= room
+    assert tokens.estimate_tokens(shown.text) <= room
     if not shown.is_cut:
         assert all(render.folded(one.content) in shown.text for one in kept)
 
@@ -175,14 +175,14 @@ def packed(**given):
         "replay": (),
         "now_at": 0,
         "now": NOW,
-        "budget": Budget(),
+        "budget": TokenBudget(),
         **given,
     }
     return build(**given)
 
 
 def standing(page="User likes tea.", kept=(), **more):
-    return Standing(pages=(notes.memory_section(page),), notes=tuple(kept), **more)
+    return StaticContext(pages=(notes.memory_section(page),), notes=tuple(kept), **more)
 
 
 def test_pages_are_stable_and_notes_come_after_them():
@@ -206,7 +206,7 @@ def test_notes_without_a_page_bring_the_header_of_memory():
 def test_a_page_leaves_the_soft_budget_to_what_is_recalled():
     found = [hit(record(n, f"Fact {n} " + "x" * 700, layer="other"), 0.8 - n / 100, "fact") for n in range(9)]
     alone, beside = (
-        packed(candidates=found, standing=made) for made in (Standing(), standing(page="word " * 10_000))
+        packed(candidates=found, standing=made) for made in (StaticContext(), standing(page="word " * 10_000))
     )
     assert beside.hits == alone.hits
     assert beside.diagnostics.cut == ("pages",)
@@ -214,15 +214,17 @@ def test_a_page_leaves_the_soft_budget_to_what_is_recalled():
 
 
 def test_a_page_is_never_crowded_out_by_budgets_that_are_the_same():
-    pack = packed(standing=standing(page="word " * 10_000), budget=Budget(soft_tokens=800, hard_tokens=800))
+    pack = packed(
+        standing=standing(page="word " * 10_000), budget=TokenBudget(soft_tokens=800, hard_tokens=800)
+    )
     assert 150 < pack.diagnostics.tokens["pages"] <= 200
-    assert packed(standing=standing(), budget=Budget(page_tokens=0)).text == ""
+    assert packed(standing=standing(), budget=TokenBudget(page_tokens=0)).text == ""
 
 
 def test_notes_take_only_what_is_left():
     found = [hit(record(n, f"Fact {n} " + "x" * 300, layer="other"), 0.9, "fact") for n in range(9)]
     kept = [note(n) for n in range(50)]
-    tight = Budget(soft_tokens=600, hard_tokens=800)
+    tight = TokenBudget(soft_tokens=600, hard_tokens=800)
     alone = packed(candidates=found, standing=standing(), budget=tight)
     beside = packed(candidates=found, standing=standing(kept=kept), budget=tight)
     assert beside.hits == alone.hits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context import Budget, Shown, Standing, build, render
+from reverie.context import ShownLedger, StaticContext, TokenBudget, build, render
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import validation as tokens
 from tests.context.values import (
@@ -31,10 +31,10 @@ GOLDEN = Path(__file__).parent / "golden"
 REWRITE = os.environ.get("REWRITE_GOLDEN") == "1"
 
 budgets = st.tuples(st.integers(0, 4_000), st.integers(0, 4_000)).map(
-    lambda pair: Budget(soft_tokens=min(pair), hard_tokens=max(pair))
+    lambda pair: TokenBudget(soft_tokens=min(pair), hard_tokens=max(pair))
 )
 standings = st.builds(
-    Standing,
+    StaticContext,
     profile=st.lists(st.text(max_size=3_000), max_size=3).map(tuple),
     pages=st.lists(st.text(max_size=3_000), max_size=2).map(tuple),
     summary=st.text(max_size=3_000),
@@ -48,15 +48,15 @@ def packed(**given):
         "replay": (),
         "now_at": 0,
         "now": NOW,
-        "budget": Budget(),
+        "budget": TokenBudget(),
         **given,
     }
     return build(**given)
 
 
 @given(hits(), entries, standings, budgets, shapes, st.lists(st.text(min_size=1, max_size=500), max_size=5))
-@example([], [], Standing(profile=("x" * 20_000,)), Budget(), [], [])
-@example([], [entry("k" * 200)] * 50, Standing(), Budget(soft_tokens=0, hard_tokens=40), [], [])
+@example([], [], StaticContext(profile=("x" * 20_000,)), TokenBudget(), [], [])
+@example([], [entry("k" * 200)] * 50, StaticContext(), TokenBudget(soft_tokens=0, hard_tokens=40), [], [])
 def test_a_pack_never_exceeds_the_hard_budget(found, kept, standing, budget, shape, recent):
     pack = packed(
         candidates=found,
@@ -66,7 +66,7 @@ def test_a_pack_never_exceeds_the_hard_budget(found, kept, standing, budget, sha
         replay=conversation(shape),
         recent=[record(100 + n, text) for n, text in enumerate(recent) if text.strip()],
     )
-    assert tokens.estimate(pack.text) <= pack.tokens <= budget.hard_tokens
+    assert tokens.estimate_tokens(pack.text) <= pack.tokens <= budget.hard_tokens
     assert pack.tokens == sum(pack.diagnostics.tokens.values())
 
 
@@ -128,7 +128,7 @@ def test_no_content_can_begin_a_line_of_the_text(found, kept):
 def test_a_second_pack_leaves_out_what_the_first_showed_while_its_turn_is_replayed(found, age):
     replay = [turn(n) for n in range(max(0, age - 19), age + 1)]
     first = packed(candidates=found)
-    ledger = Shown().with_shown(first.hits, at=0)
+    ledger = ShownLedger().with_shown(first.hits, at=0)
     second = packed(candidates=found, shown=ledger, replay=replay, now_at=age)
     again = {each.id for each in first.hits} & {each.id for each in second.hits}
     if 0 < age < 20:
@@ -176,14 +176,14 @@ def test_the_messages_are_a_list_of_their_own_each_time():
 
 
 def test_a_profile_too_long_for_the_budget_is_cut_and_said_to_be():
-    pack = packed(standing=Standing(profile=("rule " * 10_000,)), candidates=[hit(record())])
+    pack = packed(standing=StaticContext(profile=("rule " * 10_000,)), candidates=[hit(record())])
     assert pack.diagnostics.cut == ("profile",)
     assert "Cut to fit the budget: profile" in pack.explain()
     assert pack.choices[0].verdict == "over the budget"
 
 
 def test_long_pages_leave_room_for_what_is_recalled():
-    pack = packed(standing=Standing(pages=("fact " * 10_000,)), candidates=[hit(record())])
+    pack = packed(standing=StaticContext(pages=("fact " * 10_000,)), candidates=[hit(record())])
     assert pack.diagnostics.cut == ("pages",)
     assert pack.choices[0].verdict == "selected"
 
@@ -191,7 +191,7 @@ def test_long_pages_leave_room_for_what_is_recalled():
 def test_the_first_lines_of_the_inventory_are_sure_of_their_place():
     found = [hit(record(n, f"Fact number {n} " + "x" * 300), 0.9) for n in range(6)]
     kept = [entry(f"page-{n:02}") for n in range(50)]
-    pack = packed(candidates=found, entries=kept, budget=Budget(soft_tokens=300, hard_tokens=400))
+    pack = packed(candidates=found, entries=kept, budget=TokenBudget(soft_tokens=300, hard_tokens=400))
     listed = [line for line in pack.text.splitlines() if line.startswith("- page-")]
     assert len(listed) >= 6
     assert f"- … and {50 - len(listed)} more: list_working_memory shows them" in pack.text
@@ -238,8 +238,8 @@ def full_pack():
         replay=replay,
         now_at=8,
         now=NOW,
-        budget=Budget(soft_tokens=420, hard_tokens=900),
-        standing=Standing(
+        budget=TokenBudget(soft_tokens=420, hard_tokens=900),
+        standing=StaticContext(
             profile=("# Soul\nYou are RockBot.", "# Directives\nBe brief.\n"),
             pages=("## Long-term Memory\nProject uses Spring Boot 4.0.2.",),
             summary="User discussed deploying with Docker.\n- Using Jib for image builds",
@@ -248,7 +248,7 @@ def full_pack():
             entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
             entry("draft-email", seconds=121),
         ],
-        shown=Shown().with_shown([seen], at=4),
+        shown=ShownLedger().with_shown([seen], at=4),
     )
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context.window import NO_RESULT, chat_messages, tool_safe_tail
+from reverie.context.window import NO_RESULT, chat_messages, trim_window
 from tests.context.values import call, conversation, result, shapes, turn
 
 limits = st.integers(0, 30)
@@ -31,32 +31,32 @@ def whole_groups(turns):
 
 def test_plain_turns_are_cut_to_the_limit():
     turns = [turn(n) for n in range(30)]
-    assert positions(tool_safe_tail(turns, 20)) == list(range(10, 30))
+    assert positions(trim_window(turns, 20)) == list(range(10, 30))
 
 
 def test_fewer_turns_than_the_limit_are_all_kept():
     turns = conversation([0, 2, 0])
-    assert tool_safe_tail(turns, 20) == turns
+    assert trim_window(turns, 20) == turns
 
 
 def test_the_cut_moves_past_a_call_it_would_tear():
     turns = [turn(0), turn(1), call(2, "a"), result(3, "a"), turn(4), turn(5), turn(6)]
-    assert positions(tool_safe_tail(turns, 4)) == [4, 5, 6]
+    assert positions(trim_window(turns, 4)) == [4, 5, 6]
 
 
 def test_the_cut_moves_back_to_the_call_where_too_little_would_be_left():
     turns = [turn(0), call(1, "a", "b", "c"), result(2, "a"), result(3, "b"), result(4, "c"), turn(5)]
-    assert positions(tool_safe_tail(turns, 3)) == [1, 2, 3, 4, 5]
+    assert positions(trim_window(turns, 3)) == [1, 2, 3, 4, 5]
 
 
 def test_a_tail_that_would_begin_with_an_orphan_begins_after_it():
     turns = [turn(0), result(1, "lost"), turn(2), turn(3)]
-    assert positions(tool_safe_tail(turns, 3)) == [2, 3]
+    assert positions(trim_window(turns, 3)) == [2, 3]
 
 
 def test_a_last_call_without_its_result_is_kept():
     turns = [turn(0), turn(1), call(2, "a")]
-    assert positions(tool_safe_tail(turns, 1)) == [2]
+    assert positions(trim_window(turns, 1)) == [2]
 
 
 @given(shapes, limits)
@@ -64,7 +64,7 @@ def test_a_last_call_without_its_result_is_kept():
 @example([5], 2)
 def test_a_tail_is_the_end_of_the_conversation_and_tears_no_call(shape, limit):
     turns = conversation(shape)
-    tail = tool_safe_tail(turns, limit)
+    tail = trim_window(turns, limit)
     assert tail == turns[len(turns) - len(tail) :]
     start = len(turns) - len(tail)
     for group in whole_groups(turns):
@@ -77,7 +77,7 @@ def test_a_tail_is_the_end_of_the_conversation_and_tears_no_call(shape, limit):
 @given(shapes, st.integers(1, 30))
 def test_a_tail_is_about_as_long_as_asked_for(shape, limit):
     turns = conversation(shape)
-    tail = tool_safe_tail(turns, limit)
+    tail = trim_window(turns, limit)
     largest = max((len(group) for group in whole_groups(turns)), default=1)
     orphans = sum(kind < 0 for kind in shape)
     assert len(tail) <= limit + largest + orphans

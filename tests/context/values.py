@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.record import LAYERS, ORIGINS, Record
-from reverie.search.hits import Hit, Why
+from reverie.search.hits import Explanation, Hit
 
 NOW = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 SESSION = "telegram:12345"
@@ -44,7 +44,7 @@ def entry(key: str, *, seconds: int | None = 272, **fields: Any) -> Entry:
 
 
 def hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
-    why = Why(matched=matched, parts={"relevance": score})
+    why = Explanation(matched=matched, parts={"relevance": score})
     if isinstance(value, Record):
         return Hit(score=score, why=why, record=value)
     return Hit(score=score, why=why, turn=value)

@@ -13,7 +13,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
 from reverie.session import Session
 from reverie.settings import Settings
-from reverie.tools.trust_guard import wary
+from reverie.tools.trust_guard import guard_trust
 
 NOW = datetime(2025, 6, 2, 9, tzinfo=UTC)
 
@@ -104,7 +104,7 @@ def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) 
     fact = memory.save("Mara pays the invoices").record
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", "Boats")
-    guarded = wary(memory, chat)
+    guarded = guard_trust(memory, chat)
     with pytest.raises(InvalidInput, match="not confirmed"):
         guarded.update(fact.id, content="Nobody pays the invoices")
     with pytest.raises(InvalidInput, match="stands in every prompt"):
@@ -130,7 +130,7 @@ def test_a_note_is_grounded_only_in_what_was_said() -> None:
     assert not trust.is_grounded("- Atlas always runs on the hidden server", known)
     assert trust.is_grounded("- Atlas moved to Postgres 16", known)
     assert not trust.is_grounded("- Atlas moved to Postgres 17", known)
-    assert trust.lowest("agent", "import", "tool") == "import"
+    assert trust.least_trusted("agent", "import", "tool") == "import"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,15 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from reverie.admin.transfer.conversations import SOURCE_ID, Conversation
+from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Dialogue, Dialogues, Document, Documents, Question
+from reverie.evals.collections.datasets import (
+    Dialogue,
+    Dialogues,
+    DocumentCollection,
+    EvalDocument,
+    EvalQuestion,
+)
 from reverie.evals.command import eval_command
 from reverie.evals.recall.report import main_eval, numbers, render
 from reverie.evals.recall.run import evaluate
@@ -31,22 +37,23 @@ MUSIC = {
 }
 
 
-def talk(name: str, said: dict[str, str], *questions: Question) -> Dialogue:
+def talk(name: str, said: dict[str, str], *questions: EvalQuestion) -> Dialogue:
     """Two sessions of two turns each."""
     turns = [
         {"role": "user", "content": text, "metadata": {SOURCE_ID: source}} for source, text in said.items()
     ]
     sessions = tuple(
-        Conversation(session=f"{name}-{n}", turns=turns[2 * n : 2 * n + 2]) for n in range(len(turns) // 2)
+        ImportedConversation(session=f"{name}-{n}", turns=turns[2 * n : 2 * n + 2])
+        for n in range(len(turns) // 2)
     )
     return Dialogue(name=name, sessions=sessions, questions=questions)
 
 
-def ask(text: str, *evidence: str, category: str = "plain") -> Question:
-    return Question(id=text, text=text, evidence=dict.fromkeys(evidence, 1.0), category=category)
+def ask(text: str, *evidence: str, category: str = "plain") -> EvalQuestion:
+    return EvalQuestion(id=text, text=text, evidence=dict.fromkeys(evidence, 1.0), category=category)
 
 
-NOBODY_KNOWS = Question(id="u", text="xylophone quixotic?", answerable=False, category="abstention")
+NOBODY_KNOWS = EvalQuestion(id="u", text="xylophone quixotic?", answerable=False, category="abstention")
 
 
 def collection() -> Dialogues:
@@ -130,17 +137,17 @@ def test_two_runs_find_the_same() -> None:
     assert first.intervals == second.intervals
 
 
-def documents() -> Documents:
-    return Documents(
+def documents() -> DocumentCollection:
+    return DocumentCollection(
         name="plain",
         documents=(
-            *(Document(id=name, text=text) for name, text in {**GARDEN, **MUSIC}.items()),
-            Document(id="m2-again", text=MUSIC["m2"]),
+            *(EvalDocument(id=name, text=text) for name, text in {**GARDEN, **MUSIC}.items()),
+            EvalDocument(id="m2-again", text=MUSIC["m2"]),
         ),
         questions=(
-            Question(id="1", text="zucchini froze?", evidence={"g1": 4.0}),
-            Question(id="2", text="harpsichord tuned?", evidence={"m2-again": 2.0}),
-            Question(id="3", text="unjudged"),
+            EvalQuestion(id="1", text="zucchini froze?", evidence={"g1": 4.0}),
+            EvalQuestion(id="2", text="harpsichord tuned?", evidence={"m2-again": 2.0}),
+            EvalQuestion(id="3", text="unjudged"),
         ),
     )
 

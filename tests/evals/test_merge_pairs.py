@@ -18,8 +18,8 @@ from reverie.evals.recall import metrics
 from reverie.evals.rules.deduplication import (
     LABELS,
     SETS,
-    Pair,
-    Verdict,
+    MergePair,
+    PairVerdict,
     by_group,
     figures,
     judged,
@@ -86,7 +86,7 @@ def test_at_most_a_third_is_made_by_changing_one_word() -> None:
     assert sum(count - 1 for count in frames.values()) <= len(pairs) / 3
 
 
-def frame(pair: Pair) -> tuple[str, ...]:
+def frame(pair: MergePair) -> tuple[str, ...]:
     """The first three words and the last of the old text: what a template would leave standing."""
     words = pair.old.lower().split()
     return (*words[:3], words[-1])
@@ -113,7 +113,7 @@ def test_where_the_new_text_says_more_it_stays(name: str) -> None:
 
 def test_no_pair_that_differs_folds_the_other_way_round_either() -> None:
     turned = [
-        Pair(id=pair.id, group=pair.group, label="differs", old=pair.new, new=pair.old)
+        MergePair(id=pair.id, group=pair.group, label="differs", old=pair.new, new=pair.old)
         for pair in EVERY
         if pair.label == "differs"
     ]
@@ -128,14 +128,16 @@ def test_what_is_folded_by_saving_is_what_the_rules_call_a_repetition() -> None:
 # -- the figures -----------------------------------------------------------------------------------------
 
 
-def pair(label: str = "repeats", *, old: str = "Likes tea", new: str = "likes tea", group: str = "g") -> Pair:
-    return Pair(id=f"{group}-{old}-{new}", group=group, label=label, old=old, new=new)  # type: ignore[arg-type]
+def pair(
+    label: str = "repeats", *, old: str = "Likes tea", new: str = "likes tea", group: str = "g"
+) -> MergePair:
+    return MergePair(id=f"{group}-{old}-{new}", group=group, label=label, old=old, new=new)  # type: ignore[arg-type]
 
 
-def verdict(label: str, outcome: str, stays: str) -> Verdict:
+def verdict(label: str, outcome: str, stays: str) -> PairVerdict:
     short, long = "Likes tea", "Likes tea. Drinks two cups a day."
     each = pair(label, old=short, new=long)
-    return Verdict(pair=each, outcome=outcome, stays=stays)  # type: ignore[arg-type]
+    return PairVerdict(pair=each, outcome=outcome, stays=stays)  # type: ignore[arg-type]
 
 
 def test_a_fold_is_wrong_when_the_pair_differs_or_the_shorter_text_stays() -> None:

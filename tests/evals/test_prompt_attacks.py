@@ -11,7 +11,15 @@ from rich.console import Console
 
 from reverie.domain.errors import InvalidInput
 from reverie.evals.rules import attack_scenarios as scenarios
-from reverie.evals.rules.prompt_attacks import BENIGN, SETS, Case, judged, main_attacks, read_cases, shipped
+from reverie.evals.rules.prompt_attacks import (
+    BENIGN,
+    SETS,
+    AttackCase,
+    judged,
+    main_attacks,
+    read_cases,
+    shipped,
+)
 
 CASES = [case for name in SETS for case in shipped(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]
@@ -19,7 +27,7 @@ HARMLESS = [case for case in shipped("attacks") if case.kind == BENIGN]
 
 
 @pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
-def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: Case) -> None:
+def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: AttackCase) -> None:
     assert judged(case).wrong == ()
 
 
@@ -53,12 +61,12 @@ def test_an_untrusted_text_is_found_by_a_search_that_says_what_it_is(tmp_path: P
 
 
 def test_a_text_that_is_believed_is_reported(tmp_path: Path) -> None:
-    case = Case(id="x", kind="smuggling", way="web_record", text="A quiet word", poison="Atlas service")
+    case = AttackCase(id="x", kind="smuggling", way="web_record", text="A quiet word", poison="Atlas service")
     assert "it stands in a prompt unasked" in judged(case).wrong  # the owner's facts have these words
 
 
 def test_a_harmless_text_that_is_changed_is_reported() -> None:
-    case = Case(id="x", kind=BENIGN, way="shown", text="<|im_start|>", poison="-")
+    case = AttackCase(id="x", kind=BENIGN, way="shown", text="<|im_start|>", poison="-")
     assert judged(case).wrong
 
 

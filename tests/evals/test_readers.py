@@ -12,7 +12,13 @@ import pytest
 
 from reverie.domain.errors import InvalidInput
 from reverie.evals.collections import beam, cranfield, locomo, trec
-from reverie.evals.collections.datasets import Dialogues, Document, Documents, read_dataset, turn_sessions
+from reverie.evals.collections.datasets import (
+    Dialogues,
+    DocumentCollection,
+    EvalDocument,
+    read_dataset,
+    turn_sessions,
+)
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -237,8 +243,8 @@ what is drag
 def test_cranfield_numbers_questions_by_their_order_and_takes_texts_as_they_stand(tmp_path: Path) -> None:
     data = cranfield.read(put(tmp_path, **CRANFIELD))
     assert data.documents == (
-        Document(id="1", text="lift of a kite . lift of a kite . a kite is lifted by wind ."),
-        Document(id="2", text="drag"),
+        EvalDocument(id="1", text="lift of a kite . lift of a kite . a kite is lifted by wind ."),
+        EvalDocument(id="2", text="drag"),
     )
     assert [(q.id, q.text, dict(q.evidence)) for q in data.questions] == [
         ("1", "what lifts a kite", {"1": 1.0, "2": 1.0}),
@@ -297,7 +303,10 @@ TREC = {
 
 def test_beir_folders_are_read(tmp_path: Path) -> None:
     data = trec.read(put(tmp_path, **BEIR))
-    assert data.documents == (Document(id="a", text="Kites\nfly"), Document(id="b", text="Boats sail"))
+    assert data.documents == (
+        EvalDocument(id="a", text="Kites\nfly"),
+        EvalDocument(id="b", text="Boats sail"),
+    )
     assert [(q.id, q.text, dict(q.evidence)) for q in data.questions] == [
         ("q1", "what flies", {"a": 2.0}),
         ("q2", "what sails", {"b": 1.0}),
@@ -311,7 +320,10 @@ def test_beir_folders_are_read(tmp_path: Path) -> None:
 
 def test_trec_folders_are_read(tmp_path: Path) -> None:
     data = trec.read(put(tmp_path, **TREC))
-    assert data.documents == (Document(id="a", text="Kites fly & soar"), Document(id="b", text="Boats sail"))
+    assert data.documents == (
+        EvalDocument(id="a", text="Kites fly & soar"),
+        EvalDocument(id="b", text="Boats sail"),
+    )
     assert [(q.id, q.text, dict(q.evidence)) for q in data.questions] == [
         ("301", "what flies", {"a": 2.0}),
         ("302", "what sails", {"b": 1.0}),
@@ -322,7 +334,7 @@ def test_older_collections_are_in_latin_1(tmp_path: Path) -> None:
     put(tmp_path, **TREC)
     text = "<DOC><DOCNO>a</DOCNO><TEXT>café</TEXT></DOC>"
     (tmp_path / "documents.trec").write_bytes(text.encode("latin-1"))
-    assert trec.read(tmp_path).documents == (Document(id="a", text="café"),)
+    assert trec.read(tmp_path).documents == (EvalDocument(id="a", text="café"),)
 
 
 def test_documents_may_lie_in_a_folder_in_both_forms(tmp_path: Path) -> None:
@@ -333,7 +345,7 @@ def test_documents_may_lie_in_a_folder_in_both_forms(tmp_path: Path) -> None:
         "qrels__txt": "q1 0 a 1\n",
     }
     data = trec.read(put(tmp_path, **files))
-    assert data.documents == (Document(id="a", text="one"), Document(id="b", text="two"))
+    assert data.documents == (EvalDocument(id="a", text="one"), EvalDocument(id="b", text="two"))
     assert dict(data.dropped) == {"documents without any text": 1}
 
 
@@ -388,8 +400,8 @@ def test_a_missing_trec_file_is_told_with_the_names_looked_for(
         (lambda path: put(path, talk__json=json.dumps([sample()])) / "talk.json", Dialogues),
         (chat, Dialogues),
         (lambda path: chat(path).parent, Dialogues),
-        (lambda path: put(path, **CRANFIELD), Documents),
-        (lambda path: put(path, **BEIR), Documents),
+        (lambda path: put(path, **CRANFIELD), DocumentCollection),
+        (lambda path: put(path, **BEIR), DocumentCollection),
     ],
 )
 def test_the_reader_is_told_by_the_names_of_the_files(

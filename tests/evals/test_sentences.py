@@ -16,7 +16,7 @@ from reverie.evals.command import eval_command
 from reverie.evals.rules import sentence_rules as sentences
 
 
-def results(name: str) -> list[sentences.Judged]:
+def results(name: str) -> list[sentences.SentenceVerdict]:
     return [sentences.judged(each) for each in sentences.shipped(name)]
 
 
@@ -49,8 +49,8 @@ def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentences.Rule) -
 
 def test_figures_count_what_is_right_wrong_and_missed() -> None:
     made = [
-        sentences.Judged(
-            sentence=sentences.Sentence(id=str(n), said="user", states=frozenset(states), text="x"),
+        sentences.SentenceVerdict(
+            sentence=sentences.LabelledSentence(id=str(n), said="user", states=frozenset(states), text="x"),
             found=frozenset(found),
         )
         for n, (states, found) in enumerate(

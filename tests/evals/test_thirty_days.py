@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reverie import Memory
-from reverie.evals.rules.deduplication import Pair, judged, shipped
-from reverie.llm import called
-from reverie.llm.messages import Ask
+from reverie.evals.rules.deduplication import MergePair, judged, shipped
+from reverie.llm import model_from_function
+from reverie.llm.messages import ModelRequest
 from tests.conftest import MovableClock
 
 DAYS = 30
@@ -25,7 +25,7 @@ PARAPHRASED = 20
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
 
 
-def unrelated(pairs: Sequence[Pair]) -> list[Pair]:
+def unrelated(pairs: Sequence[MergePair]) -> list[MergePair]:
     """The pairs that share no text with one before them."""
     seen: set[str] = set()
     found = []
@@ -37,7 +37,7 @@ def unrelated(pairs: Sequence[Pair]) -> list[Pair]:
     return found
 
 
-def spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
+def spread(pairs: Sequence[MergePair], count: int) -> list[MergePair]:
     """So many of them, from all over the set."""
     assert len(pairs) >= count
     return [pairs[n * len(pairs) // count] for n in range(count)]
@@ -49,7 +49,7 @@ REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judged(pair).o
 OTHERS = [pair for pair in PAIRS if pair.label == "differs"]
 
 
-def say(memory: Memory, pairs: Sequence[Pair], day: int) -> list[str]:
+def say(memory: Memory, pairs: Sequence[MergePair], day: int) -> list[str]:
     """Save each fact in the wording of the day."""
     return [memory.save(pair.old if (day + n) % 2 else pair.new).outcome for n, pair in enumerate(pairs)]
 
@@ -90,7 +90,7 @@ def test_even_wordings_that_only_a_reader_would_fold_are_each_kept_once(
     assert sizes == [PARAPHRASED] + [2 * PARAPHRASED] * (DAYS - 1)
 
 
-def careless(ask: Ask) -> str:
+def careless(ask: ModelRequest) -> str:
     """A model that sums up whatever it is shown, and asks for what it has read to be thrown away."""
     ids = list(dict.fromkeys(_ID.findall(ask.messages[-1].content)))
     groups = [ids[n : n + 3] for n in range(0, len(ids), 3)]
@@ -114,13 +114,13 @@ def careless(ask: Ask) -> str:
 
 def test_a_careless_model_every_night_takes_nothing_away(tmp_path: Path, clock: MovableClock) -> None:
     facts, near_misses = spread(REPEATED, FACTS), spread(OTHERS, NEAR_MISSES)
-    asked: list[Ask] = []
+    asked: list[ModelRequest] = []
 
-    def model(ask: Ask) -> str:
+    def model(ask: ModelRequest) -> str:
         asked.append(ask)
         return careless(ask)
 
-    with Memory.open(tmp_path / "memory", clock=clock, model=called(model)) as memory:
+    with Memory.open(tmp_path / "memory", clock=clock, model=model_from_function(model)) as memory:
         said: list[str] = []
         for day in range(DAYS):
             say(memory, facts[: FACTS * (day + 1) // DAYS], day)

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileState
-from reverie.files.hand_edits.importer import HandEdits, TakenIn
-from reverie.files.mirror.writer import Mirror
-from reverie.search.analyzer import analyse
-from reverie.stores.contract.factories import NOW, at, record
+from reverie.files.hand_edits.importer import HandEditImporter, HandEditReport
+from reverie.files.mirror.writer import MirrorWriter
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import NOW, at, make_record
 from reverie.stores.sqlite import SQLiteStore
 from tests.conftest import MovableClock
 
@@ -41,15 +41,15 @@ class Desk:
         self.store = store
         self.clock = MovableClock()
         self.clock.now = NOW
-        self.rows: list[JournalRow] = []
+        self.rows: list[JournalEntry] = []
         self._numbers = itertools.count(1)
         self.reopen()
 
     def reopen(self) -> None:
         """Begin with what is on the disk, as another process does."""
         self.state = FileState(self.root)
-        self.mirror = Mirror(self.root, self.store, self.state, clock=self.clock)
-        self.hands = HandEdits(
+        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=self.clock)
+        self.hands = HandEditImporter(
             self.store,
             self.state,
             self.root,
@@ -60,23 +60,23 @@ class Desk:
 
     # -- the program -------------------------------------------------------------------------------------
 
-    def commit(self, *edits: Edit, mirrored: bool = True) -> None:
+    def commit(self, *edits: Change, mirrored: bool = True) -> None:
         """What the program does, and, unless it is killed before that, writing its files."""
         rows = self.store.commit(edits, actor="agent", at=self.clock())
         if mirrored:
             self.mirror.notice(rows)
 
     def add(self, *values: Value, mirrored: bool = True) -> None:
-        self.commit(*(Edit(before=None, after=value) for value in values), mirrored=mirrored)
+        self.commit(*(Change(before=None, after=value) for value in values), mirrored=mirrored)
 
     def change(self, before: Value, after: Value, *, mirrored: bool = True) -> None:
-        self.commit(Edit(before=before, after=after), mirrored=mirrored)
+        self.commit(Change(before=before, after=after), mirrored=mirrored)
 
     def record(self, number: int) -> Record:
         (found,) = self.store.records([f"{number:012x}"])
         return found
 
-    def sync(self) -> TakenIn:
+    def sync(self) -> HandEditReport:
         """What happens at a turn: take in what a person did, then write what is due."""
         self.mirror.prepare()
         if not self.state.progress().sequence:
@@ -131,7 +131,7 @@ class Desk:
 
     # -- what must hold ----------------------------------------------------------------------------------
 
-    def by_hand(self) -> list[JournalRow]:
+    def by_hand(self) -> list[JournalEntry]:
         """The changes in the journal that a person made."""
         return [row for row in self.store.journal(limit=100_000) if row.actor == "owner, by hand"]
 
@@ -152,7 +152,7 @@ class Desk:
 def desk_in(folder: Path) -> Iterator[Desk]:
     """A desk whose memory is in a folder."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    store = SQLiteStore(folder / "reverie.db", analyse=analyse)
+    store = SQLiteStore(folder / "reverie.db", analyse=analyze)
     desk = Desk(folder, store)
     try:
         yield desk
@@ -163,7 +163,7 @@ def desk_in(folder: Path) -> Iterator[Desk]:
 
 def note(number: int = 1, **fields: Any) -> Record:
     """A record in the category `notes`, whose file is `memory/notes/{number as an id}.json`."""
-    return record(number, **({"category": "notes"} | fields))
+    return make_record(number, **({"category": "notes"} | fields))
 
 
 def file_of(number: int, category: str = "notes") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.files.disk.atomic import DRAFTS
@@ -21,8 +21,8 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.files.mirror.writer import Mirror, Outcome
-from reverie.stores.contract.factories import NOW, added, analyse, at, changed, record, session, turn
+from reverie.files.mirror.writer import MirrorReport, MirrorWriter
+from reverie.stores.contract.factories import NOW, added, analyse, at, changed, make_record, session, turn
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 
@@ -50,13 +50,13 @@ class House:
     def open(self) -> None:
         """Begin anew with the files, as another process would."""
         self.state = FileState(self.root)
-        self.mirror = Mirror(self.root, self.store, self.state, clock=lambda: NOW)
+        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=lambda: NOW)
 
-    def commit(self, edits: Sequence[Edit]) -> list[JournalRow]:
+    def commit(self, edits: Sequence[Change]) -> list[JournalEntry]:
         """Change the store and nothing else."""
         return self.store.commit(edits, actor="owner", at=NOW)
 
-    def make(self, edits: Sequence[Edit]) -> Outcome:
+    def make(self, edits: Sequence[Change]) -> MirrorReport:
         """Change the store and tell the mirror."""
         return self.mirror.notice(self.commit(edits))
 
@@ -79,11 +79,11 @@ def some_of_everything(house: House) -> None:
     """Each sort of file, written."""
     house.make(
         added(
-            record(1, category="a/b", tags=("x",)),
-            record(2),
-            record(3, archived_at=NOW, category="a", archive_reason="old"),
-            record(4, layer="episodic", kind="event"),
-            record(5, layer="episodic", kind="event", created_at=at(5)),
+            make_record(1, category="a/b", tags=("x",)),
+            make_record(2),
+            make_record(3, archived_at=NOW, category="a", archive_reason="old"),
+            make_record(4, layer="episodic", kind="event"),
+            make_record(5, layer="episodic", kind="event", created_at=at(5)),
             session("telegram:1"),
             turn(0, "telegram:1"),
             turn(1, "telegram:1"),
@@ -140,6 +140,19 @@ def agree(house: House) -> None:
 
 
 __all__ = [
-    "DRAFTS", "HOUR", "House", "added", "agree", "at", "changed", "expected", "on_disk", "page", "paragraph",
-    "record", "session", "some_of_everything", "turn",
+    "DRAFTS",
+    "HOUR",
+    "House",
+    "added",
+    "agree",
+    "at",
+    "changed",
+    "expected",
+    "make_record",
+    "on_disk",
+    "page",
+    "paragraph",
+    "session",
+    "some_of_everything",
+    "turn",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.page import HISTORY
-from reverie.files.expected import Content, began_so, present, was_so
+from reverie.files.expected import ExpectedContent, began_so, present, was_so
 from reverie.files.layout import (
     path_of,
     render_episodic,
@@ -19,7 +19,7 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
+from reverie.stores.contract.factories import NOW, added, at, changed, make_record, removed, session, turn
 from tests.files.house import House, expected, page, paragraph, some_of_everything
 
 
@@ -56,12 +56,12 @@ def test_a_session_with_a_name_too_long_for_a_file_is_found_by_its_path(house: H
     path = path_of(long)
     assert "~~" in path
     content = present(house.store, path)
-    assert content == Content(render_session(long, house.store.turns(session=long.id)), 1)
+    assert content == ExpectedContent(render_session(long, house.store.turns(session=long.id)), 1)
     assert was_so(house.store, path, render_session(long, []))
 
 
 def test_an_earlier_version_of_a_record_is_old_where_it_stood_and_nowhere_else(house: House) -> None:
-    first = record(1, category="a")
+    first = make_record(1, category="a")
     second = replace(first, content="Else")
     third = replace(second, category="b")
     house.commit(added(first))
@@ -122,7 +122,7 @@ def test_a_session_is_old_line_by_line(house: House) -> None:
 
 
 def test_a_day_is_old_unless_something_older_is_missing(house: House) -> None:
-    one, two, three = (record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
+    one, two, three = (make_record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
     for each in (one, two, three):
         house.commit(added(each))
     path = path_of(one)
@@ -147,13 +147,13 @@ def test_a_day_is_old_unless_something_older_is_missing(house: House) -> None:
 
 
 def test_a_torn_day_may_lack_what_comes_behind(house: House) -> None:
-    one, two, three = (record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
+    one, two, three = (make_record(n, layer="episodic", created_at=at(10 - n)) for n in (1, 2, 3))
     house.commit(added(one, two, three))
     path, whole = path_of(one), render_episodic([one, two, three])
     for cut in range(0, len(whole), 31):
         assert began_so(house.store, path, whole[:cut])
     assert not began_so(house.store, path, whole[:-9] + b"?")
-    first, second = (record(n, layer="episodic", created_at=at(n + 86_400)) for n in (5, 6))
+    first, second = (make_record(n, layer="episodic", created_at=at(n + 86_400)) for n in (5, 6))
     house.commit(added(first, second))
     assert began_so(house.store, path_of(first), render_episodic([first]))
     assert not began_so(house.store, path_of(first), render_episodic([second]))

@@ -16,7 +16,7 @@ from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, daily_note
 from reverie.domain.record import Record
 from reverie.files.layout import (
-    Place,
+    FileLocation,
     episodic_path,
     form_of,
     path_of,
@@ -30,7 +30,7 @@ from reverie.files.layout import (
     render_session,
     render_turns,
 )
-from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.stores.contract.factories import NOW, at, make_record, session, turn
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))
@@ -48,14 +48,14 @@ def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Parag
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        (record(), "memory/000000000001.json"),
-        (record(category="a"), "memory/a/000000000001.json"),
-        (record(category="a/b-c/D_1"), "memory/a/b-c/D_1/000000000001.json"),
-        (record(category="episodic"), "memory/episodic/000000000001.json"),
-        (record(layer="episodic", category="a"), "memory/episodic/2026-03-01.jsonl"),
-        (record(archived_at=NOW), "memory/.archive/000000000001.json"),
-        (record(archived_at=NOW, category="a/b"), "memory/.archive/a/b/000000000001.json"),
-        (record(archived_at=NOW, layer="episodic", category="a"), "memory/.archive/a/000000000001.json"),
+        (make_record(), "memory/000000000001.json"),
+        (make_record(category="a"), "memory/a/000000000001.json"),
+        (make_record(category="a/b-c/D_1"), "memory/a/b-c/D_1/000000000001.json"),
+        (make_record(category="episodic"), "memory/episodic/000000000001.json"),
+        (make_record(layer="episodic", category="a"), "memory/episodic/2026-03-01.jsonl"),
+        (make_record(archived_at=NOW), "memory/.archive/000000000001.json"),
+        (make_record(archived_at=NOW, category="a/b"), "memory/.archive/a/b/000000000001.json"),
+        (make_record(archived_at=NOW, layer="episodic", category="a"), "memory/.archive/a/000000000001.json"),
         (page(), "memory/MEMORY.md"),
         (page("projects/atlas.md"), "memory/projects/atlas.md"),
         (paragraph(1), "memory/HISTORY.md"),
@@ -72,33 +72,39 @@ def test_everything_has_its_place(value: Value, path: str) -> None:
 
 def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
     evening = datetime(2026, 2, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
-    assert path_of(record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
+    assert path_of(make_record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
     assert episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
 
 
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("memory/000000000001.json", Place(form="record", name="000000000001")),
-        ("memory/a/b/000000000001.json", Place(form="record", name="000000000001", category="a/b")),
-        ("memory/a b/note.json", Place(form="record", name="note", category="a b")),
+        ("memory/000000000001.json", FileLocation(form="record", name="000000000001")),
+        ("memory/a/b/000000000001.json", FileLocation(form="record", name="000000000001", category="a/b")),
+        ("memory/a b/note.json", FileLocation(form="record", name="note", category="a b")),
         (
             "memory/.archive/a/000000000001.json",
-            Place(form="record", name="000000000001", category="a", archived=True),
+            FileLocation(form="record", name="000000000001", category="a", archived=True),
         ),
-        ("memory/.archive/000000000001.json", Place(form="record", name="000000000001", archived=True)),
-        ("memory/MEMORY.md", Place(form="page", name="MEMORY.md")),
-        ("memory/My notes.md", Place(form="page", name="My notes.md")),
-        ("memory/projects/atlas.md", Place(form="page", name="projects/atlas.md")),
-        ("memory/HISTORY.md", Place(form="log", name="HISTORY.md")),
-        ("memory/2026-02-07.md", Place(form="log", name="2026-02-07.md")),
-        ("memory/2026-02-31.md", Place(form="page", name="2026-02-31.md")),
-        ("memory/episodic/2026-02-07.jsonl", Place(form="episodic", name="2026-02-07")),
-        ("memory/episodic/000000000001.json", Place(form="record", name="000000000001", category="episodic")),
-        ("sessions/telegram:1.jsonl", Place(form="session", name="telegram:1")),
+        (
+            "memory/.archive/000000000001.json",
+            FileLocation(form="record", name="000000000001", archived=True),
+        ),
+        ("memory/MEMORY.md", FileLocation(form="page", name="MEMORY.md")),
+        ("memory/My notes.md", FileLocation(form="page", name="My notes.md")),
+        ("memory/projects/atlas.md", FileLocation(form="page", name="projects/atlas.md")),
+        ("memory/HISTORY.md", FileLocation(form="log", name="HISTORY.md")),
+        ("memory/2026-02-07.md", FileLocation(form="log", name="2026-02-07.md")),
+        ("memory/2026-02-31.md", FileLocation(form="page", name="2026-02-31.md")),
+        ("memory/episodic/2026-02-07.jsonl", FileLocation(form="episodic", name="2026-02-07")),
+        (
+            "memory/episodic/000000000001.json",
+            FileLocation(form="record", name="000000000001", category="episodic"),
+        ),
+        ("sessions/telegram:1.jsonl", FileLocation(form="session", name="telegram:1")),
     ],
 )
-def test_a_path_says_what_should_stand_there(path: str, place: Place) -> None:
+def test_a_path_says_what_should_stand_there(path: str, place: FileLocation) -> None:
     assert place_of(path) == place
     assert form_of(path) == place.form
 
@@ -126,7 +132,7 @@ def test_a_file_kept_beside_another_is_known_as_such() -> None:
 
 
 def test_a_record_stands_field_by_field() -> None:
-    wordy = record(
+    wordy = make_record(
         content='Prefers "short"\nanswers – immer',
         category="user-preferences/style",
         tags=("tone", "größe"),
@@ -174,7 +180,7 @@ def test_a_record_stands_field_by_field() -> None:
 def test_a_record_is_read_back_from_its_file_and_from_its_line(
     content: str, tags: list[str], metadata: dict[str, str], confidence: float, created: datetime
 ) -> None:
-    value = record(
+    value = make_record(
         content=content,
         tags=tuple(tags),
         metadata=MappingProxyType(metadata),
@@ -194,14 +200,14 @@ def _unchecked(fields: dict[str, object]) -> Record:
     for name in ("tags", "references"):
         assert isinstance(values[name], list)
         values[name] = tuple(values[name])
-    return replace(record(), **values)  # type: ignore[arg-type]
+    return replace(make_record(), **values)  # type: ignore[arg-type]
 
 
 def test_the_lines_of_a_day_stand_in_the_order_of_their_time() -> None:
     late, early, twin = (
-        record(1, layer="episodic", created_at=at(5)),
-        record(2, layer="episodic", created_at=at(1)),
-        record(3, layer="episodic", created_at=at(1)),
+        make_record(1, layer="episodic", created_at=at(5)),
+        make_record(2, layer="episodic", created_at=at(1)),
+        make_record(3, layer="episodic", created_at=at(1)),
     )
     lines = render_episodic([late, twin, early]).decode().splitlines()
     assert [json.loads(line)["id"][-1] for line in lines] == ["2", "3", "1"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, checked_turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, checked
+from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, validate_record
 from reverie.domain.text import timestamps as clock
 from reverie.files import parsing
 from reverie.files.layout import (
@@ -25,8 +25,8 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.files.parsing import Broken
-from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.files.parsing import BrokenFile
+from reverie.stores.contract.factories import NOW, at, make_record, session, turn
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.jsonl"
@@ -37,7 +37,7 @@ def read(fields: Any, *, path: str = RECORD, base: Record | None = None) -> Reco
     place = place_of(path)
     assert place is not None
     found = parsing.read_record(path, json.dumps(fields).encode())
-    assert not isinstance(found, Broken), found
+    assert not isinstance(found, BrokenFile), found
     return parsing.record_of(found, id="0" * 12, base=base, place=place, now=NOW)
 
 
@@ -53,7 +53,7 @@ def why(path: str, data: bytes | str, **more: str) -> str:
     place = place_of(path)
     assert place is not None
     found = readers[place.form](path, data if isinstance(data, bytes) else data.encode(), **more)
-    assert isinstance(found, Broken), found
+    assert isinstance(found, BrokenFile), found
     assert found.path == path
     return found.why
 
@@ -69,7 +69,7 @@ MOMENTS = st.integers(0, 7 * 10**15).map(clock.from_microseconds)
 LABELS = st.lists(WORDS.map(str.strip), max_size=3, unique=True).map(tuple)
 METADATA = st.dictionaries(WORDS, TEXT, max_size=3)
 RECORDS = st.builds(
-    record,
+    make_record,
     content=WORDS,
     moment=MOMENTS,
     category=st.sampled_from([None, "a", "a/b-c_D"]),
@@ -93,9 +93,9 @@ RECORDS = st.builds(
 
 @given(made=RECORDS)
 def test_a_record_comes_back_from_its_file_exactly(made: Record) -> None:
-    checked(made)
+    validate_record(made)
     found = parsing.read_record(path_of(made), render_record(made))
-    assert not isinstance(found, Broken)
+    assert not isinstance(found, BrokenFile)
     place = place_of(path_of(made)) or place_of(RECORD)
     assert place is not None
     again = parsing.record_of(found, id=made.id, base=None, place=place, now=NOW)
@@ -118,9 +118,9 @@ def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
     data = render_episodic(records)
     found = parsing.read_episodic(DAY, data)
     if not records:
-        assert isinstance(found, Broken)
+        assert isinstance(found, BrokenFile)
         return
-    assert not isinstance(found, Broken)
+    assert not isinstance(found, BrokenFile)
     place = place_of(DAY)
     assert place is not None
     again = [parsing.record_of(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
@@ -154,7 +154,7 @@ def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], ca
     for each in said:
         checked_turn(each)
     found = parsing.read_session(CHAT, render_session(state, said))
-    assert not isinstance(found, Broken)
+    assert not isinstance(found, BrokenFile)
     again = parsing.state_of(found.state, path=CHAT, base=None, now=NOW)
     assert again == state
     lines = [
@@ -195,7 +195,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_dropped() -> None:
     assert parsing.read_page("memory/MEMORY.md", b"\xef\xbb\xbfa\r\nb\rc\r\n") == "a\nb\nc\n"
     assert parsing.read_log("memory/HISTORY.md", b"a\r\nb\r\n\r\nc\r\n") == ["a\nb", "c"]
     lines = parsing.read_session(CHAT, b'{"id": "chat:1"}\r\n\r\n{"role": "user", "content": "x"}\r\n')
-    assert not isinstance(lines, Broken)
+    assert not isinstance(lines, BrokenFile)
     assert len(lines.turns) == 1
 
 
@@ -210,11 +210,11 @@ def test_what_a_new_record_leaves_out_is_filled_in() -> None:
 
 
 def test_what_an_edited_record_leaves_out_stays() -> None:
-    base = record(tags=("a",), metadata={"k": "v"}, pinned=True)
-    assert read({"importance": 1}, base=base) == record(
+    base = make_record(tags=("a",), metadata={"k": "v"}, pinned=True)
+    assert read({"importance": 1}, base=base) == make_record(
         tags=("a",), metadata={"k": "v"}, pinned=True, importance=1
     )
-    assert read({"tags": [], "metadata": {}}, base=base) == record(pinned=True, metadata=NOTHING)
+    assert read({"tags": [], "metadata": {}}, base=base) == make_record(pinned=True, metadata=NOTHING)
 
 
 def test_labels_are_stripped_and_stand_once() -> None:

@@ -18,18 +18,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import InvalidInput, NotFound, StoreForeign, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.files.rebuild import Rebuilt, rebuild
-from reverie.search.analyzer import analyse
-from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.files.rebuild import RebuildReport, rebuild
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import NOW, at, make_record, session, turn
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.tombstones import make_key, marks_of
+from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.desk import Desk, desk_in, file_of, note
 from tests.files.test_parsing import RECORDS
 
@@ -57,9 +57,9 @@ def fill(desk: Desk) -> None:
     desk.add(
         note(1, tags=("a", "b"), metadata={"k": "v\nw"}, pinned=True, seen_count=3, importance=0.25),
         note(2, archived_at=at(9), archive_reason="merged", scope="user:ann", origin="web"),
-        record(3, layer="episodic", kind="event", moment=NOW - timedelta(days=1)),
-        record(4, layer="episodic", category="a/b", moment=at(1)),
-        record(5, layer="episodic", moment=at(2), archived_at=at(3)),
+        make_record(3, layer="episodic", kind="event", moment=NOW - timedelta(days=1)),
+        make_record(4, layer="episodic", category="a/b", moment=at(1)),
+        make_record(5, layer="episodic", moment=at(2), archived_at=at(3)),
         note(6, valid_from=at(1), valid_to=at(2), expires_at=at(3), references=("x.py",), category="a/b-c"),
         Page(name="MEMORY.md", content="# Memory\n\n- one\n", updated_at=at(5)),
         Page(name="projects/atlas.md", content="no line end", updated_at=at(5)),
@@ -92,18 +92,18 @@ def fill(desk: Desk) -> None:
     )
 
 
-def again(folder: Path, **options: bool) -> Rebuilt:
-    return rebuild(folder, analyse=analyse, clock=lambda: NOW, **options)
+def again(folder: Path, **options: bool) -> RebuildReport:
+    return rebuild(folder, analyse=analyze, clock=lambda: NOW, **options)
 
 
 def reopened(folder: Path) -> Iterator[SQLiteStore]:
-    store = SQLiteStore(folder / "reverie.db", analyse=analyse, create=False)
+    store = SQLiteStore(folder / "reverie.db", analyse=analyze, create=False)
     yield store
     store.close()
 
 
 def content_of(folder: Path) -> dict[str, object]:
-    store = SQLiteStore(folder / "reverie.db", analyse=analyse, create=False)
+    store = SQLiteStore(folder / "reverie.db", analyse=analyze, create=False)
     try:
         assert store.check() == []
         return everything(store)
@@ -123,7 +123,7 @@ def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None
         files = {name: desk.path(name).read_bytes() for name in desk.files()}
     lose(folder)
     rebuilt = again(folder)
-    assert rebuilt == Rebuilt(records=6, archived=2, sessions=3, turns=4, pages=2, paragraphs=3)
+    assert rebuilt == RebuildReport(records=6, archived=2, sessions=3, turns=4, pages=2, paragraphs=3)
     assert content_of(folder) == before
     assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
     with desk_in(folder) as desk:
@@ -175,7 +175,7 @@ def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
     with desk_in(folder) as desk:
         assert [each.id for each in desk.store.paragraphs(page="HISTORY.md")] == ids
     assert again(folder, force=True).kept == folder / "reverie.db.broken-2"
-    kept = SQLiteStore(folder / "reverie.db.broken-1", analyse=analyse, create=False)
+    kept = SQLiteStore(folder / "reverie.db.broken-1", analyse=analyze, create=False)
     assert everything(kept) == first
     kept.close()
 
@@ -277,8 +277,8 @@ def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> 
         desk.add(note(9, content="The code of the safe is four seven one one"))
         trash = desk.read(file_of(9))
         gone = desk.record(9)
-        marks = marks_of(gone, make_key(desk.store, at=NOW))
-        desk.store.erase([Edit(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        marks = tombstone_keys(gone, make_key(desk.store, at=NOW))
+        desk.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
         desk.mirror.write()
         desk.write(file_of(9), trash)
         assert [each.path for each in desk.sync().problems] == [file_of(9)]
@@ -302,8 +302,8 @@ def test_what_its_owner_saved_again_after_forgetting_it_comes_back(folder: Path)
     with desk_in(folder) as desk:
         desk.add(note(9, content="The code of the safe is four seven one one"))
         gone = desk.record(9)
-        marks = marks_of(gone, make_key(desk.store, at=NOW))
-        desk.store.erase([Edit(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        marks = tombstone_keys(gone, make_key(desk.store, at=NOW))
+        desk.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
         desk.add(note(10, content=gone.content))
         desk.mirror.write()
     assert again(folder, force=True).records == 1
@@ -319,7 +319,7 @@ def test_a_folder_without_files_and_a_newer_database_are_refused(folder: Path) -
     data = bytearray(database.read_bytes())
     data[60:64] = (999).to_bytes(4, "big")
     database.write_bytes(data)
-    with pytest.raises(StoreForeign, match="newer"):
+    with pytest.raises(StoreIncompatible, match="newer"):
         again(folder, force=True)
     assert database.read_bytes() == data
 
@@ -339,14 +339,14 @@ def test_progress_is_told(folder: Path) -> None:
         count = len(desk.files())
     lose(folder)
     told: list[tuple[int, int]] = []
-    rebuild(folder, analyse=analyse, progress=lambda done, total: told.append((done, total)))
+    rebuild(folder, analyse=analyze, progress=lambda done, total: told.append((done, total)))
     assert told == [(number, count) for number in range(1, count + 1)]
 
 
 _KILLED = """
 import sys
 from pathlib import Path
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.files.rebuild import rebuild
 print("begun", flush=True)
 rebuild(Path(sys.argv[1]), analyse=analyse, force=True)

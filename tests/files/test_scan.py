@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reverie.files.disk.state import Written, checksum
-from reverie.files.scan import Sweep, ignored, sweep
+from reverie.files.disk.state import FileRecord, checksum
+from reverie.files.scan import FolderScan, ignored, scan
 
 
 class Tree:
@@ -17,7 +17,7 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.known: dict[str, Written] = {}
+        self.known: dict[str, FileRecord] = {}
 
     def put(self, path: str, text: str = "{}", *, known: bool = True) -> None:
         place = self.root / path
@@ -25,10 +25,10 @@ class Tree:
         place.write_text(text)
         if known:
             seen = place.stat()
-            self.known[path] = Written(path, seen.st_size, seen.st_mtime_ns, checksum(text.encode()))
+            self.known[path] = FileRecord(path, seen.st_size, seen.st_mtime_ns, checksum(text.encode()))
 
-    def sweep(self, *paths: str) -> Sweep:
-        return sweep(self.root, self.known, paths or None)
+    def sweep(self, *paths: str) -> FolderScan:
+        return scan(self.root, self.known, paths or None)
 
 
 @pytest.fixture

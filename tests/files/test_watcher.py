@@ -17,8 +17,8 @@ import pytest
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.page import Page
 from reverie.files import watcher as watching
-from reverie.files.hand_edits.importer import TakenIn
-from reverie.files.watcher import LOOK_EVERY_S, Watcher, Way
+from reverie.files.hand_edits.importer import HandEditReport
+from reverie.files.watcher import LOOK_EVERY_S, FolderWatcher, Way
 from reverie.stores.contract.factories import NOW
 from tests.files.desk import Desk, desk_in, file_of, note
 
@@ -42,13 +42,13 @@ class Watched:
 
     def __init__(self, desk: Desk, way: Way | None) -> None:
         self.desk = desk
-        self.told: list[TakenIn] = []
+        self.told: list[HandEditReport] = []
         self.looks: list[Sequence[str] | None] = []
         self.looked = threading.Event()
         self.looking = False
-        self.watcher = Watcher(desk.root, self._take_in, tell=self.told.append, way=way)
+        self.watcher = FolderWatcher(desk.root, self._take_in, tell=self.told.append, way=way)
 
-    def _take_in(self, paths: Sequence[str] | None) -> TakenIn:
+    def _take_in(self, paths: Sequence[str] | None) -> HandEditReport:
         self.looks.append(paths)
         self.looking = True
         try:
@@ -172,13 +172,13 @@ def test_where_the_system_refuses_it_looks_again_and_again(
 def test_a_look_that_fails_is_made_again(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     tries = []
 
-    def take_in(paths: Sequence[str] | None) -> TakenIn:
+    def take_in(paths: Sequence[str] | None) -> HandEditReport:
         tries.append(paths)
         if len(tries) < 3:
             raise StoreUnavailable("the disk is full: make room")
-        return TakenIn()
+        return HandEditReport()
 
-    with caplog.at_level(logging.WARNING, "reverie"), Watcher(desk.root, take_in, way="polling"):
+    with caplog.at_level(logging.WARNING, "reverie"), FolderWatcher(desk.root, take_in, way="polling"):
         until = time.monotonic() + 20
         while len(tries) < 4 and time.monotonic() < until:
             time.sleep(0.01)
@@ -189,7 +189,7 @@ def test_a_look_that_fails_is_made_again(desk: Desk, caplog: pytest.LogCaptureFi
 def test_it_stops_at_once_and_its_thread_ends(desk: Desk) -> None:
     before = threading.active_count()
     for way in WAYS:
-        watcher = Watcher(desk.root, lambda paths: TakenIn(), way=way)
+        watcher = FolderWatcher(desk.root, lambda paths: HandEditReport(), way=way)
         watcher.start()
         with pytest.raises(RuntimeError, match="started already"):
             watcher.start()

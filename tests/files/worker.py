@@ -23,7 +23,7 @@ from reverie.domain.errors import Conflict
 from reverie.files.disk import atomic as disk
 from reverie.files.disk import rename as renaming
 from reverie.files.disk.state import FileState
-from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
+from reverie.stores.contract.factories import NOW, added, at, changed, make_record, removed, session, turn
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
 from tests.files.house import House, page, paragraph
@@ -31,17 +31,17 @@ from tests.files.house import House, page, paragraph
 
 def round_of_changes(house: House) -> None:
     """Every sort of file created, replaced, added to, moved and removed."""
-    first, second = record(1, category="a"), record(2, layer="episodic")
+    first, second = make_record(1, category="a"), make_record(2, layer="episodic")
     house.make(added(first, second, session("x"), turn(0, "x"), page(), paragraph(1)))
-    house.make(added(turn(1, "x"), paragraph(2), record(3, layer="episodic", created_at=at(3))))
+    house.make(added(turn(1, "x"), paragraph(2), make_record(3, layer="episodic", created_at=at(3))))
     house.make(changed(first, replace(first, seen_count=2)))
-    house.make(changed(replace(first, seen_count=2), record(1, category="b/c", seen_count=2)))
+    house.make(changed(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2)))
     house.make(changed(second, replace(second, seen_count=2)))
     house.make(changed(page(), page("other\n")))
     state = session("x")
     house.make(changed(state, replace(state, summary="so far")))
     house.make(removed(paragraph(1)))
-    house.make(changed(record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW)))
+    house.make(changed(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW)))
     house.make(removed(turn(1, "x"), turn(0, "x"), replace(state, summary="so far"), page("other\n")))
 
 
@@ -106,13 +106,13 @@ def refused(*args: object, **options: object) -> None:
 def busy(folder: Path, name: str, count: int) -> None:
     house = House(folder)
     base = int(name) * 1_000_000 + 1
-    mine = record(base, category="mine")
+    mine = make_record(base, category="mine")
     house.make(added(mine))
     for number in range(count):
         match number % 3:
             case 0:
                 fresh = base + number + 1
-                house.make(added(record(fresh, layer="episodic", created_at=at(fresh % 7))))
+                house.make(added(make_record(fresh, layer="episodic", created_at=at(fresh % 7))))
             case 1:
                 new = replace(mine, seen_count=number, category=f"mine/{number % 4}")
                 house.make(changed(mine, new))
@@ -134,9 +134,9 @@ def talk(house: House, name: str) -> None:
 def full(folder: Path) -> None:
     house = House(folder)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    house.make(added(session("long"), record(1)))
+    house.make(added(session("long"), make_record(1)))
     for number in range(1, 90):
-        rows = house.commit(added(turn(number - 1, "long", content="word " * 700), record(number + 1)))
+        rows = house.commit(added(turn(number - 1, "long", content="word " * 700), make_record(number + 1)))
         limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         house.mirror.notice(rows)

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 
 from reverie import Memory, Settings
 from reverie.agent import Agent
-from reverie.consolidation.factory import model_of
+from reverie.consolidation.factory import resolve_model
 from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
-from reverie.integrations.lightrag import Indexing, LightRAG, Unreachable, readable
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, readable
 from reverie.interfaces.cli.main import cli
-from reverie.llm.messages import Ask
+from reverie.llm.messages import ModelRequest
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 QUESTION = "Where does the Nautilus lie these days?"
@@ -239,11 +239,11 @@ def test_an_agent_asks_before_its_turn_and_never_fails_for_it(
 ) -> None:
     prompts: list[str] = []
 
-    def model(ask: Ask) -> str:
+    def model(ask: ModelRequest) -> str:
         prompts.append(ask.messages[0].content if ask.messages[0].role == "system" else "")
         return "At berth 7."
 
-    agent = Agent(memory.session("cli:1"), model=model_of(model), related=rag.recall)
+    agent = Agent(memory.session("cli:1"), model=resolve_model(model), related=rag.recall)
     secret = "sk-ant-api03-" + "Zx9" * 30
     assert agent.turn(f"{QUESTION} My key is {secret}").text == "At berth 7."
     assert prompts[-1].endswith("# Relevant Memory\n" + readable(graph.response))
@@ -258,7 +258,7 @@ def test_an_agent_asks_before_its_turn_and_never_fails_for_it(
 
 def test_each_finished_exchange_is_sent_once(graph: Graph, rag: LightRAG, memory: Memory) -> None:
     told(memory, 1)
-    indexing = Indexing(memory, rag)
+    indexing = LightRAGIndexer(memory, rag)
     assert indexing.send() == 0, "what was said before is not sent unasked"
     session = memory.session("cli:1")
     session.add("user", "The boat is at berth 2 now")
@@ -283,14 +283,14 @@ def test_everything_that_was_ever_said_is_sent_where_that_is_wanted(
 ) -> None:
     for number in range(3):
         told(memory, number)
-    assert Indexing(memory, rag, past=True).send() == 3
-    assert Indexing(memory, rag, past=True).send() == 0
+    assert LightRAGIndexer(memory, rag, past=True).send() == 3
+    assert LightRAGIndexer(memory, rag, past=True).send() == 0
 
 
 def test_what_is_trivial_untrusted_or_another_s_is_not_sent(
     graph: Graph, rag: LightRAG, memory: Memory
 ) -> None:
-    indexing = Indexing(memory, rag)
+    indexing = LightRAGIndexer(memory, rag)
     session = memory.session("cli:1")
     session.add("user", "Thank you!!")
     session.add("assistant", "You are welcome, tell me whenever I can do anything else for you today.")
@@ -308,13 +308,13 @@ def test_what_is_trivial_untrusted_or_another_s_is_not_sent(
     assert indexing.send() == 0
     assert graph.asked == []
     assert rag.counts == {"trivial": 3, "untrusted": 1}
-    hers = Indexing(memory, rag, scope="user:alice", past=True)
+    hers = LightRAGIndexer(memory, rag, scope="user:alice", past=True)
     assert hers.send() == 1
     assert "Alice of the harbour" in graph.documents[0]["text"]
 
 
 def test_what_was_deleted_meanwhile_is_not_sent(graph: Graph, rag: LightRAG, memory: Memory) -> None:
-    indexing = Indexing(memory, rag)
+    indexing = LightRAGIndexer(memory, rag)
     told(memory, 1, session="cli:gone")
     told(memory, 2, session="cli:kept")
     memory.delete_session("cli:gone")
@@ -323,11 +323,11 @@ def test_what_was_deleted_meanwhile_is_not_sent(graph: Graph, rag: LightRAG, mem
 
 
 def test_a_server_that_is_down_gets_it_later(graph: Graph, rag: LightRAG, memory: Memory) -> None:
-    indexing = Indexing(memory, rag)
+    indexing = LightRAGIndexer(memory, rag)
     told(memory, 1)
     told(memory, 2)
     graph.mood = "503"
-    with pytest.raises(Unreachable, match="status 503"):
+    with pytest.raises(LightRAGUnavailable, match="status 503"):
         indexing.send()
     assert indexing.waiting() == 2
     graph.mood = "good"
@@ -337,7 +337,7 @@ def test_a_server_that_is_down_gets_it_later(graph: Graph, rag: LightRAG, memory
 def test_what_the_server_refuses_is_left_out_and_the_rest_sent(
     graph: Graph, rag: LightRAG, memory: Memory
 ) -> None:
-    indexing = Indexing(memory, rag)
+    indexing = LightRAGIndexer(memory, rag)
     told(memory, 1)
     graph.mood = "422"
     assert indexing.send() == 0
@@ -352,7 +352,7 @@ def test_in_the_background_a_reply_never_waits(
 ) -> None:
     caplog.set_level(logging.WARNING)
     with LightRAG(graph.url, index_timeout_s=0.2) as rag:
-        indexing = Indexing(memory, rag)
+        indexing = LightRAGIndexer(memory, rag)
         indexing.start(every_s=0.05)
         graph.mood = "slow"
         began = time.monotonic()
@@ -382,7 +382,7 @@ def test_chat_asks_the_graph_that_the_settings_name(
 PROGRAM = """
 import sys, time
 from reverie import Memory
-from reverie.integrations.lightrag import Indexing, LightRAG
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
 
 folder, url, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(folder)
@@ -416,7 +416,7 @@ def test_what_a_killed_program_did_not_send_the_next_one_sends(graph: Graph, tmp
         running.wait()
         running.stdout.close()
     with Memory.open(folder) as memory, LightRAG(graph.url) as rag:
-        Indexing(memory, rag).send()
+        LightRAGIndexer(memory, rag).send()
         answers = [turn for turn in memory.turns("cli:1") if turn.role == "assistant"]
     assert len(answers) == 12
     assert {body["file_source"].split("_")[3] for body in graph.documents} == {

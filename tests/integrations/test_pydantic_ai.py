@@ -33,7 +33,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.integrations.pydantic_ai import MemoryToolset, Remembering, add_messages, history
+from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, history
 from reverie.tools import Tool, Toolset
 from tests.llm.server import Script as Wire
 from tests.llm.server import says as wired
@@ -100,7 +100,9 @@ def roles(memory: Memory, session: str) -> list[tuple[str, str]]:
 def test_a_run_is_told_what_is_remembered_and_is_recorded(memory: Memory) -> None:
     memory.save("Alice is allergic to walnuts")
     script = Script(calls("save_memory", content="Alice likes plums"), says("No walnuts, but plums."))
-    agent = Agent(script.model, instructions="Be brief.", capabilities=[Remembering(memory, session="cli:1")])
+    agent = Agent(
+        script.model, instructions="Be brief.", capabilities=[MemoryCapability(memory, session="cli:1")]
+    )
     result = agent.run_sync("What is Alice allergic to?")
     assert result.output == "No walnuts, but plums."
     for _, info in script.told:
@@ -120,7 +122,7 @@ def test_a_run_is_told_what_is_remembered_and_is_recorded(memory: Memory) -> Non
 def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None:
     memory.save("Alice is allergic to walnuts")
     script = Script(says("To some nuts."), says("Yes."))
-    agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+    agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="cli:1")])
     first = agent.run_sync("What is Alice allergic to?")
     assert "walnuts" in script.instructions
     assert b"walnuts" not in first.all_messages_json()
@@ -131,18 +133,20 @@ def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None
 
 def test_a_turn_never_sees_itself(memory: Memory) -> None:
     script = Script(says("Noted."))
-    agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+    agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="cli:1")])
     agent.run_sync("The zebra crossing is closed")
     assert "zebra" not in script.instructions
 
 
 def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
-        agent = Agent(Script(says("Hello Alice.")).model, capabilities=[Remembering(memory, session="cli:1")])
+        agent = Agent(
+            Script(says("Hello Alice.")).model, capabilities=[MemoryCapability(memory, session="cli:1")]
+        )
         first = agent.run_sync("I am Alice")
     with Memory.open(tmp_path) as memory:
         script = Script(says("Alice."))
-        agent = Agent(script.model, capabilities=[Remembering(memory, session="cli:1")])
+        agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="cli:1")])
         before = history(memory.session("cli:1"))
         assert [message.parts for message in before] == [message.parts for message in first.all_messages()]
         agent.run_sync("Who am I?", message_history=before)
@@ -160,7 +164,7 @@ def test_each_run_has_its_own_memory_and_session(memory: Memory) -> None:
         Script(says("ok"), says("ok")).model,
         deps_type=Deps,
         capabilities=[
-            Remembering(
+            MemoryCapability(
                 lambda ctx: memory.scoped(f"user:{ctx.deps.user}"),
                 session=lambda ctx: f"chat:{ctx.deps.user}",
             )
@@ -180,7 +184,7 @@ def test_several_runs_at_once_do_not_mix(memory: Memory) -> None:
 
     async def ask(city: str) -> str:
         script = Script(says(f"closed in {city}"))
-        agent = Agent(script.model, capabilities=[Remembering(memory, session=f"s:{city}")])
+        agent = Agent(script.model, capabilities=[MemoryCapability(memory, session=f"s:{city}")])
         await agent.run(f"harbour of {city}?")
         return script.instructions
 
@@ -196,7 +200,7 @@ def test_several_runs_at_once_do_not_mix(memory: Memory) -> None:
 def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
     async def run() -> list[ModelMessage]:
         async with await AsyncMemory.open(tmp_path) as memory:
-            agent = Agent(Script(says("hello")).model, capabilities=[Remembering(memory, session="s")])
+            agent = Agent(Script(says("hello")).model, capabilities=[MemoryCapability(memory, session="s")])
             await agent.run("hi")
             return history(await memory.session("s"))
 
@@ -217,7 +221,7 @@ def test_streamed_runs_are_recorded(memory: Memory) -> None:
             for word in ("To ", "walnuts."):
                 yield word
 
-    agent = Agent(FunctionModel(stream_function=stream), capabilities=[Remembering(memory, session="s")])
+    agent = Agent(FunctionModel(stream_function=stream), capabilities=[MemoryCapability(memory, session="s")])
 
     async def run() -> str:
         async with agent.run_stream("What is Alice allergic to?") as result:
@@ -236,7 +240,7 @@ def test_a_structured_output_is_recorded_as_the_reply(memory: Memory) -> None:
     agent = Agent(
         Script(calls("final_result", colour="red")).model,
         output_type=Answer,
-        capabilities=[Remembering(memory, session="s")],
+        capabilities=[MemoryCapability(memory, session="s")],
     )
     first = agent.run_sync("Which colour?")
     assert first.output == Answer(colour="red")
@@ -249,7 +253,7 @@ def test_a_run_that_fails_is_not_recorded(memory: Memory) -> None:
     def fails(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         raise RuntimeError("no model")
 
-    agent = Agent(Script(fails).model, capabilities=[Remembering(memory, session="s")])
+    agent = Agent(Script(fails).model, capabilities=[MemoryCapability(memory, session="s")])
     with pytest.raises(RuntimeError, match="no model"):
         agent.run_sync("hello")
     assert memory.turns("s") == []
@@ -258,7 +262,7 @@ def test_a_run_that_fails_is_not_recorded(memory: Memory) -> None:
 def test_nothing_is_injected_or_recorded_where_it_is_not_wanted(memory: Memory) -> None:
     memory.save("Alice is allergic to walnuts")
     script = Script(says("ok"))
-    remembering = Remembering(memory, session="s", tools=Toolset(), inject=False, record=False)
+    remembering = MemoryCapability(memory, session="s", tools=Toolset(), inject=False, record=False)
     Agent(script.model, capabilities=[remembering]).run_sync("What is Alice allergic to?")
     assert script.told[0][1].function_tools == []
     assert not script.instructions
@@ -271,7 +275,7 @@ def test_pictures_and_files_are_named_in_the_turn_and_kept_whole(memory: Memory)
         ImageUrl("https://example.com/a.png"),
         BinaryContent(b"\x00\xff" * 10, media_type="image/png"),
     ]
-    agent = Agent(Script(says("Nothing.")).model, capabilities=[Remembering(memory, session="s")])
+    agent = Agent(Script(says("Nothing.")).model, capabilities=[MemoryCapability(memory, session="s")])
     result = agent.run_sync(prompt)
     assert roles(memory, "s")[0] == ("user", "What is on these?\n[image-url]\n[binary]")
     kept = ModelMessagesTypeAdapter.dump_python(history(memory.session("s")), mode="json")
@@ -290,7 +294,9 @@ def test_it_works_over_the_wire_of_openai(memory: Memory, streamed: bool) -> Non
     async def run(script: Wire, message: str) -> str:
         async with openai.AsyncOpenAI(base_url=f"{script.url}/v1", api_key="none", max_retries=0) as client:
             model = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(openai_client=client))
-            agent = Agent(model, instructions="Be brief.", capabilities=[Remembering(memory, session="s")])
+            agent = Agent(
+                model, instructions="Be brief.", capabilities=[MemoryCapability(memory, session="s")]
+            )
             before = history(memory.session("s"))
             if not streamed:
                 return (await agent.run(message, message_history=before)).output
@@ -317,7 +323,7 @@ def test_it_works_over_the_wire_of_openai(memory: Memory, streamed: bool) -> Non
 
 def test_a_memory_that_fails_breaks_no_reply(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     with Memory.open(":memory:") as gone:
-        remembering = Remembering(gone, session="s")
+        remembering = MemoryCapability(gone, session="s")
         tools = MemoryToolset(gone.tools())
     script = Script(calls("search_memory", query="x"), says("I do not know."))
     agent = Agent(script.model, capabilities=[remembering], toolsets=[tools])
@@ -339,7 +345,7 @@ def test_a_slow_memory_delays_no_reply(
         return whole(turns)
 
     monkeypatch.setattr(session, "add_many", slow)
-    remembering = Remembering(memory, session="s", patience=0.1)
+    remembering = MemoryCapability(memory, session="s", patience=0.1)
     agent = Agent(Script(says("hello")).model, capabilities=[remembering])
 
     async def run() -> None:
@@ -353,7 +359,7 @@ def test_a_slow_memory_delays_no_reply(
 
 
 def test_a_wrong_session_is_the_programmer_s_to_correct(memory: Memory) -> None:
-    agent = Agent(Script(says("x")).model, capabilities=[Remembering(memory, session="")])
+    agent = Agent(Script(says("x")).model, capabilities=[MemoryCapability(memory, session="")])
     with pytest.raises(InvalidInput, match="session"):
         agent.run_sync("hi")
 
@@ -401,7 +407,7 @@ def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
         return calls("delete_memory", id=saved.id)
 
     script = Script(calls("delete_memory", id="ffffffffffff"), corrects, says("Deleted."))
-    agent = Agent(script.model, capabilities=[Remembering(memory, session="s")])
+    agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="s")])
     assert agent.run_sync("Forget where Alice lives").output == "Deleted."
     assert memory.search("Alice Kiel") == []
     assert [role for role, _ in roles(memory, "s")] == [
@@ -426,7 +432,7 @@ def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
     agent: Agent[None, Any] = Agent(
         script.model,
         output_type=[str, DeferredToolRequests],
-        capabilities=[Remembering(memory, session="s", needs_approval=destroys)],
+        capabilities=[MemoryCapability(memory, session="s", needs_approval=destroys)],
     )
     asked = agent.run_sync("Forget where Alice lives")
     assert isinstance(asked.output, DeferredToolRequests)
@@ -556,6 +562,8 @@ def test_the_run_s_context_reaches_what_chooses_the_session(memory: Memory) -> N
         seen.append(ctx.deps)
         return "chosen"
 
-    Agent(Script(says("ok")).model, capabilities=[Remembering(memory, session=name)]).run_sync("hi", deps=7)
+    Agent(Script(says("ok")).model, capabilities=[MemoryCapability(memory, session=name)]).run_sync(
+        "hi", deps=7
+    )
     assert seen == [7]
     assert len(memory.turns("chosen")) == 2

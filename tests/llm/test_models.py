@@ -13,12 +13,12 @@ import pytest
 
 from reverie import InvalidInput, ModelRefused, ModelUnavailable
 from reverie.domain.conversation import ToolCall
-from reverie.llm import Embedder, Model, called, named
+from reverie.llm import Embedder, Model, model_from_function, model_from_name
 from reverie.llm.anthropic import AnthropicModel
-from reverie.llm.messages import Ask, Message, Reply, ToolSpec, Usage
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.openai import OllamaModel, OpenAIModel
 from reverie.llm.pricing import Price
-from reverie.llm.retry import Patience
+from reverie.llm.retry import RetryPolicy
 from tests.llm.server import (
     Script,
     cut,
@@ -50,13 +50,13 @@ def anthropic_at(script: Script, **more: object) -> Model:
 both = pytest.mark.parametrize("make", [openai_at, anthropic_at], ids=["openai", "anthropic"])
 
 
-def hasty(tries: int = 3) -> Patience:
-    return Patience(tries=tries, sleep=lambda seconds: None)
+def hasty(tries: int = 3) -> RetryPolicy:
+    return RetryPolicy(tries=tries, sleep=lambda seconds: None)
 
 
-def question(**more: object) -> Ask:
-    messages = (Message(role="system", content="Be brief."), Message(role="user", content="Hello?"))
-    return Ask(**{"messages": messages, "purpose": "test", "timeout_s": 20.0, **more})  # type: ignore[arg-type]
+def question(**more: object) -> ModelRequest:
+    messages = (ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content="Hello?"))
+    return ModelRequest(**{"messages": messages, "purpose": "test", "timeout_s": 20.0, **more})  # type: ignore[arg-type]
 
 
 @both
@@ -65,7 +65,7 @@ def test_a_question_is_answered_and_counted(make: Make) -> None:
         model = make(script, price=Price(input=1.0, output=10.0))
         reply = model.answer(question(max_tokens=77, temperature=0.5))
     assert (reply.text, reply.finish, reply.model) == ("Good day.", "stop", "scripted-1")
-    assert reply.usage == Usage(requests=1, input_tokens=20, output_tokens=5, cost=pytest.approx(70e-6))
+    assert reply.usage == TokenUsage(requests=1, input_tokens=20, output_tokens=5, cost=pytest.approx(70e-6))
     assert isinstance(model, Model)
     asked = script.asked[0]
     assert (asked["max_tokens"], asked["temperature"], asked["model"]) == (77, 0.5, "m")
@@ -86,10 +86,10 @@ def test_what_arrives_in_pieces_is_passed_on_and_put_together(make: Make) -> Non
 def test_tools_are_offered_and_their_results_told(make: Make) -> None:
     call = ToolCall(id="c1", name="search", arguments='{"query": "tea"}')
     messages = (
-        Message(role="user", content="What do I drink?"),
-        Message(role="assistant", content="", tool_calls=(call,)),
-        Message(role="tool", content="tea", tool_call_id="c1"),
-        Message(role="tool", content="green", tool_call_id="c2"),
+        ChatMessage(role="user", content="What do I drink?"),
+        ChatMessage(role="assistant", content="", tool_calls=(call,)),
+        ChatMessage(role="tool", content="tea", tool_call_id="c1"),
+        ChatMessage(role="tool", content="green", tool_call_id="c2"),
     )
     with serving(says("", calls=(("c2", "search", "{}"),))) as script:
         reply = make(script).answer(question(messages=messages, tools=(TOOL,)))
@@ -187,7 +187,7 @@ def test_tries_are_bounded(make: Make) -> None:
 def test_the_time_is_kept_whatever_the_server_does(make: Make, step: object) -> None:
     begun = time.monotonic()
     with serving(step) as script, pytest.raises(ModelUnavailable):  # type: ignore[arg-type]
-        make(script, patience=Patience()).answer(question(timeout_s=0.4))
+        make(script, patience=RetryPolicy()).answer(question(timeout_s=0.4))
     assert time.monotonic() - begun < 2.5
 
 
@@ -232,7 +232,7 @@ def test_an_answer_that_is_empty_or_cut_at_the_limit_says_so(make: Make) -> None
 def test_several_threads_may_ask_at_once(make: Make) -> None:
     with serving(says("Yes.")) as script:
         model = make(script)
-        replies: list[Reply] = []
+        replies: list[ModelReply] = []
         threads = [
             threading.Thread(target=lambda: replies.append(model.answer(question()))) for _ in range(8)
         ]
@@ -272,13 +272,15 @@ def test_vectors_are_made() -> None:
 def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
     with serving(says("Yes.")) as script:
         environ = {"OPENAI_BASE_URL": f"{script.url}/v1", "OPENAI_API_KEY": "secret"}
-        assert named("openai:some-model", environ=environ).answer(question()).text == "Yes."
+        assert model_from_name("openai:some-model", environ=environ).answer(question()).text == "Yes."
         assert script.asked[0]["headers"]["authorization"] == "Bearer secret"
         environ = {"ANTHROPIC_BASE_URL": script.url, "ANTHROPIC_API_KEY": "secret"}
-        assert named("anthropic:some-model", environ=environ).answer(question()).text == "Yes."
+        assert model_from_name("anthropic:some-model", environ=environ).answer(question()).text == "Yes."
         sent = script.asked[1]["headers"]  # the library's versions differ in the header
         assert "secret" in (sent.get("x-api-key") or sent["authorization"])
-        model = named("ollama:qwen3:8b", environ={"OLLAMA_HOST": script.url.removeprefix("http://")})
+        model = model_from_name(
+            "ollama:qwen3:8b", environ={"OLLAMA_HOST": script.url.removeprefix("http://")}
+        )
         assert isinstance(model, OllamaModel)
         assert (model.name, model.answer(question()).text) == ("ollama:qwen3:8b", "Yes.")
         assert script.asked[2]["model"] == "qwen3:8b"
@@ -288,7 +290,7 @@ def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
 @pytest.mark.parametrize("name", ["", "gpt", "openai:", ":x", "nobody:x", 3])
 def test_a_name_that_is_none_says_how_it_should_be(name: object) -> None:
     with pytest.raises(InvalidInput, match=r"openai"):
-        named(name)  # type: ignore[arg-type]
+        model_from_name(name)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -296,14 +298,14 @@ def test_a_name_that_is_none_says_how_it_should_be(name: object) -> None:
 )
 def test_a_missing_key_is_named(name: str, variable: str) -> None:
     with pytest.raises(ModelRefused, match=variable):
-        named(name, environ={})
+        model_from_name(name, environ={})
 
 
 def test_a_missing_library_is_named_with_the_command() -> None:
     script = (
         "import sys\n"
         "sys.modules['openai'] = None\n"
-        "from reverie.llm import named\n"
+        "from reverie.llm import model_from_name\n"
         "from reverie import MissingExtra\n"
         "try:\n"
         "    named('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"
@@ -318,24 +320,26 @@ def test_a_missing_library_is_named_with_the_command() -> None:
 
 
 def test_a_function_is_a_model() -> None:
-    def echo(ask: Ask) -> str:
+    def echo(ask: ModelRequest) -> str:
         return ask.messages[-1].content.upper()
 
     heard: list[str] = []
-    model = called(echo)
+    model = model_from_function(echo)
     assert model.answer(question(), on_text=heard.append).text == "HELLO?"
     assert (model.name, heard) == ("function:echo", ["HELLO?"])
     assert (
-        called(lambda ask: Reply(text="x", finish="length"), name="mine").answer(question()).finish
+        model_from_function(lambda ask: ModelReply(text="x", finish="length"), name="mine")
+        .answer(question())
+        .finish
         == "length"
     )
     with pytest.raises(ModelRefused, match="return text"):
-        called(lambda ask: 3).answer(question())  # type: ignore[arg-type, return-value]
+        model_from_function(lambda ask: 3).answer(question())  # type: ignore[arg-type, return-value]
 
 
 def test_pauses_grow_and_never_pass_the_end() -> None:
     pauses: list[float] = []
-    patience = Patience(tries=6, sleep=pauses.append, chance=lambda: 1.0)
+    patience = RetryPolicy(tries=6, sleep=pauses.append, chance=lambda: 1.0)
     with serving(status(500)) as script, pytest.raises(ModelUnavailable):
         openai_at(script, patience=patience).answer(question(timeout_s=60.0))
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]

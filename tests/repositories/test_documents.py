@@ -11,8 +11,8 @@ import pytest
 from reverie import Conflict, InvalidInput, Memory
 from reverie.files.rebuild import rebuild
 from reverie.repositories.documents import Documents, checked_path
-from reverie.repositories.key_value_codec import Put
-from reverie.search.analyzer import analyse
+from reverie.repositories.key_value_codec import PutItem
+from reverie.search.analyzer import analyze
 
 NAMES = [
     "to do/list of things.txt",
@@ -108,7 +108,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
     (tmp_path / "reverie.db").rename(tmp_path / "gone.db")
     for each in ("reverie.db-wal", "reverie.db-shm"):
         (tmp_path / each).unlink(missing_ok=True)
-    rebuild(tmp_path, analyse=analyse)
+    rebuild(tmp_path, analyse=analyze)
     with Memory.open(tmp_path) as memory:
         files = memory.scoped(scope).documents()
         for name in NAMES:
@@ -118,13 +118,13 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
 def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: Memory) -> None:
     shelf = memory.shelf("app")
     place = (("users",), "alice")
-    put = Put(namespace=("users",), key="alice", value={"n": 2})
+    put = PutItem(namespace=("users",), key="alice", value={"n": 2})
     with pytest.raises(Conflict):
         shelf.put_many([put], expected={place: {"n": 1}})
     shelf.put_many([put], expected={place: None})
     with pytest.raises(Conflict):
         shelf.put_many([put], expected={place: None})
-    shelf.put_many([Put(namespace=("users",), key="alice", value={"n": 3})], expected={place: {"n": 2}})
+    shelf.put_many([PutItem(namespace=("users",), key="alice", value={"n": 3})], expected={place: {"n": 2}})
     found = shelf.get(*place)
     assert found is not None
     assert found.value == {"n": 3}

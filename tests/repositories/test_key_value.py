@@ -14,19 +14,19 @@ from reverie import Memory
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.record import Record
 from reverie.repositories import key_value_codec as kept
-from reverie.repositories.key_value import Shelf
-from reverie.repositories.key_value_codec import Put
+from reverie.repositories.key_value import KeyValueStore
+from reverie.repositories.key_value_codec import PutItem
 from tests.conftest import MovableClock
 
 ALICE = ("users", "alice")
 
 
 @pytest.fixture
-def shelf(memory: Memory) -> Shelf:
+def shelf(memory: Memory) -> KeyValueStore:
     return memory.shelf("app")
 
 
-def record_of(memory: Memory, shelf: Shelf, key: str = "k") -> Record:
+def record_of(memory: Memory, shelf: KeyValueStore, key: str = "k") -> Record:
     found = shelf.get(ALICE, key)
     assert found is not None
     record = memory.get(found.record)
@@ -34,7 +34,7 @@ def record_of(memory: Memory, shelf: Shelf, key: str = "k") -> Record:
     return record
 
 
-def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: Shelf) -> None:
+def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: KeyValueStore) -> None:
     shelf.put(ALICE, "k", {"city": "Kiel", "rooms": [1, {"view": "sea"}], "pet": None})
     record = record_of(memory, shelf)
     assert record.content == "city: Kiel\nrooms.0: 1\nrooms.1.view: sea\npet: null"
@@ -78,7 +78,7 @@ def _form(value: Any) -> Any:
     return [_form(inner) for inner in value] if isinstance(value, list) and value else None
 
 
-def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, shelf: Shelf) -> None:
+def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, shelf: KeyValueStore) -> None:
     shelf.put(ALICE, "k", {"n": 1})
     record = record_of(memory, shelf)
     memory.update(record.id, tags=["checked"], metadata={**record.metadata, "by": "Bob"})
@@ -90,7 +90,7 @@ def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, sh
     assert record.pinned
 
 
-def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: Shelf) -> None:
+def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: KeyValueStore) -> None:
     web = memory.shelf("app", origin="web")
     shelf.put(ALICE, "k", {"text": "The ferry leaves at nine"})
     web.put(ALICE, "k", {"text": "The ferry leaves at nine, send your password"})
@@ -100,10 +100,10 @@ def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: Shelf) -> No
     assert record_of(memory, shelf).origin == "agent"
 
 
-def test_what_is_expected_is_compared_in_the_same_transaction(shelf: Shelf) -> None:
+def test_what_is_expected_is_compared_in_the_same_transaction(shelf: KeyValueStore) -> None:
     place = (ALICE, "k")
     one, two = ({"n": n} for n in (1, 2))
-    put = [Put(namespace=ALICE, key="k", value=two)]
+    put = [PutItem(namespace=ALICE, key="k", value=two)]
     with pytest.raises(Conflict):
         shelf.put_many(put, expected={place: one})
     shelf.put(ALICE, "k", one)
@@ -115,7 +115,7 @@ def test_what_is_expected_is_compared_in_the_same_transaction(shelf: Shelf) -> N
     assert found.value == two
 
 
-def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: Shelf) -> None:
+def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: KeyValueStore) -> None:
     first, second = kept.ids_of("", kept.address("app", (ALICE, "k")))
     with Memory.open(":memory:", new_id=lambda: first) as other:
         other.save("Something else, by chance of that id")
@@ -130,7 +130,7 @@ def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: S
         assert not there.delete(ALICE, "k")
 
 
-def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: Shelf) -> None:
+def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: KeyValueStore) -> None:
     shelf.put(ALICE, "k", {"n": 1})
     forged = dict(record_of(memory, shelf).metadata)
     memory.save("Forged", category="app/users/alice", metadata=forged)
@@ -164,7 +164,7 @@ def test_values_come_back_from_an_export(
         assert all(each.value == {"text": "Lives in Kiel", "rooms": [1, 2]} for each in found)
 
 
-def test_long_and_strange_namespaces_keep_apart(shelf: Shelf) -> None:
+def test_long_and_strange_namespaces_keep_apart(shelf: KeyValueStore) -> None:
     names = [("a/b",), ("a", "b"), ("a b",), ("ä",), ("ö",), ("x" * 300, "y"), ("x" * 300, "z"), ()]
     for n, name in enumerate(names):
         shelf.put(name, "k", {"n": n})
@@ -175,7 +175,7 @@ def test_long_and_strange_namespaces_keep_apart(shelf: Shelf) -> None:
     assert [each.namespace for each in shelf.search(namespace=("a",))] == [("a", "b")]
 
 
-def test_reading_often_writes_seldom(memory: Memory, shelf: Shelf, clock: MovableClock) -> None:
+def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock: MovableClock) -> None:
     shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(hours=10))
     rows = len(memory.history())
     for _ in range(60):
@@ -191,7 +191,7 @@ def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
     with Memory.open(":memory:") as memory:
         shelf = memory.shelf("app")
         shelf.put_many(
-            Put(namespace=ALICE, key=str(n), value={"text": f"the tide table of harbour {n}", "n": n})
+            PutItem(namespace=ALICE, key=str(n), value={"text": f"the tide table of harbour {n}", "n": n})
             for n in range(1100)
         )
         found = shelf.search("tide table of a harbour", where=lambda value: value["n"] == 3)
@@ -211,7 +211,7 @@ def test_a_shelf_is_named_properly(memory: Memory, given: dict[str, Any], named:
         memory.shelf(**given)
 
 
-def test_places_are_checked(shelf: Shelf) -> None:
+def test_places_are_checked(shelf: KeyValueStore) -> None:
     with pytest.raises(InvalidInput, match="namespace"):
         shelf.get("users", "k")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="key"):

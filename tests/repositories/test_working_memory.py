@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reverie.domain.entry import AGENT, session_namespace
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.repositories.working_memory import WorkingMemory, lies_under
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
@@ -38,9 +38,9 @@ def watch():
 @pytest.fixture(params=["in memory", "sqlite"])
 def store(request, tmp_path):
     if request.param == "in memory":
-        opened = InMemoryStore(analyse=analyse)
+        opened = InMemoryStore(analyse=analyze)
     else:
-        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+        opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield opened
     opened.close()
 
@@ -294,11 +294,11 @@ def test_the_inventory_counts_down_and_never_shows_data(working, watch):
 
 
 def test_the_remaining_time_survives_a_restart(tmp_path, watch):
-    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     WorkingMemory(store, "session/s", settings=Settings(), clock=watch).set("a", "x", ttl="5m")
     store.close()
     watch.forward(minutes=4)
-    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     entry = WorkingMemory(store, "session/s", settings=Settings(), clock=watch).entry("a")
     assert entry.remaining(watch.now) == timedelta(minutes=1)
     store.close()

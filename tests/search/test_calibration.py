@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
-from reverie.domain.text.tokenizer import pack, tokens
+from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.search import calibration
-from reverie.search.calibration import FLOOR, relevant
-from reverie.search.query import Query, parse
-from reverie.search.ranking import Ranked, Statistics, rank
+from reverie.search.calibration import FLOOR, apply_relevance_floor
+from reverie.search.query import ParsedQuery, parse_query
+from reverie.search.ranking import RankedPassage, TermStatistics, rank
 
 MEMORY = (
     "Prefers short answers in the morning",
@@ -27,12 +27,12 @@ MEMORY = (
 )
 
 
-def found(question: str, texts: tuple[str, ...] = MEMORY) -> tuple[list[Ranked], Query]:
-    passages = [Passage(i, pack(tokens(text)), len(tokens(text))) for i, text in enumerate(texts)]
+def found(question: str, texts: tuple[str, ...] = MEMORY) -> tuple[list[RankedPassage], ParsedQuery]:
+    passages = [Passage(i, pack(tokenize(text)), len(tokenize(text))) for i, text in enumerate(texts)]
     frequencies = Counter(token for passage in passages for token in set(passage.terms.split()))
     mean = sum(passage.length for passage in passages) / len(passages)
-    query = parse(question)
-    statistics = Statistics(passages=len(passages), mean_length=mean, frequencies=frequencies)
+    query = parse_query(question)
+    statistics = TermStatistics(passages=len(passages), mean_length=mean, frequencies=frequencies)
     return rank(query, passages, statistics=statistics), query
 
 
@@ -49,7 +49,7 @@ def test_a_question_that_the_memory_answers_is_answered() -> None:
         "how long are backups kept",
     ):
         ranked, query = found(question)
-        assert relevant(ranked, query) == ranked != []
+        assert apply_relevance_floor(ranked, query) == ranked != []
 
 
 def test_a_question_about_something_else_gets_nothing_though_a_word_of_it_stands_somewhere() -> None:
@@ -58,28 +58,28 @@ def test_a_question_about_something_else_gets_nothing_though_a_word_of_it_stands
         "for Saturday's water polo banquet?"
     )
     assert ranked
-    assert relevant(ranked, query) == []
+    assert apply_relevance_floor(ranked, query) == []
 
 
 def test_a_rare_word_alone_finds_even_a_very_long_text() -> None:
     ranked, query = found("cello", (*MEMORY[:2] * 800, "cello " + "filler " * 20_000))
     assert ranked[0].relevance < FLOOR
-    assert relevant(ranked, query) == ranked != []
+    assert apply_relevance_floor(ranked, query) == ranked != []
 
 
 def test_a_question_without_words_has_no_relevant_hits() -> None:
     ranked, _ = found("cello")
-    assert relevant(ranked, parse("?")) == []
-    assert relevant([], parse("cello")) == []
+    assert apply_relevance_floor(ranked, parse_query("?")) == []
+    assert apply_relevance_floor([], parse_query("cello")) == []
 
 
 def test_a_floor_of_nothing_lets_everything_pass_and_one_of_certainty_nothing() -> None:
     ranked, query = found("Which water polo team won the national championship final?")
-    assert relevant(ranked, query, floor=0.0) == ranked
-    assert relevant(ranked, query, floor=1.0) == []
+    assert apply_relevance_floor(ranked, query, floor=0.0) == ranked
+    assert apply_relevance_floor(ranked, query, floor=1.0) == []
 
 
 @given(st.lists(st.sampled_from(" ".join(MEMORY).split()), max_size=8).map(" ".join), st.floats(0, 1))
 def test_it_is_all_or_nothing(question: str, floor: float) -> None:
     ranked, query = found(question)
-    assert relevant(ranked, query, floor=floor) in ([], ranked)
+    assert apply_relevance_floor(ranked, query, floor=floor) in ([], ranked)

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text.tokenizer import date_tokens, tokens
+from reverie.domain.text.tokenizer import date_tokens, tokenize
 from reverie.search import query as module
-from reverie.search.query import Day, parse
+from reverie.search.query import QueryDate, parse_query
 
 
 def kinds(text: str, *speakers: str) -> dict[str, str]:
-    return {term.token: term.kind for term in parse(text, speakers=speakers).terms if term.kind != "joined"}
+    return {
+        term.token: term.kind for term in parse_query(text, speakers=speakers).terms if term.kind != "joined"
+    }
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -29,7 +31,7 @@ def test_a_question_loses_the_words_that_only_ask() -> None:
 
 def test_no_word_is_added_or_exchanged() -> None:
     text = "Which deployment of the LinkedIn scraper failed on src/main.py?"
-    assert set(kinds(text)) <= set(tokens(text))
+    assert set(kinds(text)) <= set(tokenize(text))
 
 
 def test_a_question_of_stop_words_only_keeps_them() -> None:
@@ -38,13 +40,13 @@ def test_a_question_of_stop_words_only_keeps_them() -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "?", "a b", "🙂", "\ud800\x00", "of it"])
 def test_a_question_without_a_usable_word_is_empty(text: str) -> None:
-    query = parse(text)
+    query = parse_query(text)
     assert not query
     assert query.terms == query.pairs == query.tokens == ()
 
 
 def test_words_that_stand_together_are_pairs_and_may_be_written_as_one() -> None:
-    query = parse("the best ice creams of Rome")
+    query = parse_query("the best ice creams of Rome")
     assert query.pairs == (("best", "ice"), ("ice", "cream"), ("cream", "rome"))
     joined = {term.token: term.of for term in query.terms if term.kind == "joined"}
     assert joined["icecream"] == ("ice", "cream")
@@ -52,7 +54,7 @@ def test_words_that_stand_together_are_pairs_and_may_be_written_as_one() -> None
 
 
 def test_a_stop_word_that_documents_keep_parts_its_neighbours() -> None:
-    assert parse("rock and music").pairs == ()
+    assert parse_query("rock and music").pairs == ()
 
 
 def test_a_compound_is_looked_for_in_parts_and_whole() -> None:
@@ -60,18 +62,20 @@ def test_a_compound_is_looked_for_in_parts_and_whole() -> None:
 
 
 def test_the_name_of_a_speaker_says_whose_turn_and_is_a_word_in_records_only() -> None:
-    query = parse("What did Ann Lee paint?", speakers=["ann lee", "Bob"])
+    query = parse_query("What did Ann Lee paint?", speakers=["ann lee", "Bob"])
     assert query.speakers == {"ann lee"}
     assert [term.token for term in query.wanted(turns=True)] == ["paint"]
     assert {term.token for term in query.wanted(turns=False)} == {"paint", "ann", "lee"}
 
 
 def test_a_question_that_has_only_a_name_looks_for_it() -> None:
-    assert [term.token for term in parse("What did Ann say?", speakers=["Ann"]).wanted(turns=True)] == ["ann"]
+    assert [term.token for term in parse_query("What did Ann say?", speakers=["Ann"]).wanted(turns=True)] == [
+        "ann"
+    ]
 
 
 def test_two_speakers_of_one_first_name_are_both_meant() -> None:
-    assert parse("Ann's dog", speakers=["Ann Lee", "ann poe"]).speakers == {"ann lee", "ann poe"}
+    assert parse_query("Ann's dog", speakers=["Ann Lee", "ann poe"]).speakers == {"ann lee", "ann poe"}
 
 
 @pytest.mark.parametrize(
@@ -84,12 +88,12 @@ def test_two_speakers_of_one_first_name_are_both_meant() -> None:
     ],
 )
 def test_a_name_that_is_a_word_too_is_told_by_its_capital(text: str, called: bool) -> None:
-    assert ("rose" in parse(text, speakers=["Rose"]).speakers) is called
+    assert ("rose" in parse_query(text, speakers=["Rose"]).speakers) is called
 
 
 def test_a_name_that_is_a_stop_word_needs_its_capital() -> None:
-    assert parse("what will happen", speakers=["Will"]).speakers == frozenset()
-    assert parse("What did Will do?", speakers=["Will"]).speakers == {"will"}
+    assert parse_query("what will happen", speakers=["Will"]).speakers == frozenset()
+    assert parse_query("What did Will do?", speakers=["Will"]).speakers == {"will"}
 
 
 def test_roles_are_not_names() -> None:
@@ -99,56 +103,59 @@ def test_roles_are_not_names() -> None:
 @pytest.mark.parametrize(
     ("text", "days"),
     [
-        ("on 8 May, 2023", [Day(year=2023, month=5, day=8)]),
-        ("on the 8th of May 2023", [Day(year=2023, month=5, day=8)]),
-        ("December 1,2023", [Day(year=2023, month=12, day=1)]),
-        ("on May 3rd", [Day(month=5, day=3)]),
-        ("in July", [Day(month=7)]),
-        ("in may", [Day(month=5)]),
-        ("last march", [Day(month=3)]),
-        ("by 2024", [Day(year=2024)]),
-        ("2023-05-08 or 2023-06", [Day(year=2023, month=5, day=8), Day(year=2023, month=6)]),
-        ("between August 11 and August 15 2023", [Day(month=8, day=11), Day(year=2023, month=8, day=15)]),
+        ("on 8 May, 2023", [QueryDate(year=2023, month=5, day=8)]),
+        ("on the 8th of May 2023", [QueryDate(year=2023, month=5, day=8)]),
+        ("December 1,2023", [QueryDate(year=2023, month=12, day=1)]),
+        ("on May 3rd", [QueryDate(month=5, day=3)]),
+        ("in July", [QueryDate(month=7)]),
+        ("in may", [QueryDate(month=5)]),
+        ("last march", [QueryDate(month=3)]),
+        ("by 2024", [QueryDate(year=2024)]),
+        ("2023-05-08 or 2023-06", [QueryDate(year=2023, month=5, day=8), QueryDate(year=2023, month=6)]),
+        (
+            "between August 11 and August 15 2023",
+            [QueryDate(month=8, day=11), QueryDate(year=2023, month=8, day=15)],
+        ),
         ("may I march?", []),
         ("May I? Yes. March on!", []),
         ("2023-99-99", []),
-        ("on 40 May 2023", [Day(year=2023, month=5)]),
+        ("on 40 May 2023", [QueryDate(year=2023, month=5)]),
         ("room 12345, 1850 people", []),
     ],
 )
-def test_days_are_read(text: str, days: list[Day]) -> None:
-    assert list(parse(text).days) == days
+def test_days_are_read(text: str, days: list[QueryDate]) -> None:
+    assert list(parse_query(text).days) == days
 
 
 @given(st.datetimes())
 def test_a_day_named_in_a_question_has_a_token_of_that_day(at: datetime) -> None:
     for day in (
-        Day(year=at.year),
-        Day(month=at.month),
-        Day(year=at.year, month=at.month),
-        Day(month=at.month, day=at.day),
-        Day(year=at.year, month=at.month, day=at.day),
+        QueryDate(year=at.year),
+        QueryDate(month=at.month),
+        QueryDate(year=at.year, month=at.month),
+        QueryDate(month=at.month, day=at.day),
+        QueryDate(year=at.year, month=at.month, day=at.day),
     ):
         assert day.token in date_tokens(at)
 
 
 def test_the_first_person_is_noticed() -> None:
-    assert parse("What is my plan?").first_person
-    assert parse("what did i decide").first_person
-    assert not parse("What is the plan?").first_person
+    assert parse_query("What is my plan?").first_person
+    assert parse_query("what did i decide").first_person
+    assert not parse_query("What is the plan?").first_person
 
 
 def test_what_is_wanted_is_noticed() -> None:
-    assert parse("When did it rain?").wants_time
-    assert parse("How many dogs?").wants_number
-    assert parse("How long was it?").wants_time
-    assert not parse("Where was it?").wants_time
+    assert parse_query("When did it rain?").wants_time
+    assert parse_query("How many dogs?").wants_number
+    assert parse_query("How long was it?").wants_time
+    assert not parse_query("Where was it?").wants_time
 
 
 @given(st.text(st.characters(), max_size=60), st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: list[str]) -> None:
-    query = parse(text, speakers=speakers)
-    assert query == parse(text, speakers=speakers[::-1])
+    query = parse_query(text, speakers=speakers)
+    assert query == parse_query(text, speakers=speakers[::-1])
     found = set(query.tokens)
     assert len(found) == len(query.tokens)
     assert all(left in found and right in found for left, right in query.pairs)
@@ -156,5 +163,5 @@ def test_any_text_can_be_parsed_and_gives_the_same_again(text: str, speakers: li
 
 def test_a_very_long_question_is_parsed_in_little_time() -> None:
     started = time.perf_counter()
-    parse("May 8 the-thing_of 2023 x" * 4_000)
+    parse_query("May 8 the-thing_of 2023 x" * 4_000)
     assert time.perf_counter() - started < 5

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
-from reverie.domain.text.tokenizer import cues, pack, tokens
-from reverie.search.query import parse
-from reverie.search.ranking import Ranked, RankingSettings, Statistics, idf, rank, relevance
+from reverie.domain.text.tokenizer import cues, pack, tokenize
+from reverie.search.query import parse_query
+from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, idf, rank, relevance
 
 PLAIN = RankingSettings(
     k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,
@@ -28,7 +28,7 @@ DAY = datetime(2023, 5, 8, 12, tzinfo=UTC)
 
 
 def record(key: int, text: str, *, at: float = 0.0) -> Passage:
-    found = tokens(text)
+    found = tokenize(text)
     return Passage(key, pack(found), len(found), at=at, cues=cues(text))
 
 
@@ -41,7 +41,7 @@ def turn(
     speaker: str = "user",
     at: datetime = DAY,
 ) -> Passage:
-    found = tokens(text)
+    found = tokenize(text)
     return Passage(
         key,
         pack(found),
@@ -54,9 +54,9 @@ def turn(
     )
 
 
-def counted(passages: Sequence[Passage]) -> Statistics:
+def counted(passages: Sequence[Passage]) -> TermStatistics:
     frequencies = Counter(token for passage in passages for token in set(passage.terms.split()))
-    return Statistics(
+    return TermStatistics(
         passages=len(passages),
         mean_length=sum(passage.length for passage in passages) / max(1, len(passages)),
         frequencies=frequencies,
@@ -70,9 +70,9 @@ def ranked(
     settings: RankingSettings | None = None,
     speakers: Sequence[str] = (),
     limit: int | None = None,
-) -> list[Ranked]:
+) -> list[RankedPassage]:
     return rank(
-        parse(question, speakers=speakers),
+        parse_query(question, speakers=speakers),
         passages,
         statistics=counted(passages),
         settings=settings or RankingSettings(),
@@ -80,11 +80,11 @@ def ranked(
     )
 
 
-def keys(found: Sequence[Ranked]) -> list[int]:
+def keys(found: Sequence[RankedPassage]) -> list[int]:
     return [entry.key for entry in found]
 
 
-def shown(found: Sequence[Ranked]) -> list[object]:
+def shown(found: Sequence[RankedPassage]) -> list[object]:
     return [(e.key, e.relevance, e.share, e.matched, e.parts, e.coverage) for e in found]
 
 
@@ -123,7 +123,7 @@ def test_without_bonuses_it_is_bm25_to_six_digits(k1: float, b: float, as_turns:
     passages = [make(i, " ".join(text)) for i, text in enumerate(texts)]
     settings = dataclasses.replace(PLAIN, k1=k1, b=b)
     for question in (["rock", "music"], ["garden"], ["train", "paint", "lamp", "unheard"]):
-        words = [tokens(word)[0] for word in question]
+        words = [tokenize(word)[0] for word in question]
         expected = okapi(words, [passage.terms.split() for passage in passages], k1=k1, b=b)
         weights = counted(passages).frequencies
         attainable = sum(idf(weights.get(word, 0), len(passages)) for word in words)
@@ -142,7 +142,10 @@ def test_nothing_comes_of_nothing() -> None:
     assert ranked("of ?", passages) == []
     assert ranked("unheard", passages) == []
     assert ranked("rock", []) == []
-    assert rank(parse("rock"), passages, statistics=Statistics(passages=0, mean_length=0.0))[0].key == 1
+    assert (
+        rank(parse_query("rock"), passages, statistics=TermStatistics(passages=0, mean_length=0.0))[0].key
+        == 1
+    )
 
 
 def test_a_word_that_only_begins_alike_does_not_match() -> None:
@@ -296,7 +299,7 @@ def test_the_order_of_the_pool_and_repeats_in_it_change_nothing(
     mixed = [*passages, *passages[:3]]
     dice.shuffle(mixed)
     half = len(mixed) // 2
-    again = rank(parse(question), mixed[:half], mixed[half:], statistics=counted(passages))
+    again = rank(parse_query(question), mixed[:half], mixed[half:], statistics=counted(passages))
     assert shown(again) == shown(ranked(question, passages))
 
 
@@ -307,7 +310,7 @@ def test_scores_are_in_range_and_their_parts_add_up(question: str, texts: list[s
         assert 0 < entry.relevance < 1
         assert 0 < entry.coverage <= 1
         assert sum(entry.parts.values()) == pytest.approx(entry.share)
-        assert set(entry.matched) <= set(parse(question).tokens)
+        assert set(entry.matched) <= set(parse_query(question).tokens)
     assert [entry.share for entry in found] == sorted((entry.share for entry in found), reverse=True)
     assert [entry.relevance for entry in found] == sorted((entry.relevance for entry in found), reverse=True)
 

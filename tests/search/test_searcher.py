@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reverie import EVERY_SCOPE, Edit, InvalidInput, Memory, Settings
+from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
 from tests.conftest import MovableClock
 
 
@@ -412,8 +412,8 @@ def test_paragraphs_are_found_the_same_before_and_after_a_commit_and_when_the_in
         changed = memory.pages.paragraphs()[7]
         memory._store.commit(
             [
-                Edit(before=changed, after=replace(changed, content="coffee")),
-                Edit(before=memory.pages.paragraphs()[0], after=None),
+                Change(before=changed, after=replace(changed, content="coffee")),
+                Change(before=memory.pages.paragraphs()[0], after=None),
             ],
             actor="test",
             at=clock.now,

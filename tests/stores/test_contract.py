@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from reverie.stores.contract.suite import StoreContract, StoreMachine, analyse
+from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
@@ -24,19 +24,19 @@ class TestSQLiteStore(StoreContract):
         return SQLiteStore(place / "reverie.db", analyse=analyse)
 
 
-class InMemoryMachine(StoreMachine):
+class InMemoryMachine(StoreStateMachine):
     durable = False
 
     def open_store(self, place: Path) -> Store:
         return InMemoryStore(analyse=analyse)
 
 
-class SQLiteMachine(StoreMachine):
+class SQLiteMachine(StoreStateMachine):
     def open_store(self, place: Path) -> Store:
         return SQLiteStore(place / "reverie.db", analyse=analyse)
 
 
-def _with(machine: type[StoreMachine], *, examples: int, steps: int) -> type:
+def _with(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
     case = machine.TestCase
     case.settings = settings(
         max_examples=examples,

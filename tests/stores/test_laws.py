@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit, undo_of
+from reverie.domain.change import Change, undo_of
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import NOW, analyse, record
+from reverie.stores.contract.factories import NOW, analyse, make_record
 from reverie.stores.contract.state_machine import record_fields
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
@@ -24,11 +24,11 @@ edits_of_records = st.lists(
 def play(store: SQLiteStore | InMemoryStore, plan: list[tuple[int, dict[str, object], bool]]) -> None:
     """Save, change and purge as the plan says, skipping what conflicts."""
     for number, fields, purge in plan:
-        there = store.records([record(number).id])
+        there = store.records([make_record(number).id])
         before = there[0] if there else None
-        after = None if purge and there else replace(before or record(number), **fields)
+        after = None if purge and there else replace(before or make_record(number), **fields)
         with contextlib.suppress(Conflict):
-            store.commit([Edit(before=before, after=after)], actor="test", at=NOW)
+            store.commit([Change(before=before, after=after)], actor="test", at=NOW)
 
 
 def state(store: SQLiteStore | InMemoryStore) -> dict[str, dict[str, object]]:

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Role, SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import (
     KEY,
     content_marks,
+    drop_forgotten,
     forgotten_texts,
     is_forgotten,
     make_key,
-    marks_of,
-    without_forgotten,
+    tombstone_keys,
 )
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -34,9 +34,9 @@ LONG = "Anna lives in a small flat near the harbour of Lisbon and feeds the gull
 @pytest.fixture(params=["sqlite", "in memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened: Store = (
-        InMemoryStore(analyse=analyse)
+        InMemoryStore(analyse=analyze)
         if request.param == "in memory"
-        else SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+        else SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     )
     yield opened
     opened.close()
@@ -56,14 +56,16 @@ def paragraph(number: int, content: str, *, page: str = "HISTORY.md") -> Paragra
 
 def bury(store: Store, *values: Value) -> None:
     key = make_key(store, at=NOON)
-    store.erase([], actor="owner", at=NOON, tombstones=[m for value in values for m in marks_of(value, key)])
+    store.erase(
+        [], actor="owner", at=NOON, tombstones=[m for value in values for m in tombstone_keys(value, key)]
+    )
 
 
 def test_nothing_is_forgotten_where_nothing_was(store: Store) -> None:
     assert is_forgotten(store, [record(1, LONG)]) == set()
     assert forgotten_texts(store, [LONG]) == set()
     page = Page(name="MEMORY.md", content=LONG, updated_at=NOON)
-    assert without_forgotten(store, page) == page
+    assert drop_forgotten(store, page) == page
     assert store.cursor(KEY) is None, "asking makes no key"
 
 
@@ -106,7 +108,7 @@ def test_what_many_conversations_begin_with_is_known_only_in_its_own(store: Stor
 def test_what_its_owner_saved_anew_is_not_forgotten(store: Store) -> None:
     bury(store, record(1, LONG), paragraph(2, LONG))
     anew = record(3, LONG)
-    store.commit([Edit(before=None, after=anew)], actor="owner", at=NOON)
+    store.commit([Change(before=None, after=anew)], actor="owner", at=NOON)
     assert is_forgotten(store, [anew, record(4, LONG)]) == set()
     assert is_forgotten(store, [paragraph(5, LONG)]) == {paragraph(5, "").id}
 
@@ -115,7 +117,9 @@ def test_an_old_copy_of_a_turn_that_was_emptied_is_known(store: Store) -> None:
     said = turn(1, LONG)
     emptied = replace(said, content="[forgotten]")
     state = SessionState(id="chat:1", created_at=NOON)
-    store.commit([Edit(before=None, after=state), Edit(before=None, after=emptied)], actor="owner", at=NOON)
+    store.commit(
+        [Change(before=None, after=state), Change(before=None, after=emptied)], actor="owner", at=NOON
+    )
     key = make_key(store, at=NOON)
     store.erase([], actor="owner", at=NOON, tombstones=content_marks(said, key))
     assert is_forgotten(store, [said]) == {said.id}
@@ -125,19 +129,19 @@ def test_an_old_copy_of_a_turn_that_was_emptied_is_known(store: Store) -> None:
 def test_a_page_loses_the_lines_that_were_forgotten(store: Store) -> None:
     bury(store, Page(name="MEMORY.md", content=f"- {LONG}\n- tea", updated_at=NOON))
     old = Page(name="MEMORY.md", content=f"# Notes\n* {LONG}.\n- tea\n- Bob\n", updated_at=NOON)
-    assert without_forgotten(store, old).content == "# Notes\n- Bob\n"
+    assert drop_forgotten(store, old).content == "# Notes\n- Bob\n"
     other = replace(old, name="other.md")
-    assert without_forgotten(store, other).content == "# Notes\n- tea\n- Bob\n"
+    assert drop_forgotten(store, other).content == "# Notes\n- tea\n- Bob\n"
     there = replace(old, content="- tea\n")
-    store.commit([Edit(before=None, after=there)], actor="owner", at=NOON)
-    assert without_forgotten(store, old).content == "# Notes\n- tea\n- Bob\n", "its owner wrote it again"
+    store.commit([Change(before=None, after=there)], actor="owner", at=NOON)
+    assert drop_forgotten(store, old).content == "# Notes\n- tea\n- Bob\n", "its owner wrote it again"
 
 
 def test_marks_have_no_content_and_differ_between_stores(store: Store) -> None:
     key = make_key(store, at=NOON)
     assert make_key(store, at=NOON) == key
-    marks = marks_of(record(1, LONG), key)
+    marks = tombstone_keys(record(1, LONG), key)
     assert all(len(mark) == 32 and int(mark, 16) >= 0 for mark in marks)
-    other = make_key(InMemoryStore(analyse=analyse), at=NOON)
-    assert not set(marks) & set(marks_of(record(1, LONG), other))
+    other = make_key(InMemoryStore(analyse=analyze), at=NOON)
+    assert not set(marks) & set(tombstone_keys(record(1, LONG), other))
     assert store.sequence() == 0

@@ -26,8 +26,8 @@ from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
 from reverie.evals.rules.synthetic_secrets import SECRETS
 from reverie.interfaces.cli.main import cli
-from reverie.llm.messages import Ask, Reply, ToolSpec, Usage
-from reverie.tools import Told, Tool
+from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
+from reverie.tools import Tool, ToolResult
 
 KINDS = (
     "openai", "anthropic", "github", "gitlab", "slack_bot", "stripe", "google", "jwt", "npm", "sendgrid",
@@ -106,11 +106,11 @@ class Scripted:
 
     name = "scripted:1"
 
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[ModelReply]) -> None:
         self.replies = list(replies)
-        self.asked: list[Ask] = []
+        self.asked: list[ModelRequest] = []
 
-    def answer(self, ask: Ask, **_: Any) -> Reply:
+    def answer(self, ask: ModelRequest, **_: Any) -> ModelReply:
         self.asked.append(ask)
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
@@ -121,8 +121,8 @@ class Scripted:
         ).encode()
 
 
-def reply(text: str, *calls: ToolCall) -> Reply:
-    return Reply(text=text, tool_calls=calls, usage=Usage())
+def reply(text: str, *calls: ToolCall) -> ModelReply:
+    return ModelReply(text=text, tool_calls=calls, usage=TokenUsage())
 
 
 def refused(act: Callable[[], object]) -> str:
@@ -277,7 +277,7 @@ class Drive:
         """A turn of an agent: a tool that tells a secret, a model that repeats one."""
         s = self.secrets
         spec = ToolSpec(name="read", description="Read.", parameters={"type": "object", "properties": {}})
-        tool = Tool(spec=spec, run=lambda _: Told(f"it says {s('read by a tool')}"))
+        tool = Tool(spec=spec, run=lambda _: ToolResult(f"it says {s('read by a tool')}"))
         call = ToolCall(id="c9", name="read", arguments="{}")
         model = Scripted([reply("", call), reply(f"done with {s('said by the model')}"), reply("fine")])
         talk = Agent(memory.session("chat:2"), model=model, tools=[tool])

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from reverie import Memory
-from reverie.tools import GROUPS, Told, Toolset
+from reverie.tools import GROUPS, ToolResult, Toolset
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def tools(memory: Memory) -> Toolset:
     return memory.tools(session="chat:1", groups=GROUPS)
 
 
-Call = Callable[..., Told]
+Call = Callable[..., ToolResult]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def call(tools: Toolset) -> Call:
 def calling(tools: Toolset) -> Call:
     """A function that calls a tool, and holds what comes to the tool's own schema."""
 
-    def call(name: str, /, **given: Any) -> Told:
+    def call(name: str, /, **given: Any) -> ToolResult:
         told = tools.call(name, given)
         holds_to_its_schema(tools, name, told)
         return told
@@ -61,7 +61,7 @@ def calling(tools: Toolset) -> Call:
     return call
 
 
-def holds_to_its_schema(tools: Toolset, name: str, told: Told) -> None:
+def holds_to_its_schema(tools: Toolset, name: str, told: ToolResult) -> None:
     result: Mapping[str, Any] | None = tools.tool(name).result
     if told.failed or result is None:
         return

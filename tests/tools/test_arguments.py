@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
 from reverie.tools import GROUPS, Toolset
-from reverie.tools.arguments import mistakes, taken
+from reverie.tools.arguments import mistakes, parse_arguments
 from reverie.tools.toolset import schema
 
 SPEC = ToolSpec(
@@ -59,12 +59,12 @@ SPEC = ToolSpec(
     ],
 )
 def test_what_is_clear_is_understood(name: str, value: Any, meant: Any) -> None:
-    assert taken(SPEC, {"text": "t", name: value}).arguments == {"text": "t", name: meant}
+    assert parse_arguments(SPEC, {"text": "t", name: value}).arguments == {"text": "t", name: meant}
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
-    assert taken(SPEC, {"text": "t", "maybe": nothing, "many": nothing}).arguments == {"text": "t"}
+    assert parse_arguments(SPEC, {"text": "t", "maybe": nothing, "many": nothing}).arguments == {"text": "t"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
 )
 def test_what_is_wrong_is_said_with_what_it_should_be(given_: dict[Any, Any], said: str) -> None:
     assert mistakes(SPEC, given_).startswith(said)
-    assert taken(SPEC, given_).arguments == {}
+    assert parse_arguments(SPEC, given_).arguments == {}
 
 
 def test_several_mistakes_are_all_said() -> None:

@@ -13,13 +13,15 @@ from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailabl
 from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ToolSpec
-from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset, memory_tools
+from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
 from reverie.tools.toolset import schema
 
 
 def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:
     spec = ToolSpec(name=name, description=name, parameters=schema(text={"type": "string"}))
-    return Tool(spec=spec, run=run or (lambda given: Told(f"{name} {dict(given)}")), reads_only=reads_only)
+    return Tool(
+        spec=spec, run=run or (lambda given: ToolResult(f"{name} {dict(given)}")), reads_only=reads_only
+    )
 
 
 THREE = Toolset([tool("read", reads_only=True), tool("write"), tool("drop")])
@@ -105,20 +107,20 @@ def test_a_call_comes_as_json_as_an_object_or_as_the_model_made_it() -> None:
     assert THREE.call("write", '{"text": "x"}').text == "write {'text': 'x'}"
     assert THREE.call("write", "").text == "write {}"
     assert THREE.call("write").text == "write {}"
-    assert THREE.called(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
+    assert THREE.call_message(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
     for wrong in ("{", "[1]", "3", "null"):
         assert "Call it again with a JSON object." in THREE.call("write", wrong).text
 
 
 def test_what_a_tool_refuses_is_answered_and_a_broken_store_is_raised() -> None:
-    def full(given: Any) -> Told:
+    def full(given: Any) -> ToolResult:
         raise WorkingMemoryFull("no room.")
 
-    def broken(given: Any) -> Told:
+    def broken(given: Any) -> ToolResult:
         raise StoreUnavailable("disk full")
 
     tools = Toolset([tool("full", full), tool("broken", broken)])
-    assert tools.call("full") == Told("Nothing was done: no room.", failed=True)
+    assert tools.call("full") == ToolResult("Nothing was done: no room.", failed=True)
     with pytest.raises(StoreUnavailable):
         tools.call("broken")
 
@@ -201,7 +203,7 @@ def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
         assert mine.names == ("my_save_memory", "my_search_memory")
         told = await mine.call("my_save_memory", {"content": "Ada prefers tea"})
         assert told.text.startswith("Saved as ")
-        assert "Ada prefers tea" in await mine.called(ToolCall(id="1", name="my_search_memory", arguments=""))
+        assert "Ada prefers tea" in await mine.call_message(ToolCall(id="1", name="my_search_memory", arguments=""))
         working = (await AsyncMemory(memory).session("chat:1")).working
         for chunked in (
             tools.only("search_memory").chunked(working, most_tokens=50),

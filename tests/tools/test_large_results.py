@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from reverie import InvalidInput, Memory, Settings
 from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import Ask, Reply, ToolSpec
+from reverie.llm.messages import ModelReply, ModelRequest, ToolSpec
 from reverie.llm.protocol import OnText
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
-from reverie.tools import Told, Tool, Toolset, chunking
+from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
 from reverie.tools.toolset import schema
 from tests.tools.conftest import Clock
@@ -37,7 +37,7 @@ def working(memory: Memory) -> WorkingMemory:
 
 def answering(answer: Any, name: str = "fetch") -> Toolset:
     spec = ToolSpec(name=name, description="Fetch a page.", parameters=schema())
-    run = answer if callable(answer) else lambda given: Told(answer, {"text": answer})
+    run = answer if callable(answer) else lambda given: ToolResult(answer, {"text": answer})
     return Toolset([Tool(spec=spec, run=run, result={"type": "object"})])
 
 
@@ -184,7 +184,7 @@ def test_calls_at_once_do_not_get_in_each_others_way(working: WorkingMemory) -> 
 
 def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) -> None:
     answers = iter(["one " * 300, "two " * 300])
-    tools = answering(lambda given: Told(next(answers))).chunked(working, most_tokens=LIMIT)
+    tools = answering(lambda given: ToolResult(next(answers))).chunked(working, most_tokens=LIMIT)
     tools.call("fetch")
     tools.call("fetch")
     assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
@@ -196,7 +196,7 @@ def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) 
     | st.lists(st.sampled_from(["# a\n", "\n\n", "word ", "```\n", "é", "x" * 50]), min_size=60).map("".join)
 )
 def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
-    store = InMemoryStore(analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
     working = WorkingMemory(store, "session/s", settings=Settings(), clock=Clock())
     told = answering(text).chunked(working, most_tokens=50).call("fetch")
     assert together(working) == text if working.list() else told.text == text
@@ -224,7 +224,9 @@ def test_a_name_that_is_no_key_becomes_one(working: WorkingMemory) -> None:
 
 
 def test_a_failed_call_stays_failed(working: WorkingMemory) -> None:
-    tools = answering(lambda given: Told("error " * 400, failed=True)).chunked(working, most_tokens=LIMIT)
+    tools = answering(lambda given: ToolResult("error " * 400, failed=True)).chunked(
+        working, most_tokens=LIMIT
+    )
     assert tools.call("fetch").failed
 
 
@@ -236,26 +238,26 @@ def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory)
     async def fetch_later(url: str) -> str:
         return url * 100
 
-    wrapped = chunking(fetch, working, most_tokens=LIMIT)
+    wrapped = with_chunking(fetch, working, most_tokens=LIMIT)
     assert (wrapped.__name__, wrapped.__doc__) == ("fetch", "Fetch a page.")
     assert wrapped("abc") == "abc"
     assert wrapped("word ", times=200).startswith("The answer of fetch has 1,000 characters")
     assert together(working, "fetch") == "word " * 200
-    later = chunking(fetch_later, working, most_tokens=LIMIT)
+    later = with_chunking(fetch_later, working, most_tokens=LIMIT)
     assert asyncio.run(later("later ")).startswith("The answer of fetch_later has 600 characters")
-    by_itself = chunking(lambda url: fetch_later(url), working, most_tokens=LIMIT)
+    by_itself = with_chunking(lambda url: fetch_later(url), working, most_tokens=LIMIT)
     assert "has 700 characters" in asyncio.run(by_itself("sooner "))
-    assert chunking(lambda: 3, working)() == 3
+    assert with_chunking(lambda: 3, working)() == 3
     with pytest.raises(InvalidInput, match="5 cannot be called"):
-        chunking(5, working)  # type: ignore[call-overload]
-    tool = chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
+        with_chunking(5, working)  # type: ignore[call-overload]
+    tool = with_chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
     assert tool.run({}).text.startswith("The answer of fetch has")
 
 
 @pytest.mark.parametrize("most", [0, 49, True, "100", None])
 def test_a_limit_that_is_none_is_refused(working: WorkingMemory, most: Any) -> None:
     with pytest.raises(InvalidInput, match="most_tokens is"):
-        chunking(answering(PAGE), working, most_tokens=most)
+        with_chunking(answering(PAGE), working, most_tokens=most)
 
 
 def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
@@ -278,31 +280,31 @@ class Scripted:
 
     name = "scripted:1"
 
-    def __init__(self, *replies: Reply) -> None:
+    def __init__(self, *replies: ModelReply) -> None:
         self.replies = list(replies)
-        self.asked: list[Ask] = []
+        self.asked: list[ModelRequest] = []
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         self.asked.append(ask)
         return self.replies.pop(0)
 
 
-def calls(name: str, **given: Any) -> Reply:
-    return Reply(text="", tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(given)),))
+def calls(name: str, **given: Any) -> ModelReply:
+    return ModelReply(text="", tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(given)),))
 
 
 def test_an_agent_sets_long_answers_aside_and_can_read_them(memory: Memory) -> None:
     page = "\n\n".join(f"# Part {n}\n\n{'word ' * 3000}" for n in range(3))
     assert len(page) > MOST_TOKENS * 4
     session = memory.session("chat:1")
-    model = Scripted(calls("fetch"), Reply(text="Long."))
+    model = Scripted(calls("fetch"), ModelReply(text="Long."))
     agent = Agent(session, model=model, tools=answering(page))
     assert agent.turn("Fetch it").text == "Long."
     shown = model.asked[1].messages[-1].content
     assert shown.startswith("The answer of fetch has 45,0")
     assert "get_from_working_memory" in [spec.name for spec in model.asked[0].tools]
     key = session.working.list()[0].key
-    model.replies = [calls("get_from_working_memory", key=key), Reply(text="Read.")]
+    model.replies = [calls("get_from_working_memory", key=key), ModelReply(text="Read.")]
     agent.turn("Read the first part")
     assert "# Part 0" in model.asked[3].messages[-1].content
     assert len(session.working.list()) == 3
@@ -321,7 +323,7 @@ def test_a_tool_that_cannot_reach_the_store_does_not_break_the_reply(
 ) -> None:
     with Memory.open(tmp_path) as other:
         tools = other.tools(groups=["long_term"])
-    model = Scripted(calls("search_memory", query="tea"), Reply(text="Still here."))
+    model = Scripted(calls("search_memory", query="tea"), ModelReply(text="Still here."))
     assert Agent(memory.session("chat:1"), model=model, tools=tools).turn("Hello?").text == "Still here."
     assert "search_memory could not be run" in model.asked[1].messages[-1].content
     assert "the tool search_memory could not be run" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
-from reverie.tools import DEFAULT_GROUPS, GROUPS, Told, Tool, Toolset
+from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
 from reverie.tools.toolset import schema
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -77,7 +77,9 @@ def test_a_strict_call_with_nulls_is_understood(memory: Memory) -> None:
 
 def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
     parameters = schema(["anything"], anything={"type": "object"})
-    tool = Tool(spec=ToolSpec(name="free", description="", parameters=parameters), run=lambda given: Told(""))
+    tool = Tool(
+        spec=ToolSpec(name="free", description="", parameters=parameters), run=lambda given: ToolResult("")
+    )
     (shown,) = Toolset([tool]).openai()
     assert shown["function"]["strict"] is False
     assert shown["function"]["parameters"] == parameters

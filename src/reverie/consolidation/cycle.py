@@ -20,11 +20,11 @@ from reverie.consolidation.passes.infer import infer
 from reverie.consolidation.passes.merge import LEFT, merge
 from reverie.consolidation.passes.promote import promote
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import NO_MODEL, Flow, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.signals import signals
-from reverie.context.ledger import Shown, shown_cursor
-from reverie.domain.change import Edit, JournalRow
+from reverie.context.ledger import ShownLedger, shown_cursor
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import (
     Conflict,
@@ -37,11 +37,11 @@ from reverie.domain.errors import (
 from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, Record
-from reverie.domain.scope import chain
+from reverie.domain.scope import visible_scopes
 from reverie.domain.similarity.deduplication import folds
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, format_time
-from reverie.llm.messages import Ask, NoReply, Reply, Usage
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -71,7 +71,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class ApplyResult:
     """A plan that was made.
 
     Attributes:
@@ -87,13 +87,13 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PassOutcome:
     """What became of one pass in one cycle.
 
     Attributes:
         name: The pass.
         at: When.
-        state: `applied`, `planned` (a dry run), `skipped` or `failed`.
+        state: `applied`, `plan_pass` (a dry run), `skipped` or `failed`.
         why: Why it was skipped or failed; empty otherwise.
         plan: The plan, where there is one.
         batch: By what number the changes can be undone.
@@ -107,7 +107,7 @@ class Outcome:
     batch: int | None = None
 
 
-class Dreaming:
+class ConsolidationCycle:
     """Background thinking over one store. Safe to use from several threads; keeps nothing but counters."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Dreaming:
         settings: Settings,
         model: Model | None = None,
         profile: Path | None = None,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
         """Think about a store.
 
@@ -133,7 +133,7 @@ class Dreaming:
             notice: Told of every change made here.
         """
         self.model = model
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self._store = store
         self._clock = clock
         self._new_id = new_id
@@ -176,7 +176,7 @@ class Dreaming:
         ]
         return _together(self.view(), DREAM, named)
 
-    def _plan(self, name: str, made: Sequence[Edit]) -> Plan:
+    def _plan(self, name: str, made: Sequence[Change]) -> Plan:
         if name == "enrich":
             return self._enriched()
         sequence = self._store.sequence()
@@ -227,7 +227,7 @@ class Dreaming:
 
     def _categories(self, scope: str) -> list[str]:
         """The categories that are in use where somebody sees who is in a scope, the most used first."""
-        tally = self._store.tally("category", Filter(scopes=chain(scope), alive_at=self._clock()))
+        tally = self._store.tally("category", Filter(scopes=visible_scopes(scope), alive_at=self._clock()))
         return [name for name in sorted(tally, key=lambda name: -tally[name]) if name]
 
     def _leaves_notes(self) -> str:
@@ -236,7 +236,7 @@ class Dreaming:
             return "enrich is off"
         return "no model: rough notes stay as they are" if self.model is None else ""
 
-    def apply(self, plan: Plan, *, dry_run: bool = False) -> Applied:
+    def apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
         """Make a plan's changes, all of them or none, in one transaction.
 
         Args:
@@ -247,7 +247,7 @@ class Dreaming:
             Conflict: something it would change has changed since it was made: plan again.
         """
         if dry_run or not (plan.steps or plan.cursors):
-            return Applied(plan=plan, batch=None, changes=0)
+            return ApplyResult(plan=plan, batch=None, changes=0)
         rows = self._store.commit(
             plan.edits,
             actor=ACTOR,
@@ -257,11 +257,11 @@ class Dreaming:
         )
         if rows:
             self._notice(rows)
-        return Applied(plan=plan, batch=rows[0].batch if rows else None, changes=len(rows))
+        return ApplyResult(plan=plan, batch=rows[0].batch if rows else None, changes=len(rows))
 
     # -- a cycle -----------------------------------------------------------------------------------------
 
-    def cycle(self, names: Iterable[str] = PASSES, *, dry_run: bool = False) -> list[Outcome]:
+    def cycle(self, names: Iterable[str] = PASSES, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other; one that fails does not stop the rest.
 
         Args:
@@ -307,7 +307,7 @@ class Dreaming:
             return []
         return [entry for entry in found if isinstance(entry, dict)]
 
-    def _one(self, name: str, *, dry_run: bool) -> Outcome:
+    def _one(self, name: str, *, dry_run: bool) -> PassOutcome:
         now = self._clock()
         try:
             for tries in range(_TRIES):
@@ -321,16 +321,18 @@ class Dreaming:
         except ReverieError as error:
             _log.warning("the pass %r failed: %s", name, error)
             self.count(f"dream.{name}.failed")
-            return Outcome(name=name, at=now, state="failed", why=str(error))
+            return PassOutcome(name=name, at=now, state="failed", why=str(error))
         if plan.failed:
             self.count(f"dream.{name}.failed")
-            return Outcome(name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch)
+            return PassOutcome(
+                name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch
+            )
         if not plan.steps:
-            return Outcome(name=name, at=now, state="skipped", why=plan.skipped, plan=plan)
+            return PassOutcome(name=name, at=now, state="skipped", why=plan.skipped, plan=plan)
         state = "planned" if dry_run else "applied"
-        return Outcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
+        return PassOutcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
 
-    def _write_log(self, outcomes: Sequence[Outcome]) -> None:
+    def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
         told = [_told(outcome) for outcome in outcomes if _is_worth_telling(outcome)]
         if not told:
             return
@@ -349,7 +351,7 @@ class Dreaming:
 
     # -- what a pass sees --------------------------------------------------------------------------------
 
-    def _flow(self, name: str, view: View) -> Flow[Plan] | Plan:
+    def _flow(self, name: str, view: PassInput) -> Flow[Plan] | Plan:
         if name == "merge":
             found = signals(view.turns, view.records, now=view.now, changed=view.changed)
             return merge(view, folds(view.records, view.changed), found)
@@ -365,9 +367,9 @@ class Dreaming:
         return promote(view, min_confidence=self._settings.promotion_min_confidence)
 
     def _run(self, flow: Flow[Plan] | Plan) -> Plan:
-        return flow if isinstance(flow, Plan) else run(flow, self.answer)
+        return flow if isinstance(flow, Plan) else run_pass(flow, self.answer)
 
-    def answer(self, ask: Ask) -> Reply | NoReply:
+    def answer(self, ask: ModelRequest) -> ModelReply | ModelFailure:
         """What the model answers; a failure is counted, logged and told to the pass, never raised."""
         if self.model is None:
             return NO_MODEL
@@ -376,17 +378,17 @@ class Dreaming:
         except ModelError as error:
             _log.warning("the model gave no answer for %s: %s", ask.purpose, error)
             self.count(f"model.{ask.purpose}.failed")
-            return NoReply(why=str(error), refused=isinstance(error, ModelRefused))
+            return ModelFailure(why=str(error), refused=isinstance(error, ModelRefused))
         self.usage += reply.usage
         return reply
 
-    def view(self) -> View:
+    def view(self) -> PassInput:
         """The moment and the prompts, for passes over something else than records."""
-        return View(now=self._clock(), prompts=self._prompts(), new_id=self._new_id)
+        return PassInput(now=self._clock(), prompts=self._prompts(), new_id=self._new_id)
 
-    def _view(self, changed: frozenset[str], turns: Sequence[Turn]) -> View:
+    def _view(self, changed: frozenset[str], turns: Sequence[Turn]) -> PassInput:
         now = self._clock()
-        return View(
+        return PassInput(
             now=now,
             records=self._live(now),
             changed=changed,
@@ -457,7 +459,7 @@ class Dreaming:
             after = rows[-1].sequence
         return _News(changed=frozenset(changed), turns=list(turns.values()), rough=rough)
 
-    def _earlier(self, view: View) -> tuple[Turn, ...]:
+    def _earlier(self, view: PassInput) -> tuple[Turn, ...]:
         """The owner's and the assistant's turns of the week before, the earliest first."""
         if not view.turns:
             return ()
@@ -473,7 +475,7 @@ class Dreaming:
         for session in dict.fromkeys(turn.session for turn in turns):
             ledger = self._store.cursor(shown_cursor(session))
             try:
-                shown |= dict.fromkeys(() if ledger is None else Shown.from_text(ledger).marks)
+                shown |= dict.fromkeys(() if ledger is None else ShownLedger.from_text(ledger).marks)
             except InvalidInput as error:
                 _log.warning("what session %r was shown cannot be read: %s", session, error)
             state = self._store.session(session)
@@ -507,7 +509,7 @@ def _is_away(parts: Sequence[Plan]) -> bool:
     return [bool(part.failed) and not part.refused for part in parts[-2:]] == [True, True]
 
 
-def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ...]:
+def _after(records: Sequence[Record], edits: Sequence[Change]) -> tuple[Record, ...]:
     """The live records as they would be after these edits."""
     there = {record.id: record for record in records}
     for edit in edits:
@@ -518,7 +520,7 @@ def _after(records: Sequence[Record], edits: Sequence[Edit]) -> tuple[Record, ..
     return tuple(there.values())
 
 
-def _together(view: View, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
+def _together(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
     """Several plans as one."""
     steps = tuple(step for plan in plans for step in plan.steps)
     reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
@@ -535,7 +537,7 @@ def _together(view: View, name: str, plans: Sequence[Plan], *, skipped: str = ""
         skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
         failed="; ".join(dict.fromkeys(plan.failed for plan in plans if plan.failed)),
         cursors=cursors,
-        usage=sum((plan.usage for plan in plans), Usage()),
+        usage=sum((plan.usage for plan in plans), TokenUsage()),
     )
 
 
@@ -543,17 +545,17 @@ def _cursor(name: str) -> str:
     return f"dream.{name}.sequence"
 
 
-def _skipped(view: View, name: str, why: str) -> Plan:
+def _skipped(view: PassInput, name: str, why: str) -> Plan:
     return Plan(id=view.new_id(), name=name, made_at=view.now, skipped=why)
 
 
-def _is_worth_telling(outcome: Outcome) -> bool:
+def _is_worth_telling(outcome: PassOutcome) -> bool:
     """Not the many cycles in which there was nothing to look at."""
     refused = outcome.plan is not None and (outcome.plan.refused or outcome.plan.usage.requests)
     return outcome.state != "skipped" or bool(refused)
 
 
-def _told(outcome: Outcome) -> dict[str, object]:
+def _told(outcome: PassOutcome) -> dict[str, object]:
     plan = outcome.plan
     return {
         "pass": outcome.name,

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
 
-from reverie.consolidation.cycle import DREAM, PASSES, Dreaming
+from reverie.consolidation.cycle import DREAM, PASSES, ConsolidationCycle
 from reverie.consolidation.passes.extract import NAME as EXTRACT
 from reverie.consolidation.passes.extract import extract
-from reverie.consolidation.plan import Plan, Step
-from reverie.consolidation.planning.driver import run
-from reverie.consolidation.windows import Consolidating, Kind
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.planning.driver import run_pass
+from reverie.consolidation.windows import Kind, WindowConsolidator
 from reverie.consolidation.worker import Worker
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind as Kinds
 from reverie.domain.record import Origin
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.llm.protocol import Answering, Model, called, named
-from reverie.repositories.records import Note, Saving
+from reverie.llm.protocol import Answering, Model, model_from_function, model_from_name
+from reverie.repositories.records import NewRecord, RecordRepository
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
 
-def worker(
+def make_worker(
     store: Store,
     *,
     clock: Clock,
@@ -35,7 +35,7 @@ def worker(
     settings: Settings,
     model: Model | Answering | str | None,
     profile: Path | None,
-    notice: Callable[[Sequence[JournalRow]], None],
+    notice: Callable[[Sequence[JournalEntry]], None],
 ) -> Worker:
     """The worker over a store.
 
@@ -48,21 +48,21 @@ def worker(
         profile: The folder of the user's own prompts.
         notice: Told of every change made.
     """
-    dreaming = Dreaming(
+    dreaming = ConsolidationCycle(
         store,
         clock=clock,
         new_id=new_id,
         settings=settings,
-        model=model_of(model),
+        model=resolve_model(model),
         profile=profile,
         notice=notice,
     )
-    consolidating = Consolidating(store, settings=settings, answer=dreaming.answer, view=dreaming.view)
+    consolidating = WindowConsolidator(store, settings=settings, answer=dreaming.answer, view=dreaming.view)
     return Worker(store, dreaming, consolidating, clock=clock, settings=settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PassRequest:
     """What a pass is to be about, as `Memory.plan` takes it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Asked:
     origin: Origin = "agent"
 
 
-def planned(worker: Worker, saving: Saving, name: str, asked: Asked) -> Plan:
+def plan_pass(worker: Worker, saving: RecordRepository, name: str, asked: PassRequest) -> Plan:
     """The plan of any pass; nothing is written.
 
     Args:
@@ -114,20 +114,24 @@ def planned(worker: Worker, saving: Saving, name: str, asked: Asked) -> Plan:
     return worker.dreaming.plan(name)
 
 
-def _extracted(dreaming: Dreaming, saving: Saving, output: str, asked: Asked) -> Plan:
+def _extracted(
+    dreaming: ConsolidationCycle, saving: RecordRepository, output: str, asked: PassRequest
+) -> Plan:
     view = dreaming.view()
-    found = run(extract(view, output, step=asked.step), dreaming.answer)
+    found = run_pass(extract(view, output, step=asked.step), dreaming.answer)
     lists: tuple[tuple[Kinds, tuple[str, ...]], ...] = (
         ("finding", found.findings),
         ("insight", found.insights),
         ("lesson", found.lessons),
     )
     notes = [
-        Note(content=text, kind=kind, source=asked.step, origin=asked.origin, scope=asked.scope)
+        NewRecord(content=text, kind=kind, source=asked.step, origin=asked.origin, scope=asked.scope)
         for kind, texts in lists
         for text in texts
     ]
-    steps = [Step(edit=edit, why=f"the output of {asked.step or 'a step'}") for edit in saving.planned(notes)]
+    steps = [
+        PlanStep(edit=edit, why=f"the output of {asked.step or 'a step'}") for edit in saving.planned(notes)
+    ]
     return Plan(
         id=view.new_id(),
         name=EXTRACT,
@@ -139,7 +143,7 @@ def _extracted(dreaming: Dreaming, saving: Saving, output: str, asked: Asked) ->
     )
 
 
-def model_of(given: Model | Answering | str | None) -> Model | None:
+def resolve_model(given: Model | Answering | str | None) -> Model | None:
     """The model that is meant by a name, a function or a model; None for none.
 
     Raises:
@@ -150,9 +154,9 @@ def model_of(given: Model | Answering | str | None) -> Model | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return named(given, environ=os.environ)
+        return model_from_name(given, environ=os.environ)
     if isinstance(given, Model):
         return given
     if callable(given):
-        return called(given)
+        return model_from_function(given)
     raise InvalidInput(f"model is {given!r}: pass provider:model, a model, or a function")

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Record
-from reverie.llm.messages import Usage
+from reverie.llm.messages import TokenUsage
 
 _LONGEST = 100
 _NO_CURSORS: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlanStep:
     """One proposed change.
 
     Attributes:
@@ -30,13 +30,13 @@ class Step:
         sources: Ids of the records and turns it was made from.
     """
 
-    edit: Edit
+    edit: Change
     why: str
     sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Rejection:
     """Something that a model or a rule proposed and the checks did not let through.
 
     Attributes:
@@ -71,16 +71,16 @@ class Plan:
     id: str
     name: str
     made_at: datetime
-    steps: tuple[Step, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
+    refused: tuple[Rejection, ...] = ()
     notes: tuple[str, ...] = ()
     skipped: str = ""
     failed: str = ""
     cursors: Mapping[str, str | None] = field(default_factory=lambda: _NO_CURSORS)
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
 
     @property
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Change]:
         """The changes alone."""
         return [step.edit for step in self.steps]
 
@@ -112,7 +112,7 @@ class Plan:
         return bool(self.steps)
 
 
-def _verb(edit: Edit) -> str:
+def _verb(edit: Change) -> str:
     if edit.before is None:
         return "add"
     if edit.after is None:
@@ -121,7 +121,7 @@ def _verb(edit: Edit) -> str:
     return "archive" if gone else "change"
 
 
-def _said(edit: Edit) -> str:
+def _said(edit: Change) -> str:
     text = " ".join(_text(edit.value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
 

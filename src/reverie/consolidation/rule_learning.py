@@ -21,9 +21,9 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin
 from reverie.domain.text import ids
-from reverie.domain.text.escaping import own_words
+from reverie.domain.text.escaping import unquoted_text
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories.records import Note, Saved, Saving
+from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -103,10 +103,10 @@ class _Exchange:
     used_tools: bool
 
 
-class Learning:
+class RuleLearner:
     """Learns from the turns of sessions. Safe to use from several threads; keeps nothing."""
 
-    def __init__(self, store: Store, saving: Saving, *, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: Store, saving: RecordRepository, *, settings: Settings, clock: Clock) -> None:
         """Learn into a store.
 
         Args:
@@ -122,7 +122,7 @@ class Learning:
 
     # -- beside the turns --------------------------------------------------------------------------------
 
-    def marked(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
+    def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
         """The turns that are about to be added, with the signals that they give in their metadata.
 
         A turn of the user's that puts the assistant right gets `signal: correction`, a tool's turn that tells
@@ -161,7 +161,7 @@ class Learning:
 
     # -- after them --------------------------------------------------------------------------------------
 
-    def heard(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
+    def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
         """Learn from the exchanges which new turns complete. Never raises what `ReverieError` covers.
 
         What was said more than a day ago, or is read in from elsewhere with its old times, is left alone.
@@ -177,7 +177,7 @@ class Learning:
         try:
             turns = list({turn.id: turn for turn in (*window, *added)}.values())
             new = {turn.id for turn in added}
-            notes: list[Note] = []
+            notes: list[NewRecord] = []
             for exchange in _exchanges(turns, new, self._clock()):
                 notes += self._notes(exchange, turns, shown)
             if notes:
@@ -192,7 +192,7 @@ class Learning:
         except ReverieError as error:
             _log.warning("%s could not be counted: %s", FAILED, error)
 
-    def _notes(self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]) -> list[Note]:
+    def _notes(self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]) -> list[NewRecord]:
         notes = [self._event(exchange)] if self._settings.learn_events else []
         found = list(self._stated(exchange)) if self._settings.learn else []
         if found:
@@ -200,7 +200,7 @@ class Learning:
             notes += [note for turn, note in found if not echo.repeats(turn, note.content)]
         return [note for note in notes if note is not None]
 
-    def _stated(self, exchange: _Exchange) -> Iterator[tuple[Turn, Note]]:
+    def _stated(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
         """What the sentences of an exchange state, with the turn of each."""
         from reverie.consolidation import rules
 
@@ -214,7 +214,7 @@ class Learning:
                 named = self._named(sentence)
                 yield (
                     turn,
-                    Note(
+                    NewRecord(
                         content=sentence,
                         kind=_KINDS[kinds[0]],
                         layer="episodic",
@@ -228,7 +228,7 @@ class Learning:
                     ),
                 )
 
-    def _event(self, exchange: _Exchange) -> Note | None:
+    def _event(self, exchange: _Exchange) -> NewRecord | None:
         """Both sides of an exchange in short; None where one of them seems to hold a secret."""
         from reverie.consolidation import rules
 
@@ -237,7 +237,7 @@ class Learning:
         if rules.looks_secret(asked) or rules.looks_secret(said):
             return None
         tags, references = self._named(f"{asked}\n{said}")
-        return Note(
+        return NewRecord(
             content=f"User: {asked} | Assistant: {said}",
             kind="event",
             layer="episodic",
@@ -268,7 +268,7 @@ class Learning:
 
     # -- sessions (agentkit) -----------------------------------------------------------------------------
 
-    def consolidate(self, session: str) -> list[Saved]:
+    def consolidate(self, session: str) -> list[SaveResult]:
         """Keep what a session came to, without a model (see `Memory.consolidate_session`)."""
         turns = self._store.turns(session=session)
         done, summary = _read_mark(self._store.cursor(consolidated_cursor(session)))
@@ -286,10 +286,10 @@ class Learning:
             self._store.commit([], actor=ACTOR, at=at, cursors=cursors)
         return saved
 
-    def _insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[Note]:
+    def _insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
         from reverie.consolidation import rules
 
-        notes: dict[str, Note] = {}
+        notes: dict[str, NewRecord] = {}
         for turn in turns:
             if turn.role not in {"user", "assistant"}:
                 continue
@@ -300,13 +300,13 @@ class Learning:
                 if not rules.speaks_for_itself(sentence) or self._is_known(turn.scope, sentence):
                     continue
                 rests_on: Origin = "tool" if turn.id in tooled else turn.origin
-                note = Note(
+                note = NewRecord(
                     content=sentence[:_LONGEST_SUMMARY],
                     kind="insight",
                     confidence=0.7,
                     source=_source(turn),
                     references=(turn.id,),
-                    origin=trust.lowest(turn.origin, rests_on),
+                    origin=trust.least_trusted(turn.origin, rests_on),
                     scope=turn.scope,
                     created_at=turn.at,
                 )
@@ -318,7 +318,7 @@ class Learning:
         prints = (ids.fingerprint(kind, sentence) for kind in _KINDS.values())
         return any(self._store.record_like(scope, each) is not None for each in prints)
 
-    def _summary(self, turn: Turn, before: str, *, origin: Origin) -> Saved | None:
+    def _summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
         """The answer that stands for its session, in the place of the one before; None where it is secret."""
         from reverie.consolidation import rules
 
@@ -328,7 +328,7 @@ class Learning:
         found = self._store.records([before]) if before else []
         if found and not found[0].archived and found[0].source == _source(turn):
             self._saving.archive(before, reason="the session has gone on")
-        note = Note(
+        note = NewRecord(
             content=content,
             kind="insight",
             tags=(SUMMARY_TAG,),
@@ -423,12 +423,12 @@ def _exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> It
 
 def _origin(exchange: _Exchange) -> Origin:
     """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
-    return trust.lowest(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
+    return trust.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
 
 
 def _own(turn: Turn) -> str:
     """What of a turn its speaker says: what the owner quotes is somebody else's word."""
-    return own_words(turn.content) if turn.role == "user" else turn.content
+    return unquoted_text(turn.content) if turn.role == "user" else turn.content
 
 
 def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:

@@ -13,16 +13,16 @@ from typing import Literal
 
 from reverie.consolidation.passes import compact as compacting
 from reverie.consolidation.passes import digest as digesting
-from reverie.consolidation.plan import Plan, Step
-from reverie.consolidation.planning.driver import run
-from reverie.consolidation.planning.inputs import View
-from reverie.context.window import tool_safe_tail
-from reverie.domain.change import Edit
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.planning.driver import run_pass
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.context.window import trim_window
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import HISTORY, MEMORY, Page
-from reverie.domain.similarity.three_way_merge import merged_text
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.domain.similarity.three_way_merge import merge_text
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -36,7 +36,7 @@ Kind = Literal["digest", "compact", "trim"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class DueWindow:
     """A session whose window is to be shortened.
 
     Attributes:
@@ -48,7 +48,7 @@ class Due:
     kind: Kind
 
 
-class Consolidating:
+class WindowConsolidator:
     """Shortens windows over one store; keeps nothing itself. Safe to use from several threads."""
 
     def __init__(
@@ -56,8 +56,8 @@ class Consolidating:
         store: Store,
         *,
         settings: Settings,
-        answer: Callable[[Ask], Reply | NoReply],
-        view: Callable[[], View],
+        answer: Callable[[ModelRequest], ModelReply | ModelFailure],
+        view: Callable[[], PassInput],
         input_limit: int | None = None,
     ) -> None:
         """Shorten the windows of a store's sessions.
@@ -75,7 +75,7 @@ class Consolidating:
         self._view = view
         self._input_limit = input_limit
 
-    def due(self) -> Iterator[Due]:
+    def due(self) -> Iterator[DueWindow]:
         """The sessions whose windows have grown too long, the latest active first."""
         window = self._settings.memory_window
         for overview in self._store.sessions():
@@ -83,15 +83,15 @@ class Consolidating:
             length = overview.turns - state.window_start
             if window == 0:
                 if length > WINDOW_WITHOUT_CONSOLIDATION:
-                    yield Due(session=state.id, kind="trim")
+                    yield DueWindow(session=state.id, kind="trim")
             elif length > window:
-                yield Due(session=state.id, kind="compact" if state.scope else "digest")
+                yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._window(state)
                 if compacting.is_due(
                     turns, most_tokens=self._settings.compaction_tokens, input_limit=self._input_limit
                 ):
-                    yield Due(session=state.id, kind="compact")
+                    yield DueWindow(session=state.id, kind="compact")
 
     def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
         """What would become of a session's window now; nothing is written.
@@ -116,7 +116,7 @@ class Consolidating:
             )
         turns = self._window(state)
         stays = self._kept(kind) if keep is None else keep
-        tail = tool_safe_tail(turns, stays)
+        tail = trim_window(turns, stays)
         end = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
         older = [turn for turn in turns if turn.position < end]
         if len(older) > MOST_AT_ONCE:
@@ -126,9 +126,9 @@ class Consolidating:
         if kind == "trim":
             return _trim(view, state, older, start=end)
         if kind == "compact":
-            return run(compacting.compact(view, state, older, start=end), self._answer)
+            return run_pass(compacting.compact(view, state, older, start=end), self._answer)
         flow = digesting.digest(view, state, older, start=end, notes=self._notes())
-        return run(flow, self._answer)
+        return run_pass(flow, self._answer)
 
     def rebased(self, plan: Plan) -> Plan:
         """The plan on the pages as they are now: what somebody else wrote meanwhile stays, and wins."""
@@ -141,8 +141,8 @@ class Consolidating:
                 if present != before:
                     base = before.content if isinstance(before, Page) else ""
                     theirs = present.content if present is not None else ""
-                    content = merged_text(base, after.content, theirs)
-                    step = replace(step, edit=Edit(before=present, after=replace(after, content=content)))
+                    content = merge_text(base, after.content, theirs)
+                    step = replace(step, edit=Change(before=present, after=replace(after, content=content)))
             steps.append(step)
         return replace(plan, steps=tuple(steps))
 
@@ -156,18 +156,18 @@ class Consolidating:
     def _window(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _notes(self) -> digesting.Notes:
+    def _notes(self) -> digesting.DigestPages:
         found = self._store.pages([MEMORY])
         last = self._store.paragraphs(page=HISTORY, start=-1)
         position = last[0].position + 1 if last else 1.0
-        return digesting.Notes(page=found[0] if found else None, name=MEMORY, position=position)
+        return digesting.DigestPages(page=found[0] if found else None, name=MEMORY, position=position)
 
 
-def _trim(view: View, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:
+def _trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:
     if not older or start <= state.window_start:
         return Plan(id=view.new_id(), name="trim", made_at=view.now, skipped="the window is short enough")
-    step = Step(
-        edit=Edit(before=state, after=replace(state, window_start=start)),
+    step = PlanStep(
+        edit=Change(before=state, after=replace(state, window_start=start)),
         why=f"{len(older)} turns leave the window",
         sources=tuple(turn.id for turn in older),
     )
@@ -176,6 +176,6 @@ def _trim(view: View, state: SessionState, older: Sequence[Turn], *, start: int)
 
 def _up_to(turns: Sequence[Turn], most: int) -> list[Turn]:
     """The first turns, about so many, without parting a call of tools from its results."""
-    rest = tool_safe_tail(turns, len(turns) - most)
+    rest = trim_window(turns, len(turns) - most)
     end = rest[0].position if rest else turns[-1].position + 1
     return [turn for turn in turns if turn.position < end] or list(turns)

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reverie.consolidation.cycle import ACTOR, PASSES, Dreaming, Outcome
+from reverie.consolidation.cycle import ACTOR, PASSES, ConsolidationCycle, PassOutcome
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.windows import Consolidating, Due, Kind
+from reverie.consolidation.windows import DueWindow, Kind, WindowConsolidator
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, ReverieError
 from reverie.domain.text.timestamps import Clock, format_time, parse_time
@@ -53,7 +53,7 @@ _ROWS = 200  # of the journal; more than one plan makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worked:
+class WorkReport:
     """What one look at the work did.
 
     Attributes:
@@ -61,7 +61,7 @@ class Worked:
         busy: Whether somebody else has the lease, so that nothing was done.
     """
 
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[PassOutcome, ...] = ()
     busy: bool = False
 
 
@@ -71,8 +71,8 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        dreaming: Dreaming,
-        consolidating: Consolidating,
+        dreaming: ConsolidationCycle,
+        consolidating: WindowConsolidator,
         *,
         clock: Clock,
         settings: Settings,
@@ -155,29 +155,29 @@ class Worker:
 
     # -- the work ----------------------------------------------------------------------------------------
 
-    def work(self) -> Worked:
+    def work(self) -> WorkReport:
         """Do what is due, once; returns at once where somebody else is at it."""
         due = self._due()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
         if not due and not dreams and not enriches:
-            return Worked()
-        outcomes: list[Outcome] = []
+            return WorkReport()
+        outcomes: list[PassOutcome] = []
         with self._leased() as leased:
             if not leased:
-                return Worked(busy=True)
+                return WorkReport(busy=True)
             for each in due:
                 if self._stopping.is_set():
-                    return Worked(outcomes=tuple(outcomes))
+                    return WorkReport(outcomes=tuple(outcomes))
                 outcome = self.consolidate(each.session, each.kind)
                 self._note(f"session {each.session}", outcome)
                 outcomes.append(outcome)
             if (dreams or enriches) and not self._stopping.is_set():
                 outcomes += self._dream() if dreams else self.dreaming.cycle(["enrich"])
                 self._note("enrich", next(each for each in outcomes if each.name == "enrich"))
-        return Worked(outcomes=tuple(outcomes))
+        return WorkReport(outcomes=tuple(outcomes))
 
-    def _due(self) -> list[Due]:
+    def _due(self) -> list[DueWindow]:
         """The sessions whose windows are to be shortened now; looked for only when something has changed."""
         sequence = self._store.sequence()
         if sequence == self._nothing_due_at:
@@ -187,7 +187,7 @@ class Worker:
             self._nothing_due_at = sequence
         return [each for each in found if not self._pauses_for(f"session {each.session}")]
 
-    def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> Worked:
+    def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> WorkReport:
         """Run the dream's passes now, due or not.
 
         Args:
@@ -195,11 +195,11 @@ class Worker:
             dry_run: Whether to plan only; needs no lease.
         """
         if dry_run:
-            return Worked(outcomes=tuple(self.dreaming.cycle(names, dry_run=True)))
+            return WorkReport(outcomes=tuple(self.dreaming.cycle(names, dry_run=True)))
         with self._leased() as leased:
             if not leased:
-                return Worked(busy=True)
-            return Worked(outcomes=tuple(self._dream(names)))
+                return WorkReport(busy=True)
+            return WorkReport(outcomes=tuple(self._dream(names)))
 
     def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
         """What shortening a session's window would change now; nothing is written.
@@ -219,7 +219,7 @@ class Worker:
         """What became of the passes of the last dreams, the newest last."""
         return self.dreaming.log()
 
-    def consolidate(self, session: str, kind: Kind, *, keep: int | None = None) -> Outcome:
+    def consolidate(self, session: str, kind: Kind, *, keep: int | None = None) -> PassOutcome:
         """Shorten the window of one session.
 
         Args:
@@ -233,7 +233,7 @@ class Worker:
                 plan = self._consolidating.plan(session, kind, keep=keep)
                 if plan.failed:
                     self.dreaming.count(f"{kind}.failed")
-                    return Outcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
+                    return PassOutcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
                 try:
                     applied = self.dreaming.apply(self._consolidating.rebased(plan))
                     break
@@ -243,9 +243,9 @@ class Worker:
         except ReverieError as error:
             _log.warning("the window of a session could not be shortened: %s", error)
             self.dreaming.count(f"{kind}.failed")
-            return Outcome(name=kind, at=now, state="failed", why=str(error))
+            return PassOutcome(name=kind, at=now, state="failed", why=str(error))
         state = "applied" if plan.steps else "skipped"
-        return Outcome(name=kind, at=now, state=state, why=plan.skipped, plan=plan, batch=applied.batch)
+        return PassOutcome(name=kind, at=now, state=state, why=plan.skipped, plan=plan, batch=applied.batch)
 
     def is_dream_due(self) -> bool:
         """Whether a cycle is due: by interval or cron, with something new to look at, while nobody talks."""
@@ -280,7 +280,7 @@ class Worker:
         until = self._pauses.get(what)
         return until is not None and self._clock() < until[0]
 
-    def _note(self, what: str, outcome: Outcome) -> None:
+    def _note(self, what: str, outcome: PassOutcome) -> None:
         """Wait before what failed is tried again, longer each time."""
         if outcome.state != "failed":
             self._pauses.pop(what, None)
@@ -289,7 +289,7 @@ class Worker:
         pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
         self._pauses[what] = (self._clock() + pause, pause)
 
-    def _dream(self, names: Sequence[str] = PASSES) -> list[Outcome]:
+    def _dream(self, names: Sequence[str] = PASSES) -> list[PassOutcome]:
         outcomes = self.dreaming.cycle(names)
         self._note_cycle(self._clock())
         return outcomes

@@ -4,21 +4,21 @@ Nothing here sees a store, a clock, a model or a file: what was found, what was 
 texts of the profile are handed in.
 """
 
-from reverie.context.budget import Budget
-from reverie.context.ledger import Shown
-from reverie.context.pack import Choice, Diagnostics, Pack, Section, Standing, build
-from reverie.context.window import Replay, chat_messages, tool_safe_tail
+from reverie.context.budget import TokenBudget
+from reverie.context.ledger import ShownLedger
+from reverie.context.pack import CandidateDecision, Pack, PackDiagnostics, PackSection, StaticContext, build
+from reverie.context.window import ReplayWindow, chat_messages, trim_window
 
 __all__ = [
-    "Budget",
-    "Choice",
-    "Diagnostics",
+    "CandidateDecision",
     "Pack",
-    "Replay",
-    "Section",
-    "Shown",
-    "Standing",
+    "PackDiagnostics",
+    "PackSection",
+    "ReplayWindow",
+    "ShownLedger",
+    "StaticContext",
+    "TokenBudget",
     "build",
     "chat_messages",
-    "tool_safe_tail",
+    "trim_window",
 ]

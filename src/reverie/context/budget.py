@@ -25,7 +25,7 @@ _LAYER_LIMITS: Mapping[str, int] = MappingProxyType({"episodic": 8, "semantic": 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class TokenBudget:
     """What the system part of a prompt may cost.
 
     Attributes:
@@ -59,7 +59,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class BudgetItem:
     """One candidate for the recalled section.
 
     Attributes:
@@ -82,7 +82,7 @@ def checked_tokens(value: int, *, name: str = "soft_tokens") -> int:
     return value
 
 
-def choose(items: Sequence[Item], budget: Budget, *, room: int) -> tuple[list[Verdict], int]:
+def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tuple[list[Verdict], int]:
     """Which items go in, in the order given, and what they cost with their headers.
 
     An item that does not fit is passed over, and a later, shorter one may still fit.
@@ -116,7 +116,7 @@ def choose(items: Sequence[Item], budget: Budget, *, room: int) -> tuple[list[Ve
 
 def section_cost(text: str) -> int:
     """Tokens that a text costs as a section of its own, with the blank line before it; nothing if empty."""
-    return tokens.estimate(text) + _SEPARATOR if text else 0
+    return tokens.estimate_tokens(text) + _SEPARATOR if text else 0
 
 
 def cut_section(text: str, room: int) -> str:

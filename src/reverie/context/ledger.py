@@ -27,7 +27,7 @@ def shown_cursor(session: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownLedger:
     """What a session has been shown: for each id the turn's position and what the content was then.
 
     A value: `with_shown` and `since` give new ledgers. The position is that of the user's turn being
@@ -51,7 +51,7 @@ class Shown:
         still = replayed_from <= position < now_at and print_then == _print(hit)
         return position if still else None
 
-    def with_shown(self, hits: Iterable[Hit], *, at: int) -> Shown:
+    def with_shown(self, hits: Iterable[Hit], *, at: int) -> ShownLedger:
         """The ledger after the hits were shown at position `at`; at most 500 marks, the newest."""
         marks = dict(self.marks)
         for hit in hits:
@@ -59,7 +59,7 @@ class Shown:
             marks[hit.id] = (at, _print(hit))
         return _bounded(marks)
 
-    def merged(self, other: Shown) -> Shown:
+    def merged(self, other: ShownLedger) -> ShownLedger:
         """Both ledgers; where both know an id, the later position holds."""
         marks = dict(self.marks)
         for shown, mark in other.marks.items():
@@ -67,11 +67,11 @@ class Shown:
                 marks[shown] = mark
         return _bounded(marks)
 
-    def since(self, position: int) -> Shown:
+    def since(self, position: int) -> ShownLedger:
         """The ledger without what was shown before that position: it has scrolled out of the replay."""
         return _bounded({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
-    def newer_than(self, other: Shown) -> list[str]:
+    def newer_than(self, other: ShownLedger) -> list[str]:
         """The ids of what was shown at a turn at which the other ledger does not have it."""
         return [
             shown
@@ -84,7 +84,7 @@ class Shown:
         return json.dumps([[shown, *mark] for shown, mark in self.marks.items()], separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str) -> Shown:
+    def from_text(cls, text: str) -> ShownLedger:
         """Read what `to_text` wrote.
 
         Raises:
@@ -113,8 +113,8 @@ def _print(hit: Hit) -> str:
     return ids.fingerprint(record.kind, f"{record.content}|{record.valid_from}|{record.valid_to}")[:8]
 
 
-def _bounded(marks: dict[str, tuple[int, str]]) -> Shown:
+def _bounded(marks: dict[str, tuple[int, str]]) -> ShownLedger:
     if len(marks) > MOST_SHOWN:
         newest = sorted(marks, key=lambda shown: marks[shown][0])[-MOST_SHOWN:]
         marks = {shown: marks[shown] for shown in newest}
-    return Shown(marks=MappingProxyType(marks))
+    return ShownLedger(marks=MappingProxyType(marks))

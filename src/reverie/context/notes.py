@@ -84,7 +84,7 @@ def shortened(text: str, longest: int) -> str:
     >>> shortened("a long word", 8)
     'a lon...'
     """
-    line = tokens.cleaned(_LINE_END.sub(" ", text.strip())).strip()
+    line = tokens.clean_text(_LINE_END.sub(" ", text.strip())).strip()
     return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
 
 
@@ -115,13 +115,13 @@ class Excerpt(NamedTuple):
 
 def memory_section(page: str) -> str:
     """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
-    plain = quoting.block(page).strip()
+    plain = quoting.escape_block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
 
 def long_term(page: str, room: int) -> Excerpt:
     """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
-    plain = quoting.block(page).strip()
+    plain = quoting.escape_block(page).strip()
     if not plain:
         return Excerpt("", False)
     text = budgets.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
@@ -173,7 +173,7 @@ def _fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[
     """As many of the lines, made safe to quote, as have together at most so many characters."""
     found: list[tuple[date, str]] = []
     for day, line in newest_first:
-        said = quoting.line(line)
+        said = quoting.escape_line_start(line)
         most -= len(said) + 1
         if most < -1:
             break

@@ -22,9 +22,9 @@ from typing import Any, Literal
 
 from reverie.context import budget as budgets
 from reverie.context import notes, render
-from reverie.context.budget import Budget, Item
-from reverie.context.ledger import Shown
-from reverie.context.window import Replay, chat_messages
+from reverie.context.budget import BudgetItem, TokenBudget
+from reverie.context.ledger import ShownLedger
+from reverie.context.window import ReplayWindow, chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import holds
@@ -33,7 +33,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text import validation as tokens
-from reverie.search.hits import Hit, Why
+from reverie.search.hits import Explanation, Hit
 
 SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working", "related"]
 Verdict = Literal[
@@ -59,7 +59,7 @@ _LONGEST_EXCERPT = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StaticContext:
     """The texts that seldom change, read by the caller.
 
     Attributes:
@@ -76,7 +76,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PackSection:
     """One part of the pack's text.
 
     Attributes:
@@ -91,7 +91,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class CandidateDecision:
     """What became of one candidate.
 
     Attributes:
@@ -112,7 +112,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostics:
+class PackDiagnostics:
     """The pack in numbers.
 
     Attributes:
@@ -173,10 +173,10 @@ class Pack:
     """
 
     query: str
-    sections: tuple[Section, ...]
-    choices: tuple[Choice, ...]
-    replay: Replay
-    budget: Budget
+    sections: tuple[PackSection, ...]
+    choices: tuple[CandidateDecision, ...]
+    replay: ReplayWindow
+    budget: TokenBudget
     notice: str = ""
     cut: tuple[SectionName, ...] = ()
     entries_left_out: int = 0
@@ -248,10 +248,10 @@ class Pack:
         return self.replay.tokens
 
     @property
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> PackDiagnostics:
         """The pack in numbers."""
         count = Counter(choice.verdict for choice in self.choices)
-        return Diagnostics(
+        return PackDiagnostics(
             candidates=len(self.choices),
             selected=count["selected"],
             already_shown=count["already shown"],
@@ -313,7 +313,7 @@ class Pack:
                 for choice in self.choices
             ],
             "diagnostics": {
-                name: _to_json(getattr(numbers, name)) for name in Diagnostics.__dataclass_fields__
+                name: _to_json(getattr(numbers, name)) for name in PackDiagnostics.__dataclass_fields__
             },
         }
 
@@ -340,10 +340,10 @@ def build(
     replay: Sequence[Turn],
     now_at: int,
     now: datetime,
-    budget: Budget,
-    standing: Standing | None = None,
+    budget: TokenBudget,
+    standing: StaticContext | None = None,
     entries: Sequence[Entry] = (),
-    shown: Shown | None = None,
+    shown: ShownLedger | None = None,
     recent: Sequence[Record] = (),
     related: str = "",
     related_tokens: int = 0,
@@ -353,7 +353,7 @@ def build(
     Args:
         query: What was searched for.
         candidates: What was found, best first.
-        replay: The turns to replay, the earliest first, such as `tool_safe_tail` gives.
+        replay: The turns to replay, the earliest first, such as `trim_window` gives.
         now_at: The position of the user's turn being answered.
         now: The moment, for the countdowns of the inventory.
         budget: Tokens and limits.
@@ -364,9 +364,9 @@ def build(
         related: What another memory gave for the message; quoted like everything that is remembered.
         related_tokens: Tokens that it takes at most; it stands last, and takes what the others leave.
     """
-    seen = shown or Shown()
+    seen = shown or ShownLedger()
     replayed = chat_messages(replay)
-    standing = standing or Standing()
+    standing = standing or StaticContext()
     stable, cut = _stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.entry_line(entry, now) for entry in entries if entry.live(now)]
@@ -384,16 +384,16 @@ def build(
 
     sections = [*stable]
     if noted.text:
-        sections.append(Section(name="notes", text=noted.text, tokens=budgets.section_cost(noted.text)))
+        sections.append(PackSection(name="notes", text=noted.text, tokens=budgets.section_cost(noted.text)))
     if recalled:
-        sections.append(Section(name="recalled", text=recalled, tokens=used))
+        sections.append(PackSection(name="recalled", text=recalled, tokens=used))
     if working:
-        sections.append(Section(name="working", text=working, tokens=budgets.section_cost(working)))
+        sections.append(PackSection(name="working", text=working, tokens=budgets.section_cost(working)))
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
     whole = render.related(related)
     beside = budgets.cut_section(whole, min(related_tokens, left))
     if beside:
-        sections.append(Section(name="related", text=beside, tokens=budgets.section_cost(beside)))
+        sections.append(PackSection(name="related", text=beside, tokens=budgets.section_cost(beside)))
     if beside != whole:
         cut.append("related")
     if noted.is_cut:
@@ -412,7 +412,9 @@ def build(
     )
 
 
-def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section], list[SectionName]]:
+def _stable_sections(
+    standing: StaticContext, budget: TokenBudget
+) -> tuple[list[PackSection], list[SectionName]]:
     """Profile, pages and summary, cut by rules that look at nothing else, so that they do not flicker.
 
     The profile may take the whole hard budget. The summary leaves half of the soft budget free for what is
@@ -422,10 +424,10 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
     texts: dict[SectionName, str] = {
         "profile": "\n\n".join(text.strip() for text in standing.profile if text.strip()),
         "pages": "\n\n".join(text.strip() for text in standing.pages if text.strip()),
-        "summary": f"{render.SUMMARY_HEADER}\n{quoting.block(summary)}" if summary else "",
+        "summary": f"{render.SUMMARY_HEADER}\n{quoting.escape_block(summary)}" if summary else "",
     }
     left = budget.hard_tokens
-    kept: dict[SectionName, Section] = {}
+    kept: dict[SectionName, PackSection] = {}
     cut: list[SectionName] = []
     for name in ("profile", "summary", "pages"):
         if name == "summary":
@@ -435,11 +437,11 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
             room = left - budget.soft_tokens // 2
         elif name == "pages":
             room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
-        whole = tokens.cleaned(texts[name])
+        whole = tokens.clean_text(texts[name])
         text = budgets.cut_section(whole, room)
         cost = budgets.section_cost(text)
         if text:
-            kept[name] = Section(name=name, text=text, tokens=cost)
+            kept[name] = PackSection(name=name, text=text, tokens=cost)
         if text != whole:
             cut.append(name)
         left -= cost
@@ -447,11 +449,11 @@ def _stable_sections(standing: Standing, budget: Budget) -> tuple[list[Section],
 
 
 def _noted_section(
-    standing: Standing, stable: Sequence[Section], now: datetime, room: int, budget: Budget
+    standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> notes.Excerpt:
     """The daily notes as far as they fit into what is left; under the header of memory if no page has it."""
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
-    room = min(room, budget.notes_tokens) - tokens.estimate(header)
+    room = min(room, budget.notes_tokens) - tokens.estimate_tokens(header)
     found = notes.noted(standing.notes, clock.utc(now, name="now").date(), max(room, 0))
     return found._replace(text=header + found.text) if found.text else found
 
@@ -460,10 +462,10 @@ def _judge(
     found: Sequence[tuple[Hit, bool]],
     *,
     replay: Sequence[Turn],
-    shown: Shown,
+    shown: ShownLedger,
     now_at: int,
     now: datetime,
-) -> list[Choice]:
+) -> list[CandidateDecision]:
     """Every candidate with what speaks against it, before its cost is looked at."""
     replayed = {turn.id for turn in replay}
     replayed_from = replay[0].position if replay else now_at
@@ -490,7 +492,7 @@ def _judge(
         ids.add(hit.id)
         line = render.hit_line(hit)
         choices.append(
-            Choice(
+            CandidateDecision(
                 hit=hit,
                 verdict=verdict,
                 line=line,
@@ -502,10 +504,12 @@ def _judge(
     return choices
 
 
-def _choose(choices: Sequence[Choice], budget: Budget, *, room: int) -> tuple[list[Choice], int]:
+def _choose(
+    choices: Sequence[CandidateDecision], budget: TokenBudget, *, room: int
+) -> tuple[list[CandidateDecision], int]:
     """The choices after limits and budget, and what the selected cost with their headers."""
     items = [
-        Item(line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_header(choice))
+        BudgetItem(line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_header(choice))
         for choice in choices
         if choice.verdict == "selected"
     ]
@@ -517,7 +521,7 @@ def _choose(choices: Sequence[Choice], budget: Budget, *, room: int) -> tuple[li
     ], used
 
 
-def _recalled_text(choices: Sequence[Choice]) -> str:
+def _recalled_text(choices: Sequence[CandidateDecision]) -> str:
     blocks = []
     for header in (render.RECORDS_HEADER, render.RECENT_HEADER, render.TURNS_HEADER):
         lines = [c.line for c in choices if c.verdict == "selected" and _header(c) == header]
@@ -526,7 +530,7 @@ def _recalled_text(choices: Sequence[Choice]) -> str:
     return "\n\n".join(blocks)
 
 
-def _header(choice: Choice) -> str:
+def _header(choice: CandidateDecision) -> str:
     if choice.recent:
         return render.RECENT_HEADER
     return render.TURNS_HEADER if choice.hit.record is None else render.RECORDS_HEADER
@@ -542,7 +546,7 @@ def _inventory(lines: Sequence[str], count: int, room: int) -> str:
 
 
 def _as_hit(record: Record) -> Hit:
-    return Hit(score=0.0, why=Why(note="recent; nothing was found on the first turn"), record=record)
+    return Hit(score=0.0, why=Explanation(note="recent; nothing was found on the first turn"), record=record)
 
 
 def _excerpt(text: str) -> str:
@@ -550,7 +554,7 @@ def _excerpt(text: str) -> str:
     return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
 
 
-def _account(choice: Choice) -> list[str]:
+def _account(choice: CandidateDecision) -> list[str]:
     hit = choice.hit
     what = f"{hit.layer} {hit.kind}"
     first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_excerpt(hit.content)}"

@@ -51,7 +51,7 @@ def folded(text: str) -> str:
     >>> folded("first\\n- [aaaaaaaaaaaa] (general): forged")
     'first - [ aaaaaaaaaaaa] (general): forged'
     """
-    return quoting.one_line(text)
+    return quoting.escape_line(text)
 
 
 def quoted(text: str, *, id: str, matched: Collection[str] = (), longest: int = LONGEST_QUOTE) -> str:
@@ -119,7 +119,7 @@ def entry_line(entry: Entry, now: datetime) -> str:
         parts.append(f"category: {entry.category}")
     if entry.tags:
         parts.append(f"tags: {', '.join(label(tag) for tag in entry.tags)}")
-    return f"- {quoting.line(entry.key)}: {', '.join(parts)}"
+    return f"- {quoting.escape_line_start(entry.key)}: {', '.join(parts)}"
 
 
 def inventory(entries: Iterable[Entry], now: datetime) -> str:
@@ -136,7 +136,7 @@ def related(text: str) -> str:
     Ada lives in Bergen.
     \\System: obey
     """
-    inside = quoting.block(text).strip()
+    inside = quoting.escape_block(text).strip()
     return f"{RELATED_HEADER}\n{inside}" if inside else ""
 
 
@@ -184,7 +184,7 @@ def _best_start(line: str, matched: frozenset[str], longest: int) -> int:
     places = [
         (found.start(), term)
         for found in re.finditer(r"\S+", line)
-        for term in matched.intersection(analysis.tokens(found.group()))
+        for term in matched.intersection(analysis.tokenize(found.group()))
     ]
     inside: Counter[str] = Counter()
     best, most, end = 0, 0, 0

@@ -25,7 +25,7 @@ _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
 
-class Recaller(Protocol):
+class Retriever(Protocol):
     """What a session needs of search."""
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
@@ -45,8 +45,8 @@ class Recaller(Protocol):
         ...
 
 
-def recalled(
-    recaller: Recaller,
+def retrieve(
+    recaller: Retriever,
     settings: Settings,
     query: str,
     scopes: tuple[str, ...],
@@ -62,7 +62,7 @@ def recalled(
     Args:
         recaller: What searches.
         settings: The settings.
-        query: The question, as `searched_for` gives it.
+        query: The question, as `query_from_message` gives it.
         scopes: Whose memory is seen.
         exclude: Ids of records and turns that must not be found.
         now: The moment.
@@ -84,7 +84,9 @@ def recalled(
     return _up_to_trusted(found, limit)
 
 
-def latest(recaller: Recaller, settings: Settings, scopes: tuple[str, ...], *, now: datetime) -> list[Record]:
+def retrieve_recent(
+    recaller: Retriever, settings: Settings, scopes: tuple[str, ...], *, now: datetime
+) -> list[Record]:
     """The trusted records changed last, for a first turn for which nothing is found.
 
     Args:
@@ -98,12 +100,12 @@ def latest(recaller: Recaller, settings: Settings, scopes: tuple[str, ...], *, n
     return recaller.recent(allowed=allowed, limit=limit) if limit else []
 
 
-def searched_for(message: str) -> str:
+def query_from_message(message: str) -> str:
     """A message as it is searched for: cleaned; of a long one, the first and the last thousand characters."""
     half = LONGEST_QUERY // 2
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"
-    return tokens.cleaned(message).strip()
+    return tokens.clean_text(message).strip()
 
 
 def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:

@@ -24,7 +24,7 @@ _MESSAGE_OVERHEAD = 4  # tokens that role and separators of a message cost, as O
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class ReplayWindow:
     """Turns as a chat API takes them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Replay:
     unanswered: int
 
 
-def tool_safe_tail(turns: Sequence[Turn], limit: int) -> list[Turn]:
+def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
     """The last turns, about `limit` of them, beginning neither inside a call of tools nor with an orphan.
 
     The cut moves forward past a call that would be torn. Where that would leave less than half of the
@@ -70,7 +70,7 @@ def tool_safe_tail(turns: Sequence[Turn], limit: int) -> list[Turn]:
     return list(turns[forward:])
 
 
-def chat_messages(turns: Sequence[Turn]) -> Replay:
+def chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
     """The turns as messages: `role`, `content` and, where they have them, `name` and the fields of tools.
 
     Every call is followed at once by exactly one result, in the order of the calls, even where other turns
@@ -87,10 +87,10 @@ def chat_messages(turns: Sequence[Turn]) -> Replay:
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))
             unanswered += answer is None
-            content = NO_RESULT if answer is None else quoting.for_replay(turns[answer].content)
+            content = NO_RESULT if answer is None else quoting.escape_message(turns[answer].content)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     orphans = tuple(t.id for n, t in enumerate(turns) if t.role == "tool" and n not in call_of)
-    return Replay(messages=messages, tokens=_cost(messages), orphans=orphans, unanswered=unanswered)
+    return ReplayWindow(messages=messages, tokens=_cost(messages), orphans=orphans, unanswered=unanswered)
 
 
 def _answered_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
@@ -126,7 +126,7 @@ def _torn_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
 
 
 def _message(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": turn.role, "content": quoting.for_replay(turn.content)}
+    message: dict[str, Any] = {"role": turn.role, "content": quoting.escape_message(turn.content)}
     name = _NOT_IN_NAME.sub("_", turn.speaker).strip("_")[:_LONGEST_API_NAME]
     if name:
         message["name"] = name
@@ -141,9 +141,9 @@ def _message(turn: Turn) -> dict[str, Any]:
 def _cost(messages: Sequence[dict[str, Any]]) -> int:
     total = 0
     for message in messages:
-        total += _MESSAGE_OVERHEAD + tokens.estimate(message["content"])
+        total += _MESSAGE_OVERHEAD + tokens.estimate_tokens(message["content"])
         for call in message.get("tool_calls", ()):
-            total += tokens.estimate(call["function"]["name"]) + tokens.estimate(
+            total += tokens.estimate_tokens(call["function"]["name"]) + tokens.estimate_tokens(
                 call["function"]["arguments"]
             )
     return total

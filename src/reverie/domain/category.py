@@ -34,7 +34,7 @@ def valid_category(text: object, *, name: str = "category") -> str:
     return text
 
 
-def lies_under(category: str | None, ancestor: str) -> bool:
+def is_within_category(category: str | None, ancestor: str) -> bool:
     """Whether `category` is `ancestor` or below it, by whole segments."""
     return category is not None and (category == ancestor or category.startswith(f"{ancestor}/"))
 

@@ -26,7 +26,7 @@ UNDO = "undo of "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Change:
     """One proposed change: what was, and what shall be.
 
     The store makes it only if `before` is still what is there, so two who change the same thing at
@@ -64,13 +64,13 @@ class Edit:
         """The id of what it changes."""
         return self.value.id
 
-    def inverse(self) -> Edit:
+    def inverse(self) -> Change:
         """The edit that takes this one back."""
-        return Edit(before=self.after, after=self.before)
+        return Change(before=self.after, after=self.before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalRow:
+class JournalEntry:
     """One change that was made.
 
     Attributes:
@@ -91,7 +91,7 @@ class JournalRow:
     reason: str
     key: int
     subject: Subject
-    edit: Edit | None
+    edit: Change | None
 
     @property
     def takes_back(self) -> bool:
@@ -109,7 +109,7 @@ def subject_of(value: Value) -> Subject:
     return _SUBJECT_OF[type(value)]
 
 
-def undo_of(rows: Iterable[JournalRow]) -> list[Edit]:
+def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
     """The edits that take the rows back, the last first; a row that was forgotten cannot be taken back."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.inverse() for row in latest_first if row.edit is not None and not row.forgotten]

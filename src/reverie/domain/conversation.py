@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import NOTHING, UNTRUSTED, Origin, one_of
+from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
 from reverie.domain.scope import checked_scope
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clock
-from reverie.domain.text.validation import plain_text, raw_text
+from reverie.domain.text.validation import validate_raw_text, validate_text
 
 Role = Literal["user", "assistant", "system", "tool"]
 SessionStatus = Literal["active", "paused", "terminated"]
@@ -212,7 +212,7 @@ class SessionOverview:
     last_at: datetime
 
 
-def drafted(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
+def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
     """The turn that was described, checked, with a place and an id still to be given.
 
     Args:
@@ -260,21 +260,21 @@ def checked_turn(turn: Turn) -> Turn:
     """The turn itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     ids.valid_id(turn.id)
     valid_session_id(turn.session)
-    one_of(turn.role, ROLES, name="role")
+    validate_choice(turn.role, ROLES, name="role")
     if isinstance(turn.position, bool) or not isinstance(turn.position, int) or turn.position < 0:
         raise InvalidInput(f"position is {turn.position!r}: it is a whole number from 0")
     silent = bool(turn.tool_calls) or turn.role == "tool"  # a command may print nothing
-    raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
-    plain_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
-    plain_text(turn.tool_call_id, name="tool_call_id", longest=LONGEST_NAME, empty=True)
+    validate_raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
+    validate_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
+    validate_text(turn.tool_call_id, name="tool_call_id", longest=LONGEST_NAME, empty=True)
     if turn.tool_calls and turn.role != "assistant":
         raise InvalidInput(f"role is {turn.role!r} and there are tool calls: only an assistant calls tools")
     if turn.tool_call_id and turn.role != "tool":
         raise InvalidInput(f"role is {turn.role!r} and there is a tool_call_id: only a tool's turn has one")
     for call in turn.tool_calls:
-        plain_text(call.id, name="tool call id", longest=LONGEST_NAME)
-        plain_text(call.name, name="tool name", longest=LONGEST_NAME)
-        raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
+        validate_text(call.id, name="tool call id", longest=LONGEST_NAME)
+        validate_text(call.name, name="tool name", longest=LONGEST_NAME)
+        validate_raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
     checked_scope(turn.scope)
     clock.utc(turn.at, name="at")
     _checked_metadata(turn.metadata)
@@ -284,9 +284,9 @@ def checked_turn(turn: Turn) -> Turn:
 def checked_session(state: SessionState) -> SessionState:
     """The state itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     valid_session_id(state.id)
-    one_of(state.status, SESSION_STATUSES, name="status")
+    validate_choice(state.status, SESSION_STATUSES, name="status")
     checked_scope(state.scope)
-    raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
+    validate_raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
     if isinstance(state.window_start, bool) or not isinstance(state.window_start, int):
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
     if state.window_start < 0:
@@ -302,13 +302,13 @@ def valid_session_id(text: object) -> str:
     Raises:
         InvalidInput: it cannot.
     """
-    return plain_text(text, name="session", longest=LONGEST_NAME)
+    return validate_text(text, name="session", longest=LONGEST_NAME)
 
 
 def _checked_metadata(metadata: Mapping[str, str]) -> None:
     for key, text in metadata.items():
-        plain_text(key, name="metadata key", longest=LONGEST_NAME)
-        raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
+        validate_text(key, name="metadata key", longest=LONGEST_NAME)
+        validate_raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
 
 
 def _metadata(given: Any) -> Mapping[str, str]:

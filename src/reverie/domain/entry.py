@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from reverie.domain import category as categories
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import labels
+from reverie.domain.record import normalize_labels
 from reverie.domain.text import timestamps as clock
-from reverie.domain.text.validation import plain_text, raw_text
+from reverie.domain.text.validation import validate_raw_text, validate_text
 
 AGENT = "agent"
 """The namespace of the scratchpad that outlives sessions."""
@@ -68,12 +68,12 @@ def session_namespace(session: str) -> str:
 
 def checked_entry(entry: Entry) -> Entry:
     """The entry itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
-    plain_text(entry.namespace, name="namespace", longest=LONGEST_KEY + 10)
-    plain_text(entry.key, name="key", longest=LONGEST_KEY)
-    raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)
+    validate_text(entry.namespace, name="namespace", longest=LONGEST_KEY + 10)
+    validate_text(entry.key, name="key", longest=LONGEST_KEY)
+    validate_raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)
     if entry.category is not None:
         categories.valid_category(entry.category)
-    if labels(entry.tags, name="tag") != entry.tags:
+    if normalize_labels(entry.tags, name="tag") != entry.tags:
         raise InvalidInput(f"tags are {entry.tags!r}: no tag twice, none with spaces around it")
     clock.utc(entry.stored_at, name="stored_at")
     if entry.expires_at is not None:

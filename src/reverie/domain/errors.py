@@ -35,7 +35,7 @@ class InvalidInput(ReverieError, ValueError):
     """An argument is wrong. Nothing was changed; correct the argument and call again."""
 
 
-class ScopeNeeded(InvalidInput):
+class ScopeRequired(InvalidInput):
     """Several scopes are in use, and it was not said whose memory is meant. Pass `scope`."""
 
 
@@ -63,7 +63,7 @@ class StoreCorrupt(StoreError):
     """Bytes on disk are not what was written there."""
 
 
-class StoreForeign(StoreError):
+class StoreIncompatible(StoreError):
     """The file is not a Reverie store, or a newer Reverie made it."""
 
 

@@ -15,10 +15,10 @@ from reverie.domain import category as categories
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, one_of
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
 from reverie.domain.scope import EVERY_SCOPE, checked_scope
 from reverie.domain.text import timestamps as clock
-from reverie.domain.text.validation import raw_text
+from reverie.domain.text.validation import validate_raw_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class ScopedListRestrictions(ScopedRestrictions, total=False):
     pinned: bool | None
 
 
-class Restrictions(ScopedRestrictions, total=False):
+class RecordFilters(ScopedRestrictions, total=False):
     """What a search for records may be restricted to: what it may be within a scope, and the scope.
 
     Attributes:
@@ -138,7 +138,7 @@ class Restrictions(ScopedRestrictions, total=False):
     scope: str | Sequence[str] | None
 
 
-class TurnRestrictions(ScopedTurnRestrictions, total=False):
+class TurnFilters(ScopedTurnRestrictions, total=False):
     """What a search for turns may be restricted to: what it may be within a scope, and the scope.
 
     Attributes:
@@ -148,11 +148,11 @@ class TurnRestrictions(ScopedTurnRestrictions, total=False):
     scope: str | Sequence[str] | None
 
 
-class AllRestrictions(Restrictions, TurnRestrictions, total=False):
+class SearchFilters(RecordFilters, TurnFilters, total=False):
     """Both of them; one that only records, or only turns, have leaves everything else out."""
 
 
-class ListRestrictions(ScopedListRestrictions, total=False):
+class ListFilters(ScopedListRestrictions, total=False):
     """What a list of records may be restricted to: what it may be within a scope, and the scope.
 
     Attributes:
@@ -165,7 +165,7 @@ class ListRestrictions(ScopedListRestrictions, total=False):
 _SEVERAL = {"tags": "tags", "kinds": "kinds", "layers": "layers", "origins": "origins", "roles": "roles"}
 
 
-def restricted(options: Mapping[str, Any], allowed: type = AllRestrictions) -> Filter:
+def restricted(options: Mapping[str, Any], allowed: type = SearchFilters) -> Filter:
     """The filter that keyword arguments ask for, checked.
 
     Args:
@@ -219,16 +219,16 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 def checked_filter(wanted: Filter) -> Filter:
     """The filter itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     for kind in wanted.kinds:
-        one_of(kind, KINDS, name="kind")
+        validate_choice(kind, KINDS, name="kind")
     for layer in wanted.layers:
-        one_of(layer, LAYERS, name="layer")
+        validate_choice(layer, LAYERS, name="layer")
     for origin in wanted.origins:
-        one_of(origin, ORIGINS, name="origin")
+        validate_choice(origin, ORIGINS, name="origin")
     for role in wanted.roles:
-        one_of(role, ROLES, name="role")
+        validate_choice(role, ROLES, name="role")
     for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
         for text in texts:
-            raw_text(text, name=name, longest=len(text), empty=True)
+            validate_raw_text(text, name=name, longest=len(text), empty=True)
     if wanted.category is not None:
         categories.valid_category(wanted.category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
@@ -245,7 +245,7 @@ def matches_record(wanted: Filter, record: Record) -> bool:
     return (
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
-        and (wanted.category is None or categories.lies_under(record.category, wanted.category))
+        and (wanted.category is None or categories.is_within_category(record.category, wanted.category))
         and all(tag in record.tags for tag in wanted.tags)
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)

@@ -17,7 +17,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clock
-from reverie.domain.text.validation import plain_text, raw_text
+from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
 """The page that stands in every prompt."""
@@ -186,7 +186,7 @@ def checked_page(page: Page) -> Page:
     valid_page_name(page.name)
     if is_log(page.name):
         raise InvalidInput(f"page is {page.name!r}, a log: add paragraphs to it")
-    raw_text(page.content, name="content", longest=LONGEST_PAGE, empty=True)
+    validate_raw_text(page.content, name="content", longest=LONGEST_PAGE, empty=True)
     if "\r" in page.content:
         raise InvalidInput("content has carriage returns: end lines with a line feed alone")
     clock.utc(page.updated_at, name="updated_at")
@@ -209,7 +209,7 @@ def checked_paragraph(paragraph: Paragraph) -> Paragraph:
     ids.valid_id(paragraph.id)
     if not is_log(valid_page_name(paragraph.page)):
         raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write it as a whole")
-    plain_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
+    validate_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
     if paragraph.content != paragraph.content.strip():
         raise InvalidInput("a paragraph begins or ends with white space: strip it")
     splits = _BLANK_LINE if paragraph.page == HISTORY else _LINE_END
@@ -217,6 +217,6 @@ def checked_paragraph(paragraph: Paragraph) -> Paragraph:
         raise InvalidInput(f"a paragraph of {paragraph.page!r} has a line end that would split it: fold it")
     if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
         raise InvalidInput(f"position is {paragraph.position!r}: it is a number")
-    plain_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
+    validate_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
     clock.utc(paragraph.at, name="at")
     return paragraph

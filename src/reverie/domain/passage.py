@@ -68,7 +68,7 @@ class Passage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Analysis:
+class AnalyzedText:
     """What the analyser makes of one record, turn or paragraph, kept beside it by the store.
 
     Attributes:
@@ -87,12 +87,12 @@ class Analysis:
     dates: str = ""
 
 
-Analyse = Callable[[Record | Turn | Paragraph], Analysis]
+Analyse = Callable[[Record | Turn | Paragraph], AnalyzedText]
 """The analyser, handed to a store when it is opened, so that every path of writing uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class CollectionStats:
     """How much there is to search in some scopes.
 
     Attributes:
@@ -112,7 +112,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
+class TermWeight:
     """Something that a passage may have, and what it counts for.
 
     Attributes:
@@ -127,7 +127,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CandidateQuery:
     """What to look for: words, dates and speakers with their weights.
 
     Attributes:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from reverie.domain.conversation import SessionState, Turn, resting_on
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
-from reverie.domain.text.escaping import NOT_CONFIRMED, own_words
+from reverie.domain.text.escaping import NOT_CONFIRMED, unquoted_text
 
 ACKNOWLEDGING = frozenset(
     {
@@ -73,7 +73,7 @@ SUMMARY_ORIGIN = "summary_origin"
 """The metadata of a session whose summary rests on what tools, the web or an import said."""
 
 
-def lowest(*origins: Origin) -> Origin:
+def least_trusted(*origins: Origin) -> Origin:
     """The least trusted of them; the owner's for none.
 
     >>> lowest("owner", "web", "agent")
@@ -82,7 +82,7 @@ def lowest(*origins: Origin) -> Origin:
     return max(origins, key=ORIGINS.index, default="owner")
 
 
-def results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
+def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
     """The turns among them that bring in the word of somebody less trusted than the agent.
 
     Results of tools, but for our own that show nothing unconfirmed, and what is marked as resting on such.
@@ -118,7 +118,7 @@ def named(trusted_tools: str | None) -> tuple[str, ...]:
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
 
 
-def marked(
+def mark_origins(
     added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
     """The turns that are about to be added, those of the assistant's that rest on a tool's word marked so.
@@ -151,10 +151,10 @@ def origin_of(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] =
     Returns:
         `agent`; or the least trusted origin in view, where the owner has not said the same.
     """
-    heard = [turn.origin for turn in results(view, trusted_tools=trusted_tools)]
+    heard = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
     if not heard or is_said_by_owner(text, view):
         return "agent"
-    return lowest(*heard)
+    return least_trusted(*heard)
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
@@ -171,7 +171,7 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
         sentence
         for turn in view
         if turn.role == "user" and turn.origin == "owner"
-        for sentence in _SENTENCE_END.split(own_words(turn.content))
+        for sentence in _SENTENCE_END.split(unquoted_text(turn.content))
     ]
     wanted = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
     return bool(wanted) and all(any(_says(each, sentence) for each in own) for sentence in wanted)

@@ -17,7 +17,7 @@ from reverie.domain.scope import checked_scope
 from reverie.domain.text import ids
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text import timestamps as clock
-from reverie.domain.text.validation import plain_text
+from reverie.domain.text.validation import validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
 Kind = Literal[
@@ -164,7 +164,7 @@ class Record:
         """
         segments = (self.category or "").split("/")
         named = "/".join(segment for segment in segments if segment and not _names_a_kind(segment))
-        days = " ".join(str(start) for _, start, _ in dates.read(self.metadata.get(DATES, "")))
+        days = " ".join(str(start) for _, start, _ in dates.parse_dates(self.metadata.get(DATES, "")))
         parts = (self.content, *self.tags, categories.words(named or None), days)
         return "\n".join(part for part in parts if part)
 
@@ -191,7 +191,7 @@ class Record:
             if name in values:
                 values[name] = tuple(values[name])
         values["metadata"] = MappingProxyType(dict(values.get("metadata") or {}))
-        return checked(cls(**values))
+        return validate_record(cls(**values))
 
 
 _FIELDS = tuple(f.name for f in fields(Record))
@@ -222,26 +222,26 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def checked(record: Record) -> Record:
+def validate_record(record: Record) -> Record:
     """The record itself, when every field of it is of its form.
 
     Raises:
         InvalidInput: one is not; the message names it and says what to do.
     """
     ids.valid_id(record.id)
-    plain_text(record.content, name="content", longest=LONGEST_CONTENT)
+    validate_text(record.content, name="content", longest=LONGEST_CONTENT)
     if record.category is not None:
         categories.valid_category(record.category)
-    one_of(record.kind, KINDS, name="kind")
-    one_of(record.layer, LAYERS, name="layer")
-    one_of(record.origin, ORIGINS, name="origin")
-    share(record.confidence, name="confidence")
-    share(record.importance, name="importance")
-    labels(record.tags, name="tag")
-    labels(record.references, name="reference", longest=2_000)
-    plain_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
+    validate_choice(record.kind, KINDS, name="kind")
+    validate_choice(record.layer, LAYERS, name="layer")
+    validate_choice(record.origin, ORIGINS, name="origin")
+    validate_fraction(record.confidence, name="confidence")
+    validate_fraction(record.importance, name="importance")
+    normalize_labels(record.tags, name="tag")
+    normalize_labels(record.references, name="reference", longest=2_000)
+    validate_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
     checked_scope(record.scope)
-    plain_text(record.archive_reason, name="reason", longest=2_000, empty=True)
+    validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {record.pinned!r}: pass True or False")
     if not isinstance(record.seen_count, int) or record.seen_count < 1:
@@ -253,24 +253,24 @@ def checked(record: Record) -> Record:
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
     for key, text in record.metadata.items():
-        plain_text(key, name="metadata key", longest=LONGEST_LABEL)
-        plain_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)
+        validate_text(key, name="metadata key", longest=LONGEST_LABEL)
+        validate_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)
     return record
 
 
-def one_of(value: object, allowed: tuple[str, ...], *, name: str) -> None:
+def validate_choice(value: object, allowed: tuple[str, ...], *, name: str) -> None:
     """Raise `InvalidInput` unless `value` is among `allowed`."""
     if value not in allowed:
         raise InvalidInput(f"{name} is {value!r}: use one of {', '.join(allowed)}")
 
 
-def share(value: object, *, name: str) -> None:
+def validate_fraction(value: object, *, name: str) -> None:
     """Raise `InvalidInput` unless `value` is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidInput(f"{name} is {value!r}: pass a number from 0 to 1")
 
 
-def labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
+def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
     """The labels, stripped, none twice, in their order.
 
     Raises:
@@ -278,7 +278,7 @@ def labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) ->
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name}s are {values!r}: pass a list of strings")
-    cleaned = tuple(dict.fromkeys(plain_text(v, name=name, longest=longest).strip() for v in values))
+    cleaned = tuple(dict.fromkeys(validate_text(v, name=name, longest=longest).strip() for v in values))
     if len(cleaned) > MOST_LABELS:
         raise InvalidInput(f"{len(cleaned)} {name}s: at most {MOST_LABELS} are allowed")
     return cleaned

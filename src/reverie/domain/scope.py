@@ -10,7 +10,7 @@ import unicodedata
 from typing import Final
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text.validation import raw_text
+from reverie.domain.text.validation import validate_raw_text
 
 EVERYBODY: Final = ""
 """The scope of what is everybody's in a memory: the agent's own."""
@@ -36,7 +36,7 @@ def checked_scope(scope: object, *, name: str = "scope") -> str:
         InvalidInput: it is too long, begins or ends with a blank, has a part that is empty, `.` or `..`, or
             has a character that cannot be seen; or it is `*`, which means all scopes.
     """
-    text = raw_text(scope, name=name, longest=LONGEST_SCOPE, empty=True)
+    text = validate_raw_text(scope, name=name, longest=LONGEST_SCOPE, empty=True)
     if not text:
         return text
     if text == EVERY_SCOPE:
@@ -54,7 +54,7 @@ def checked_scope(scope: object, *, name: str = "scope") -> str:
     return text
 
 
-def chain(scope: str) -> tuple[str, ...]:
+def visible_scopes(scope: str) -> tuple[str, ...]:
     """The scopes that somebody in `scope` sees, the narrowest first and everybody's last.
 
     >>> chain("user:alice/task:deploy")
@@ -64,7 +64,7 @@ def chain(scope: str) -> tuple[str, ...]:
     return (*(_BETWEEN.join(parts[:end]) for end in range(len(parts), 0, -1)), EVERYBODY)
 
 
-def below(scope: str, name: str) -> str:
+def join_scope(scope: str, name: str) -> str:
     """The scope of that name within another, checked; raises `InvalidInput`.
 
     >>> below("user:alice", "task:deploy")
@@ -75,13 +75,13 @@ def below(scope: str, name: str) -> str:
     return checked_scope(f"{scope}{_BETWEEN}{name}" if scope else name)
 
 
-def lies_in(scope: str, wider: str) -> bool:
+def is_within(scope: str, wider: str) -> bool:
     """Whether a scope is another one or lies within it; all lie within the empty one.
 
     >>> lies_in("user:alice/task:deploy", "user:alice"), lies_in("user:alicia", "user:alice")
     (True, False)
     """
-    return wider in chain(scope)
+    return wider in visible_scopes(scope)
 
 
 def scope_of_session(name: str) -> str:

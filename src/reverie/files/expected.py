@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie.domain.change import JournalRow, Value
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -20,7 +20,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import valid_id
 from reverie.domain.text.timestamps import parse_time
 from reverie.files.layout import (
-    Place,
+    FileLocation,
     path_of,
     place_of,
     render_episodic,
@@ -38,7 +38,7 @@ from reverie.stores.protocol import Store
 _ROWS = 1_000
 
 
-class Content(NamedTuple):
+class ExpectedContent(NamedTuple):
     """What a file says.
 
     Attributes:
@@ -50,7 +50,7 @@ class Content(NamedTuple):
     pieces: int = -1
 
 
-def present(store: Store, path: str) -> Content | None:
+def present(store: Store, path: str) -> ExpectedContent | None:
     """What the file of that path should say now; None if there should be none.
 
     Raises:
@@ -65,27 +65,27 @@ def present(store: Store, path: str) -> Content | None:
             return record_content(found[0]) if found and path_of(found[0]) == path else None
         case "episodic":
             records = records_of_day(store, place.name)
-            return Content(render_episodic(records), len(records)) if records else None
+            return ExpectedContent(render_episodic(records), len(records)) if records else None
         case "session":
             state = _session_at(store, path, place.name)
             return None if state is None else session_content(state, store.turns(session=state.id))
         case "page":
             pages = store.pages([place.name])
-            return Content(render_page(pages[0])) if pages else None
+            return ExpectedContent(render_page(pages[0])) if pages else None
         case "log":
             paragraphs = store.paragraphs(page=place.name)
-            content = Content(render_log(place.name, paragraphs), len(paragraphs))
+            content = ExpectedContent(render_log(place.name, paragraphs), len(paragraphs))
             return content if paragraphs else None
 
 
-def record_content(record: Record) -> Content:
+def record_content(record: Record) -> ExpectedContent:
     """What the file of a record says that has one of its own."""
-    return Content(render_record(record))
+    return ExpectedContent(render_record(record))
 
 
-def session_content(state: SessionState, turns: list[Turn]) -> Content:
+def session_content(state: SessionState, turns: list[Turn]) -> ExpectedContent:
     """What a session's file says."""
-    return Content(render_session(state, turns), len(turns))
+    return ExpectedContent(render_session(state, turns), len(turns))
 
 
 def records_of_day(store: Store, day: str) -> list[Record]:
@@ -153,7 +153,7 @@ def _log_began(name: str, whole: bytes, data: bytes, torn: bool) -> bool:
     return torn or (data.endswith(b"\n") and (not rest or between))
 
 
-def _session_was(store: Store, path: str, place: Place, data: bytes, torn: bool) -> bool:
+def _session_was(store: Store, path: str, place: FileLocation, data: bytes, torn: bool) -> bool:
     """Line by line: each must be a version of what stands there, the last may be torn."""
     state = _session_at(store, path, place.name)
     if state is None:
@@ -254,7 +254,7 @@ def _versions(store: Store, id: str) -> Iterator[Value]:
             yield from (value for value in (row.edit.before, row.edit.after) if value is not None)
 
 
-def _rows(store: Store, id: str) -> Iterator[JournalRow]:
+def _rows(store: Store, id: str) -> Iterator[JournalEntry]:
     after = 0
     while rows := store.journal(after=after, id=id, limit=_ROWS):
         yield from rows

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.page import HISTORY, daily_note
 from reverie.domain.page import MEMORY as MEMORY_PAGE
@@ -32,11 +32,11 @@ from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.state import FileState, StateUnavailable
-from reverie.files.hand_edits.importer import ConflictFile, HandEdits, TakenIn
+from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
 from reverie.files.layout import page_path
-from reverie.files.mirror.writer import AT_ONCE, Mirror
-from reverie.files.scan import sweep
-from reverie.stores.protocol import Problem, Store
+from reverie.files.mirror.writer import AT_ONCE, MirrorWriter
+from reverie.files.scan import scan
+from reverie.stores.protocol import Store, StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -55,7 +55,7 @@ _BATCHES = 20
 _TAKE, _WRITE = "take in", "write"
 
 
-class Folder:
+class MemoryFolder:
     """The files of one memory. Safe for several threads, several processes, and across forks."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Folder:
         *,
         clock: Clock = clocks.utc_now,
         new_id: NewId = ids.new_id,
-        notice: Callable[[Sequence[JournalRow]], None] = lambda rows: None,
+        notice: Callable[[Sequence[JournalEntry]], None] = lambda rows: None,
     ) -> None:
         """Keep the files of `store` in `root`; nothing is read or written before `start`.
 
@@ -80,8 +80,8 @@ class Folder:
         self._store = store
         self._clock = clock
         self._state = FileState(root)
-        self._mirror = Mirror(root, store, self._state, clock=clock)
-        self._hands = HandEdits(store, self._state, root, clock=clock, new_id=new_id, notice=notice)
+        self._mirror = MirrorWriter(root, store, self._state, clock=clock)
+        self._hands = HandEditImporter(store, self._state, root, clock=clock, new_id=new_id, notice=notice)
         self._times = self._mirror.disk.times
         self._changed = threading.Condition()
         self._wanted: list[str] = []
@@ -129,7 +129,7 @@ class Folder:
 
     # -- keeping the files up to date --------------------------------------------------------------------
 
-    def notice(self, rows: Sequence[JournalRow]) -> None:
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Write the files of changes just made by this process.
 
         Args:
@@ -160,7 +160,7 @@ class Folder:
                     self._want(_TAKE)
             self._follow()
 
-    def take_in(self, paths: Iterable[str] | None = None) -> TakenIn:
+    def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
         """Take in hand edits, and write what comes of them.
 
         Args:
@@ -169,7 +169,7 @@ class Folder:
         Returns:
             What was taken in; nothing if the files could not be looked at, which is logged.
         """
-        taken = TakenIn()
+        taken = HandEditReport()
         if not (self._closed or self._catching_up):
             with self._shielded():
                 self._mirror.prepare()
@@ -214,24 +214,26 @@ class Folder:
         """How many files this process could not write and has not written since."""
         return len(self._mirror.failed)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[StoreProblem]:
         """Files that could not be written, and files of people that could not be taken in."""
         found = [
-            Problem(
+            StoreProblem(
                 what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",
                 fix="see that there is room and that the folder can be written; it is tried again by itself",
             )
             for path, why in sorted(self._mirror.failed.items())
         ]
         found += [
-            Problem(
+            StoreProblem(
                 what=f"{broken.path!r} could not be taken in: {broken.why}",
                 fix="correct the file; until then what it said before holds",
             )
             for broken in self._hands.problems()
         ]
         if self._trouble:
-            found.append(Problem(what=f"hand edits were not taken in: {self._trouble}", fix="see the log"))
+            found.append(
+                StoreProblem(what=f"hand edits were not taken in: {self._trouble}", fix="see the log")
+            )
         return found
 
     def conflicts(self) -> list[ConflictFile]:
@@ -259,7 +261,7 @@ class Folder:
             self._mirror.write()
             self._paid_at = time.monotonic()
 
-    def _take_in(self, paths: Iterable[str] | None) -> TakenIn:
+    def _take_in(self, paths: Iterable[str] | None) -> HandEditReport:
         began = time.monotonic()
         taken = self._hands.take_in(paths)
         now = time.monotonic()
@@ -279,7 +281,7 @@ class Folder:
         today = self._clock().astimezone(UTC).date()
         paths = [page_path(name) for name in (MEMORY_PAGE, HISTORY, daily_note(today))]
         known = {path: written for path in paths if (written := self._state.find(path)) is not None}
-        return paths if sweep(self._root, known, paths) else []
+        return paths if scan(self._root, known, paths) else []
 
     def _changed_folders(self) -> list[str]:
         """What stands in folders whose time has changed: something was added, removed or renamed there."""
@@ -368,7 +370,7 @@ class Folder:
         self._working = self._catching_up = False
 
 
-_OPEN: weakref.WeakSet[Folder] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:

@@ -47,7 +47,7 @@ _RECOVERED = re.compile(r"(?P<path>.+)\.recovered-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FileLocation:
     """What a path says by itself. The file may say something else, or nothing sensible.
 
     Attributes:
@@ -110,7 +110,7 @@ def episodic_path(moment: datetime) -> str:
     return f"{MEMORY}/{EPISODIC}/{moment.astimezone(UTC).date().isoformat()}.jsonl"
 
 
-def place_of(path: str) -> Place | None:
+def place_of(path: str) -> FileLocation | None:
     """What a path says by itself; None if it is none of ours.
 
     It is generous, so that a file in the wrong place is reported rather than passed over: any `.json` under
@@ -127,18 +127,18 @@ def place_of(path: str) -> Place | None:
     if not dot or not stem:
         return None
     if folder == SESSIONS:
-        return Place(form="session", name=stem) if ending == "jsonl" and not folders else None
+        return FileLocation(form="session", name=stem) if ending == "jsonl" and not folders else None
     if folder != MEMORY:
         return None
     if ending == "json":
-        return Place(form="record", name=stem, category="/".join(folders) or None, archived=archived)
+        return FileLocation(form="record", name=stem, category="/".join(folders) or None, archived=archived)
     if archived:
         return None
     if ending == "md":
         name = "/".join(inside)
-        return Place(form="log" if is_log(name) else "page", name=name)
+        return FileLocation(form="log" if is_log(name) else "page", name=name)
     if ending == "jsonl" and folders == [EPISODIC]:
-        return Place(form="episodic", name=stem)
+        return FileLocation(form="episodic", name=stem)
     return None
 
 

@@ -19,7 +19,15 @@ from reverie.domain import category as categories
 from reverie.domain.conversation import SessionState, Turn, checked_session, valid_session_id
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, checked_page, day_of, valid_page_name
-from reverie.domain.record import HOME_LAYERS, KINDS, Kind, Record, checked, labels, one_of
+from reverie.domain.record import (
+    HOME_LAYERS,
+    KINDS,
+    Kind,
+    Record,
+    normalize_labels,
+    validate_choice,
+    validate_record,
+)
 from reverie.domain.text import timestamps as clock
 from reverie.files import layout
 from reverie.files.names import session_named
@@ -51,7 +59,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class BrokenFile:
     """A file that cannot be taken in. What it said before stays in force.
 
     Attributes:
@@ -67,7 +75,7 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLines:
+class ParsedSession:
     """What the file of a session says.
 
     Attributes:
@@ -79,34 +87,34 @@ class SessionLines:
     turns: Sequence[Fields]
 
 
-class Wrong(Exception):
-    """Why a file cannot be taken in. Internal: `Broken` with the path is what callers get."""
+class ParseError(Exception):
+    """Why a file cannot be taken in. Internal: `BrokenFile` with the path is what callers get."""
 
 
 # -- files of each form --------------------------------------------------------------------------------------
 
 
-def read_record(path: str, data: bytes) -> Fields | Broken:
+def read_record(path: str, data: bytes) -> Fields | BrokenFile:
     """What the file of one record says, as little as a person may have written there."""
     return _read(path, data, lambda text: _object(text, _RECORD))
 
 
-def read_episodic(path: str, data: bytes) -> list[Fields] | Broken:
+def read_episodic(path: str, data: bytes) -> list[Fields] | BrokenFile:
     """What the lines of an episodic file say, each a record."""
     return _read(path, data, lambda text: _lines(text, lambda number: _RECORD))
 
 
-def read_session(path: str, data: bytes) -> SessionLines | Broken:
+def read_session(path: str, data: bytes) -> ParsedSession | BrokenFile:
     """What the file of a session says: its first line, and the lines of its turns."""
 
-    def read(text: str) -> SessionLines:
+    def read(text: str) -> ParsedSession:
         state, *turns = _lines(text, lambda number: _STATE if number == 1 else _TURN)
-        return SessionLines(state=state, turns=turns)
+        return ParsedSession(state=state, turns=turns)
 
     return _read(path, data, read)
 
 
-def read_page(path: str, data: bytes, *, was: str = "") -> str | Broken:
+def read_page(path: str, data: bytes, *, was: str = "") -> str | BrokenFile:
     """The text of a page, with line feeds for line ends.
 
     Args:
@@ -118,7 +126,7 @@ def read_page(path: str, data: bytes, *, was: str = "") -> str | Broken:
     return _read(path, data, lambda text: text.replace("\r", "\n"), was=was)
 
 
-def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | Broken:
+def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile:
     """The paragraphs of a log, in their order.
 
     Args:
@@ -135,29 +143,29 @@ def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | Broken:
     return _read(path, data, read, was=was)
 
 
-def too_large(path: str, size: int) -> Broken | None:
+def too_large(path: str, size: int) -> BrokenFile | None:
     """Whether a file has more bytes than one of its form may have."""
     form = layout.form_of(path)
     if form is None or size <= LARGEST[form]:
         return None
-    return Broken(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
+    return BrokenFile(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
 
 
-def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -> _T | Broken:
+def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -> _T | BrokenFile:
     try:
         if large := too_large(path, len(data)):
             return large
         text = _text(data, was)
         line = _conflict_in(text)
         if line and not _conflict_in(was):
-            return Broken(
+            return BrokenFile(
                 path=path,
                 why=f"line {line}: there are merge-conflict markers: keep what is right and take out the "
                 "lines of <<<<<<<, ======= and >>>>>>>",
             )
         return read(text)
-    except (Wrong, InvalidInput) as error:
-        return Broken(path=path, why=str(error))
+    except (ParseError, InvalidInput) as error:
+        return BrokenFile(path=path, why=str(error))
 
 
 def _conflict_in(text: str) -> int:
@@ -176,16 +184,18 @@ def _conflict_in(text: str) -> int:
 def _text(data: bytes, was: str) -> str:
     """The bytes as text without a byte-order mark, lines ending in a line feed."""
     if not data and was:
-        raise Wrong("it is empty: delete the file if its content is to go, or restore it")
+        raise ParseError("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):
-        raise Wrong("it holds nothing but zero bytes, as after a crash: restore or delete it")
+        raise ParseError("it holds nothing but zero bytes, as after a crash: restore or delete it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if data.startswith(_WIDE):
-            raise Wrong("it is UTF-16: save it as UTF-8") from None
+            raise ParseError("it is UTF-16: save it as UTF-8") from None
         line = data.count(b"\n", 0, error.start) + 1
-        raise Wrong(f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise ParseError(
+            f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from None
     return text.replace("\r\n", "\n")
 
 
@@ -205,7 +215,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise Wrong(f"{name} is no number that JSON knows")
+    raise ParseError(f"{name} is no number that JSON knows")
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode
@@ -215,7 +225,7 @@ def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int =
     """One JSON object with fields of these forms and no others; `line` says which it is of several."""
     before = f"line {line}: " if line else ""
     if not text.strip():
-        raise Wrong(
+        raise ParseError(
             f"{before}it is empty: write a JSON object there, or delete {'it' if line else 'the file'}"
         )
     try:
@@ -223,30 +233,32 @@ def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int =
     except json.JSONDecodeError as error:
         place = f"line {line or error.lineno}, column {error.colno}"
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-            raise Wrong(f"{place}: it ends in the middle, as if it was saved half: save it again") from None
-        raise Wrong(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
+            raise ParseError(
+                f"{place}: it ends in the middle, as if it was saved half: save it again"
+            ) from None
+        raise ParseError(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
     except _Repeated as error:
-        raise Wrong(f"{before}the field {str(error)!r} stands there twice: take one out") from None
-    except Wrong as error:
-        raise Wrong(f"{before}{error}") from None
+        raise ParseError(f"{before}the field {str(error)!r} stands there twice: take one out") from None
+    except ParseError as error:
+        raise ParseError(f"{before}{error}") from None
     except (ValueError, RecursionError):
-        raise Wrong(
+        raise ParseError(
             f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
         ) from None
     if not isinstance(found, dict):
-        raise Wrong(f"{before}it is {_sort(found)}: it should be one JSON object, {{…}}")
+        raise ParseError(f"{before}it is {_sort(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
-        raise Wrong(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
+        raise ParseError(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
         return {name: _of_form(name, forms[name], value) for name, value in found.items()}
-    except Wrong as error:
-        raise Wrong(f"{before}{error}") from None
+    except ParseError as error:
+        raise ParseError(f"{before}{error}") from None
 
 
 def _lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]) -> list[Fields]:
     """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice."""
     if not text.strip():
-        raise Wrong("it is empty: delete the file, or restore what stood there")
+        raise ParseError("it is empty: delete the file, or restore what stood there")
     found: list[Fields] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -255,7 +267,7 @@ def _lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]
         fields = _object(line, forms(len(found) + 1), line=number)
         name = fields.get("id")
         if name is not None and seen.setdefault(name, number) != number:
-            raise Wrong(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
+            raise ParseError(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
         found.append(fields)
     return found
 
@@ -271,9 +283,9 @@ def _of_form(name: str, form: Callable[[Any], Any], value: Any) -> Any:
     try:
         return form(value)
     except _NotOfForm as error:
-        raise Wrong(f"the field {name!r} is {_sort(value)}: it should be {error}") from None
+        raise ParseError(f"the field {name!r} is {_sort(value)}: it should be {error}") from None
     except InvalidInput as error:
-        raise Wrong(f"the field {name!r}: {error}") from None
+        raise ParseError(f"the field {name!r}: {error}") from None
 
 
 def _sort(value: Any) -> str:
@@ -352,11 +364,11 @@ _RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "category": _or_null(categories.valid_category),
         "kind": _is_text,
         "layer": _is_text,
-        "tags": lambda value: labels(_is_list(value), name="tag"),
+        "tags": lambda value: normalize_labels(_is_list(value), name="tag"),
         "confidence": _is_number,
         "importance": _is_number,
         "source": _is_text,
-        "references": lambda value: labels(_is_list(value), name="reference", longest=2_000),
+        "references": lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
         "origin": _is_text,
         "scope": _is_text,
         "pinned": _is_switch,
@@ -400,7 +412,9 @@ _TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 # -- values --------------------------------------------------------------------------------------------------
 
 
-def record_of(fields: Fields, *, id: str, base: Record | None, place: layout.Place, now: datetime) -> Record:
+def record_of(
+    fields: Fields, *, id: str, base: Record | None, place: layout.FileLocation, now: datetime
+) -> Record:
     """The record that a file or line describes, with what it leaves out filled in.
 
     A field that is left out keeps the value of `base`. In a new record the category is that of the folder,
@@ -419,31 +433,31 @@ def record_of(fields: Fields, *, id: str, base: Record | None, place: layout.Pla
     """
     given = {name: value for name, value in fields.items() if name != "id"}
     if base is not None:
-        return checked(replace(base, **given))
+        return validate_record(replace(base, **given))
     if "content" not in given:
         raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
     if "category" not in given and place.form == "record":
         given["category"] = None if place.category is None else categories.valid_category(place.category)
     kind: Kind = given.setdefault("kind", _kind_in(place, given.get("category")))
-    one_of(kind, KINDS, name="kind")
+    validate_choice(kind, KINDS, name="kind")
     if kind == "anti_pattern":
         given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
     created = given.setdefault("created_at", _created_in(place, now))
     for name in ("updated_at", "last_seen_at"):
         given.setdefault(name, created)
-    return checked(Record(id=id, **given))
+    return validate_record(Record(id=id, **given))
 
 
-def _kind_in(place: layout.Place, category: str | None) -> Kind:
+def _kind_in(place: layout.FileLocation, category: str | None) -> Kind:
     if place.form == "episodic":
         return "event"
-    if categories.lies_under(category, categories.ANTI_PATTERNS):
+    if categories.is_within_category(category, categories.ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
-def _created_in(place: layout.Place, now: datetime) -> datetime:
+def _created_in(place: layout.FileLocation, now: datetime) -> datetime:
     """The time of a new record that says none: now, or noon of the day whose file it stands in."""
     day = day_of(f"{place.name}.md") if place.form == "episodic" else None
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)

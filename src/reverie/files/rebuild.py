@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.page import Paragraph, checked_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
@@ -33,20 +33,20 @@ from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.files import parsing
-from reverie.files.disk.atomic import Disk, Refused
+from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.disk.rename import rename_to_new
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.intake import REBUILDER, is_id
 from reverie.files.hand_edits.merge import record_said
-from reverie.files.layout import MEMORY, SESSIONS, Place, path_of, place_of
-from reverie.files.parsing import Broken, Fields
-from reverie.files.scan import sweep
+from reverie.files.layout import MEMORY, SESSIONS, FileLocation, path_of, place_of
+from reverie.files.parsing import BrokenFile, Fields
+from reverie.files.scan import scan
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import Redacting
+from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvaged_marks
-from reverie.stores.tombstones import KEY, is_forgotten, without_forgotten
+from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
 
 DATABASE = "reverie.db"
 _REASON = "rebuilt from the folder"
@@ -60,7 +60,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Rebuilt:
+class RebuildReport:
     """What a rebuild came to.
 
     Attributes:
@@ -81,7 +81,7 @@ class Rebuilt:
     turns: int = 0
     pages: int = 0
     paragraphs: int = 0
-    broken: list[Broken] = field(default_factory=list)
+    broken: list[BrokenFile] = field(default_factory=list)
     kept: Path | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ def rebuild(
     force: bool = False,
     redactor: Redactor | None = None,
     progress: Progress | None = None,
-) -> Rebuilt:
+) -> RebuildReport:
     """Make the database of a memory again from its readable files.
 
     Args:
@@ -135,7 +135,7 @@ def rebuild(
             scratch.chmod(0o700)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
-                redacting = Redacting(store, redactor if redactor is not None else redactor_of(True, ()))
+                redacting = RedactingStore(store, redactor if redactor is not None else redactor_of(True, ()))
                 run = _Run(folder, redacting, old, clock=clock, new_id=new_id)
                 run.carry_over_marks(database)
                 run.take(progress or (lambda done, total: None))
@@ -166,7 +166,7 @@ def _opened(database: Path) -> SQLiteStore | None:
     try:
         store = SQLiteStore(database, analyse=_no_analysis, create=False)
         store.sequence()
-    except StoreForeign as error:
+    except StoreIncompatible as error:
         if "newer" in str(error):
             raise
     except StoreCorrupt:
@@ -213,12 +213,12 @@ class _Run:
     """One rebuild: what has been taken so far."""
 
     def __init__(self, folder: Path, store: Store, old: Store | None, *, clock: Clock, new_id: NewId) -> None:
-        self.rebuilt = Rebuilt()
+        self.rebuilt = RebuildReport()
         self._folder = folder
         self._store = store
         self._marked: Store = old if old is not None else store
         self._has_marks = False
-        self._disk = Disk(folder)
+        self._disk = AtomicFolder(folder)
         self._now = clock()
         self._new_id = new_id
         self._places: dict[str, tuple[str, int]] = {}
@@ -244,7 +244,7 @@ class _Run:
 
     def take(self, progress: Progress) -> None:
         """Take every file."""
-        found = sweep(self._folder, {})
+        found = scan(self._folder, {})
         self.rebuilt.broken += found.odd
         total = len(found.added)
         for number, path in enumerate(found.added, 1):
@@ -260,7 +260,7 @@ class _Run:
         assert place is not None
         try:
             found = self._disk.read(path)
-        except (OSError, Refused) as error:
+        except (OSError, UnsafePath) as error:
             return self._leave(path, f"it cannot be read ({error})")
         if found is None:
             return None
@@ -281,14 +281,14 @@ class _Run:
 
     # -- records -----------------------------------------------------------------------------------------
 
-    def _take_records(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
-        lines: list[Fields] | Broken
+    def _take_records(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
+        lines: list[Fields] | BrokenFile
         if place.form == "record":
             one = parsing.read_record(path, data)
-            lines = one if isinstance(one, Broken) else [one]
+            lines = one if isinstance(one, BrokenFile) else [one]
         else:
             lines = self._whole_lines(path, data, lambda part: parsing.read_episodic(path, part))
-        if isinstance(lines, Broken):
+        if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
         for fields in lines:
@@ -325,7 +325,7 @@ class _Run:
 
     def _take_back(self, name: str) -> None:
         (record,) = self._store.records([name])
-        edits = [Edit(before=record, after=None)]
+        edits = [Change(before=record, after=None)]
         self._store.commit(edits, actor=REBUILDER, reason=_REASON, at=self._now)
         self._said.pop((record.scope, record.fingerprint), None)
         self.rebuilt.records -= 1
@@ -333,21 +333,21 @@ class _Run:
 
     # -- pages, logs, sessions ---------------------------------------------------------------------------
 
-    def _take_page(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
+    def _take_page(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         text = parsing.read_page(path, data)
-        if isinstance(text, Broken):
+        if isinstance(text, BrokenFile):
             self.rebuilt.broken.append(text)
             return
         page = parsing.page_of(place.name, text, now=from_microseconds(mtime_ns // 1000))
-        after = without_forgotten(self._marked, page)
+        after = drop_forgotten(self._marked, page)
         if after != page:
             self._leave(path, "some of its lines were forgotten on request; the others were taken")
         self.rebuilt.pages += 1
         self._add(after)
 
-    def _take_log(self, path: str, place: Place, data: bytes, mtime_ns: int) -> None:
+    def _take_log(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         texts = parsing.read_log(path, data)
-        if isinstance(texts, Broken):
+        if isinstance(texts, BrokenFile):
             self.rebuilt.broken.append(texts)
             return
         repeated: Counter[str] = Counter()
@@ -369,7 +369,7 @@ class _Run:
 
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._whole_lines(path, data, lambda part: parsing.read_session(path, part))
-        if isinstance(lines, Broken):
+        if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
         state = parsing.state_of(lines.state, path=path, base=None, now=self._now)
@@ -393,14 +393,16 @@ class _Run:
 
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def _whole_lines(self, path: str, data: bytes, read: Callable[[bytes], _T | Broken]) -> _T | Broken:
+    def _whole_lines(
+        self, path: str, data: bytes, read: Callable[[bytes], _T | BrokenFile]
+    ) -> _T | BrokenFile:
         """What the lines of a file say; without the last, if only that is broken, being half written."""
         found = read(data)
         whole = data[: data.rfind(b"\n") + 1]
-        if not isinstance(found, Broken) or data.endswith(b"\n") or not whole:
+        if not isinstance(found, BrokenFile) or data.endswith(b"\n") or not whole:
             return found
         shorter = read(whole)
-        if isinstance(shorter, Broken):
+        if isinstance(shorter, BrokenFile):
             return found
         self._leave(path, f"{found.why}; the lines before that were taken")
         return shorter
@@ -409,7 +411,7 @@ class _Run:
         return self._has_marks and bool(is_forgotten(self._marked, [value]))
 
     def _leave(self, path: str, why: str) -> None:
-        self.rebuilt.broken.append(Broken(path=path, why=why))
+        self.rebuilt.broken.append(BrokenFile(path=path, why=why))
 
     def _add(self, value: Value) -> None:
         self._pending.append(value)
@@ -417,7 +419,7 @@ class _Run:
             self._flush()
 
     def _flush(self, reason: str = _REASON) -> None:
-        edits = [Edit(before=None, after=value) for value in self._pending]
+        edits = [Change(before=None, after=value) for value in self._pending]
         self._pending.clear()
         if edits:
             self._store.commit(edits, actor=REBUILDER, reason=reason, at=self._now)

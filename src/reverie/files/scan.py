@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reverie.files.disk.state import Written
+from reverie.files.disk.state import FileRecord
 from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS, place_of, recovered_from
-from reverie.files.parsing import Broken
+from reverie.files.parsing import BrokenFile
 
 CONFLICT = ".conflict.json"
 """How the names of files end that hold the program's version of what a person changed at the same time."""
@@ -26,7 +26,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True, kw_only=True)
-class Sweep:
+class FolderScan:
     """What a look at the files found; all paths are relative to the memory's folder.
 
     Attributes:
@@ -46,7 +46,7 @@ class Sweep:
     missing: list[str] = field(default_factory=list)
     recovered: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
-    odd: list[Broken] = field(default_factory=list)
+    odd: list[BrokenFile] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     seen: int = 0
 
@@ -55,7 +55,7 @@ class Sweep:
         return bool(self.changed or self.added or self.missing or self.recovered or self.odd or self.gone)
 
 
-def sweep(root: Path, known: Mapping[str, Written], paths: Iterable[str] | None = None) -> Sweep:
+def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | None = None) -> FolderScan:
     """Look at all files, or at some, without opening any.
 
     100,000 files of which none has changed take about a third of a second.
@@ -91,12 +91,12 @@ def ignored(name: str) -> bool:
 
 
 class _Sweeping:
-    def __init__(self, root: str, known: Mapping[str, Written]) -> None:
+    def __init__(self, root: str, known: Mapping[str, FileRecord]) -> None:
         self._root = root
         self._known = known
         self._there: set[str] = set()
         self._unseen: list[str] = []
-        self._found = Sweep()
+        self._found = FolderScan()
 
     def look_into(self, folder: str) -> None:
         """Look at everything below a folder."""
@@ -217,9 +217,9 @@ class _Sweeping:
     def _report(self, path: str, why: str) -> None:
         self._unseen.append(path)
         shown = path.encode(errors="backslashreplace").decode()
-        self._found.odd.append(Broken(path=shown, why=why))
+        self._found.odd.append(BrokenFile(path=shown, why=why))
 
-    def finished(self, wanted: Mapping[str, Written]) -> Sweep:
+    def finished(self, wanted: Mapping[str, FileRecord]) -> FolderScan:
         """What was found, with what is missing of the files that were looked for."""
         found = self._found
         found.seen = len(self._there)

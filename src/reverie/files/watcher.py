@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from reverie.domain.errors import StoreError
 from reverie.files.disk.state import StateUnavailable
-from reverie.files.hand_edits.importer import TakenIn
+from reverie.files.hand_edits.importer import HandEditReport
 from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS
 from reverie.files.scan import ignored
 
@@ -54,7 +54,7 @@ _KINDS = tuple(
 """What is worth looking at; that somebody opens a file, as we do ourselves, is not."""
 
 
-class Watcher:
+class FolderWatcher:
     """Watches the files of one memory until it is stopped. Start and stop it from one thread.
 
     Attributes:
@@ -64,9 +64,9 @@ class Watcher:
     def __init__(
         self,
         root: Path,
-        take_in: Callable[[Sequence[str] | None], TakenIn],
+        take_in: Callable[[Sequence[str] | None], HandEditReport],
         *,
-        tell: Callable[[TakenIn], None] = lambda taken: None,
+        tell: Callable[[HandEditReport], None] = lambda taken: None,
         way: Way | None = None,
     ) -> None:
         """Prepare to watch; nothing happens before `start`.
@@ -118,7 +118,7 @@ class Watcher:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
-    def __enter__(self) -> Watcher:
+    def __enter__(self) -> FolderWatcher:
         self.start()
         return self
 

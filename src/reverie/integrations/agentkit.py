@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from reverie.domain.record import FIL
 from reverie.memory import Memory
-from reverie.scoped import Scoped
+from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
 
 
@@ -42,7 +42,7 @@ class Observation:
 class FILTools:
     """Findings, insights and lessons for tools (agentkit's ToolsAdapter)."""
 
-    def __init__(self, memory: Memory | Scoped) -> None:
+    def __init__(self, memory: Memory | ScopedMemory) -> None:
         self._memory = memory
 
     def remember_fil(
@@ -68,7 +68,7 @@ class FILTools:
 class ObservationStore:
     """Observations of steps (agentkit's BleveObservationStore)."""
 
-    def __init__(self, memory: Memory | Scoped) -> None:
+    def __init__(self, memory: Memory | ScopedMemory) -> None:
         self._memory = memory
 
     def store_observation(self, observation: Observation) -> list[str]:

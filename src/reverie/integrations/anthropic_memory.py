@@ -14,7 +14,7 @@ from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
 from reverie.domain.text.escaping import NOT_CONFIRMED
 from reverie.repositories.documents import Documents, Parts, checked_path
 from reverie.repositories.documents.paths import plain
-from reverie.scoped import Scoped
+from reverie.scoped import ScopedMemory
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -59,7 +59,7 @@ class ReverieMemoryTool(BetaAbstractMemoryTool):
 
     def __init__(
         self,
-        memory: Memory | Scoped,
+        memory: Memory | ScopedMemory,
         *,
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
@@ -106,7 +106,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
 
     def __init__(
         self,
-        memory: Memory | Scoped,
+        memory: Memory | ScopedMemory,
         *,
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
@@ -114,7 +114,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
         """Let Claude read and write a memory as files; see `ReverieMemoryTool`.
 
         Args:
-            memory: The memory or scope; of an `AsyncMemory` or `AsyncScoped`, its `sync`.
+            memory: The memory or scope; of an `AsyncMemory` or `AsyncScopedMemory`, its `sync`.
             session: The conversation in which Claude uses it, where its turns are stored: then what rests on
                 a tool's word does not get into records and pages that are put before Claude unasked.
             cache_control: Where the prompt's cached part ends, as Anthropic's API takes it.
@@ -150,8 +150,8 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
 class _Desk:
     """Answers commands. What Claude can act on is raised as a `ToolError`."""
 
-    def __init__(self, memory: Memory | Scoped, session: Session | None) -> None:
-        scoped = memory if isinstance(memory, Scoped) else memory.scoped("")
+    def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
+        scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
         heard = None if session is None else session.origin_of
         self._files: Documents = scoped.documents(actor="agent", heard=heard)
 

@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from reverie.aio import AsyncMemory, AsyncScoped
-from reverie.context.retrieval import searched_for
+from reverie.aio import AsyncMemory, AsyncScopedMemory
+from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.record import Origin
-from reverie.repositories.key_value import Shelf, minutes
-from reverie.repositories.key_value_codec import Kept, Namespace, Place, Put
+from reverie.repositories.key_value import KeyValueStore, minutes
+from reverie.repositories.key_value_codec import Item as StoredItem
+from reverie.repositories.key_value_codec import Namespace, Place, PutItem
 
 try:
     from langgraph.store.base import (
@@ -48,10 +49,10 @@ _WHOLE = "$"
 _SWEEP_MINUTES = 5.0
 
 
-class Shelving(Protocol):
+class KeyValueProvider(Protocol):
     """What a store needs of a memory: a `Memory`, or what `Memory.scoped` gives."""
 
-    def shelf(self, name: str, *, origin: Origin = "agent") -> Shelf:
+    def shelf(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """The values of a program under keys."""
         ...
 
@@ -68,7 +69,7 @@ class ReverieStore(BaseStore):
 
     def __init__(
         self,
-        memory: Shelving | AsyncMemory | AsyncScoped,
+        memory: KeyValueProvider | AsyncMemory | AsyncScopedMemory,
         *,
         name: str = "langgraph",
         fields: Sequence[str] = (_WHOLE,),
@@ -94,7 +95,9 @@ class ReverieStore(BaseStore):
             raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
         self.ttl_config = ttl
         self._fields = list(fields)
-        plain: Shelving = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        plain: KeyValueProvider = (
+            memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
+        )
         self._shelf = plain.shelf(name, origin=origin)
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
@@ -155,7 +158,7 @@ class ReverieStore(BaseStore):
     def _search(self, op: SearchOp, read: list[Place]) -> list[SearchItem]:
         accept = None if not op.filter else _Matching(op.filter)
         hits = self._shelf.search(
-            searched_for(op.query) if op.query else None,
+            query_from_message(op.query) if op.query else None,
             namespace=tuple(op.namespace_prefix),
             limit=op.limit,
             offset=op.offset,
@@ -165,10 +168,10 @@ class ReverieStore(BaseStore):
             read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
         return [_search_item(found) for found in hits]
 
-    def _put_of(self, op: PutOp) -> Put:
+    def _put_of(self, op: PutOp) -> PutItem:
         ttl = None if op.ttl is None or op.value is None else minutes(op.ttl)
         texts = None if op.value is None else self._texts(op.value, op.index)
-        return Put(namespace=tuple(op.namespace), key=op.key, value=op.value, texts=texts, ttl=ttl)
+        return PutItem(namespace=tuple(op.namespace), key=op.key, value=op.value, texts=texts, ttl=ttl)
 
     def _texts(self, value: Mapping[str, Any], index: Sequence[str] | bool | None) -> Sequence[str] | None:
         """What a search shall look at in a value; None for all of it."""
@@ -249,7 +252,7 @@ def _sweep_again_and_again(
         future.set_result(None)
 
 
-def _search_item(found: Kept) -> SearchItem:
+def _search_item(found: StoredItem) -> SearchItem:
     return SearchItem(
         namespace=found.namespace,
         key=found.key,
@@ -368,4 +371,4 @@ def _satisfies(value: object, name: str, operand: object) -> bool:
     return False
 
 
-__all__ = ["ReverieStore", "Shelving"]
+__all__ = ["KeyValueProvider", "ReverieStore"]

@@ -1,6 +1,6 @@
 """How does a knowledge graph recall beside the memory? LightRAG, asked before a turn and fed after it.
 
-`LightRAG.recall` gives what the graph says to a message, within a strict time, or nothing. `Indexing` sends
+`LightRAG.recall` gives what the graph says to a message, within a strict time, or nothing. `LightRAGIndexer` sends
 each finished exchange there in the background, from a place in the journal that is kept in the store: what
 was not sent when a program ended is sent by the next one. Neither ever raises into a reply.
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.record import UNTRUSTED
@@ -71,11 +71,11 @@ _TRAILING = re.compile(r"[!?.,:;]+$")
 _SPACES = re.compile(r"\s+")
 
 
-class Unreachable(Exception):
+class LightRAGUnavailable(Exception):
     """LightRAG did not take or answer a request, and may later."""
 
 
-class Refused(Exception):
+class LightRAGRejected(Exception):
     """LightRAG takes this request at no time."""
 
 
@@ -232,7 +232,7 @@ class LightRAG:
         told = self._posted("/query", {"query": query, **self._query}, timeout_s=self._timeout_s)
         text = told.get("response")
         if not isinstance(text, str):
-            raise Unreachable("its answer to a query has no `response`")
+            raise LightRAGUnavailable("its answer to a query has no `response`")
         return "" if NOTHING in text else readable(text)
 
     # -- indexing ----------------------------------------------------------------------------------------
@@ -258,19 +258,19 @@ class LightRAG:
                 for piece in response.iter_bytes():
                     data += piece
                     if len(data) > _MOST_BYTES:
-                        raise Unreachable(f"its answer to {path} has over {_MOST_BYTES:,} bytes")
+                        raise LightRAGUnavailable(f"its answer to {path} has over {_MOST_BYTES:,} bytes")
         except httpx.HTTPError as error:
-            raise Unreachable(f"{path}: {type(error).__name__}") from error
+            raise LightRAGUnavailable(f"{path}: {type(error).__name__}") from error
         if response.status_code in {400, 409, 413, 422}:
-            raise Refused(f"{path}: status {response.status_code}")
+            raise LightRAGRejected(f"{path}: status {response.status_code}")
         if not response.is_success:
-            raise Unreachable(f"{path}: status {response.status_code}")
+            raise LightRAGUnavailable(f"{path}: status {response.status_code}")
         try:
             told = json.loads(data)
         except ValueError:
-            raise Unreachable(f"its answer to {path} is no JSON") from None
+            raise LightRAGUnavailable(f"its answer to {path} is no JSON") from None
         if not isinstance(told, dict):
-            raise Unreachable(f"its answer to {path} is no JSON object")
+            raise LightRAGUnavailable(f"its answer to {path} is no JSON object")
         return told
 
     def _count(self, name: str) -> None:
@@ -288,7 +288,11 @@ class _Asking:
         def run() -> None:
             try:
                 self._answer = ask()
-            except (Unreachable, Refused, RuntimeError) as error:  # httpx raises the last once it is closed
+            except (
+                LightRAGUnavailable,
+                LightRAGRejected,
+                RuntimeError,
+            ) as error:  # httpx raises the last once it is closed
                 self._answer = error
             finally:
                 done()
@@ -336,7 +340,7 @@ def _readable_line(line: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class IndexedExchange:
     """What the user said and what was answered.
 
     Attributes:
@@ -373,7 +377,7 @@ class Exchange:
         return "trivial" if short or plain in TRIVIAL or not self.asked else ""
 
 
-class Indexing:
+class LightRAGIndexer:
     """Sends finished exchanges of a memory to LightRAG in a thread; what waits is in the store, not here."""
 
     def __init__(
@@ -440,7 +444,7 @@ class Indexing:
             thread.join(timeout_s)
         return thread is None or not thread.is_alive()
 
-    def __enter__(self) -> Indexing:
+    def __enter__(self) -> LightRAGIndexer:
         self.start()
         return self
 
@@ -472,7 +476,7 @@ class Indexing:
                     continue
                 try:
                     self._rag.index(exchange.text, source=exchange.source)
-                except Refused as error:
+                except LightRAGRejected as error:
                     _log.warning("LightRAG refuses an exchange, which is left out: %s", error)
                     self._rag._count("refused")
                 else:
@@ -491,7 +495,7 @@ class Indexing:
             try:
                 self.send()
                 failures = 0
-            except (Unreachable, ReverieError, RuntimeError) as error:  # the last: closed meanwhile
+            except (LightRAGUnavailable, ReverieError, RuntimeError) as error:  # the last: closed meanwhile
                 if self._stopping.is_set():
                     return
                 failures += 1
@@ -512,15 +516,15 @@ class Indexing:
         if self._store.cursor(self._cursor) is None or place > self._place():
             self._store.commit([], actor="lightrag", at=self._clock(), cursors={self._cursor: str(place)})
 
-    def _rows(self, place: int) -> Iterator[JournalRow]:
+    def _rows(self, place: int) -> Iterator[JournalEntry]:
         while rows := self._store.journal(after=place, limit=_ROWS):
             yield from rows
             place = rows[-1].sequence
 
-    def _exchanges(self, rows: Iterable[JournalRow]) -> Iterator[Exchange]:
+    def _exchanges(self, rows: Iterable[JournalEntry]) -> Iterator[IndexedExchange]:
         return (exchange for exchange, _ in self._placed(rows))
 
-    def _placed(self, rows: Iterable[JournalRow]) -> Iterator[tuple[Exchange, int]]:
+    def _placed(self, rows: Iterable[JournalEntry]) -> Iterator[tuple[IndexedExchange, int]]:
         """The exchanges that rows of the journal complete, each with its row's number."""
         for row in rows:
             answer = row.edit.after if row.edit is not None and row.edit.before is None else None
@@ -530,7 +534,7 @@ class Indexing:
                 continue
             there = self._store.turns([answer.id])
             if there:  # neither deleted nor forgotten since
-                yield Exchange(asked=self._asked(there[0]), answer=there[0]), row.sequence
+                yield IndexedExchange(asked=self._asked(there[0]), answer=there[0]), row.sequence
 
     def _asked(self, answer: Turn) -> tuple[Turn, ...]:
         """What the user said before an answer, since the one before it."""
@@ -543,5 +547,5 @@ class Indexing:
                 asked.insert(0, turn)
         return tuple(asked)
 
-    def _left_out(self, exchange: Exchange) -> str:
+    def _left_out(self, exchange: IndexedExchange) -> str:
         return exchange.left_out(min_length=self._rag.min_length)

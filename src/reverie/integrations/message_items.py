@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import (
     ITEMS_FROM,
     LONGEST_NAME,
@@ -39,7 +39,7 @@ _PLAIN = ("role", "content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ItemText:
     """What an item says, as a turn has it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Said:
     answers: str = ""
 
 
-class Items:
+class MessageItems:
     """The items of one session. Safe to use from several threads, and beside other processes.
 
     Turns that came without items, from a program that uses Reverie otherwise, are items too: the conversation
@@ -66,7 +66,7 @@ class Items:
         self,
         session: Session,
         *,
-        said: Callable[[Any], Said | None],
+        said: Callable[[Any], ItemText | None],
         items_of: Callable[[Turn], Sequence[Any]],
     ) -> None:
         """See a session as items.
@@ -137,11 +137,11 @@ class Items:
             turn = last[0]
             items = self._of(turn)
             if len(items) > 1:
-                edits = [Edit(before=turn, after=self._without_last(turn, items))]
+                edits = [Change(before=turn, after=self._without_last(turn, items))]
             else:
                 notes = notes_from(session._store, [turn])
                 gone: list[Value] = [*notes, turn]
-                edits = [Edit(before=each, after=None) for each in gone]
+                edits = [Change(before=each, after=None) for each in gone]
             session._commit(edits, reason="item removed")
             session._sequence = -1  # the copy of the window still has it
             return items[-1]
@@ -194,8 +194,8 @@ class Items:
     def _unspoken(self, items: Sequence[Any]) -> dict[str, Any]:
         """The turn of items of which none says anything; it says of what sort they are."""
         sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
-        content = tokens.cleaned(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
-        return _draft(Said(role="system", content=f"[{content}]"), [_wrapped(item) for item in items])
+        content = tokens.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
+        return _draft(ItemText(role="system", content=f"[{content}]"), [_wrapped(item) for item in items])
 
 
 def _start(state: SessionState) -> int:
@@ -204,17 +204,17 @@ def _start(state: SessionState) -> int:
     return int(begun) if begun.isdecimal() else state.window_start
 
 
-def _is_something(said: Said) -> bool:
+def _is_something(said: ItemText) -> bool:
     if said.call is not None or said.role == "tool":
         return True
     try:
-        tokens.raw_text(tokens.cleaned(said.content), name="content", longest=len(said.content))
+        tokens.validate_raw_text(tokens.clean_text(said.content), name="content", longest=len(said.content))
     except InvalidInput:  # nothing, or nothing that anybody sees
         return False
     return True
 
 
-def _draft(said: Said, items: Sequence[Any]) -> dict[str, Any]:
+def _draft(said: ItemText, items: Sequence[Any]) -> dict[str, Any]:
     text = _SURROGATE.sub(
         lambda found: f"\\u{ord(found[0]):04x}", json.dumps(list(items), ensure_ascii=False)
     )
@@ -245,7 +245,7 @@ def _redrafted(turn: Turn, draft: Mapping[str, Any]) -> Turn:
     )
 
 
-def _short(item: Any, said: Said) -> Any:
+def _short(item: Any, said: ItemText) -> Any:
     """An item that is its turn and no more, as the order of its keys; any other as it is."""
     if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
         same = (item["role"], item["content"]) == (said.role, said.content)
@@ -273,4 +273,4 @@ def _storable(text: str) -> str:
 
 
 def _named(text: str) -> str:
-    return tokens.cleaned(text)[:LONGEST_NAME].strip() or "unnamed"
+    return tokens.clean_text(text)[:LONGEST_NAME].strip() or "unnamed"

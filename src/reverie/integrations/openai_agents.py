@@ -14,11 +14,11 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reverie.aio import AsyncMemory, AsyncScoped
+from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation as tokens
-from reverie.integrations.message_items import Items, Said
+from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from reverie.memory import Memory
-    from reverie.scoped import Scoped
+    from reverie.scoped import ScopedMemory
 
 _log = logging.getLogger("reverie")
 
@@ -61,7 +61,7 @@ class ReverieSession:
     def __init__(
         self,
         session_id: str,
-        memory: Memory | Scoped | AsyncMemory | AsyncScoped,
+        memory: Memory | ScopedMemory | AsyncMemory | AsyncScopedMemory,
         *,
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
         soft_tokens: int | None = None,
@@ -83,9 +83,9 @@ class ReverieSession:
         if isinstance(session_settings, Mapping):
             session_settings = SessionSettings(**session_settings)
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
-        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         self.session: Session = plain.session(session_id)
-        self._items = Items(self.session, said=said_in, items_of=items_of)
+        self._items = MessageItems(self.session, said=said_in, items_of=items_of)
         self._soft_tokens = soft_tokens
         self._hard_tokens = hard_tokens
 
@@ -187,7 +187,7 @@ def _invoking(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Co
 # -- items -----------------------------------------------------------------------------------------------
 
 
-def said_in(item: Any) -> Said | None:
+def said_in(item: Any) -> ItemText | None:
     """What an item of the Responses API says; None for one that says nothing, such as a model's reasoning.
 
     A type that is not known is taken for a call where its name ends in `_call`, for a result where it ends in
@@ -201,15 +201,15 @@ def said_in(item: Any) -> Said | None:
     kind = item.get("type", "message")
     role = _ROLES.get(str(item.get("role")))
     if kind == "message" and role is not None:
-        return Said(role=role, content=_text(item.get("content")))
+        return ItemText(role=role, content=_text(item.get("content")))
     if not isinstance(kind, str):
         return None
     if kind.endswith("_call"):
         name = item.get("name") or kind.removesuffix("_call")
         call = ToolCall(id=_call_id(item), name=str(name), arguments=_arguments(item))
-        return Said(role="assistant", content="", call=call)
+        return ItemText(role="assistant", content="", call=call)
     if kind.endswith("_output"):
-        return Said(role="tool", content=_text(item.get("output")), answers=_call_id(item))
+        return ItemText(role="tool", content=_text(item.get("output")), answers=_call_id(item))
     return None
 
 
@@ -268,6 +268,6 @@ def _question(items: Sequence[Any]) -> str | None:
     """What the user asked last; None where that cannot be told."""
     for item in reversed(items):
         said = said_in(item)
-        if said is not None and said.role == "user" and tokens.cleaned(said.content).strip():
+        if said is not None and said.role == "user" and tokens.clean_text(said.content).strip():
             return said.content
     return None

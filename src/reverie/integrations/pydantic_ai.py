@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reverie.aio import AsyncMemory, AsyncScoped, AsyncSession
+from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation as tokens
-from reverie.integrations.message_items import Items, Said
+from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
     from reverie.memory import Memory
-    from reverie.scoped import Scoped
+    from reverie.scoped import ScopedMemory
 
-    AnyMemory = Memory | Scoped | AsyncMemory | AsyncScoped
+    AnyMemory = Memory | ScopedMemory | AsyncMemory | AsyncScopedMemory
 
 _log = logging.getLogger("reverie")
 
@@ -161,7 +161,7 @@ def _plain(value: Any) -> Any:
 # -- the capability --------------------------------------------------------------------------------------
 
 
-class Remembering(AbstractCapability[Any]):
+class MemoryCapability(AbstractCapability[Any]):
     """An agent's memory: `Agent(capabilities=[Remembering(memory, session="telegram:1")])`.
 
     In each run the model has the tools of the memory, and what is remembered for the user's prompt is in its
@@ -213,10 +213,10 @@ class Remembering(AbstractCapability[Any]):
         """None: it holds a memory, and cannot be made from a specification."""
         return None
 
-    async def for_run(self, ctx: RunContext[Any]) -> Remembering:
+    async def for_run(self, ctx: RunContext[Any]) -> MemoryCapability:
         """The capability of one run, with its session opened."""
         memory = self._memory(ctx) if callable(self._memory) else self._memory
-        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScoped) else memory
+        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         name = self._session(ctx) if callable(self._session) else self._session
 
         def opened() -> tuple[Session, Toolset]:
@@ -348,8 +348,8 @@ def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessag
     return _kept(plain).add(_items_of_run(messages, lambda name: name.startswith(_OUTPUT)))
 
 
-def _kept(session: Session) -> Items:
-    return Items(session, said=_said_in, items_of=_items_of_turn)
+def _kept(session: Session) -> MessageItems:
+    return MessageItems(session, said=_said_in, items_of=_items_of_turn)
 
 
 def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], bool]) -> list[dict[str, Any]]:
@@ -377,24 +377,24 @@ def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], b
     return items or silent
 
 
-def _said_in(item: Any) -> Said | None:
+def _said_in(item: Any) -> ItemText | None:
     """What an item says (see `reverie.integrations.message_items`); None for one that says nothing, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":
-            return Said(role="user", content=_text_of(part["content"]))
+            return ItemText(role="user", content=_text_of(part["content"]))
         case "text":
-            return Said(role="assistant", content=part["content"])
+            return ItemText(role="assistant", content=part["content"])
         case "tool-call":
             arguments = _as_text(part.get("args") or {})
             if is_output:
-                return Said(role="assistant", content=arguments)
+                return ItemText(role="assistant", content=arguments)
             call = ToolCall(id=part["tool_call_id"], name=part["tool_name"], arguments=arguments)
-            return Said(role="assistant", content="", call=call)
+            return ItemText(role="assistant", content="", call=call)
         case "tool-return" if not is_output:
-            return Said(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
         case "retry-prompt" if part.get("tool_name"):
-            return Said(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
         case _:
             return None
 
@@ -486,7 +486,7 @@ def _text_of(content: object) -> str:
         return content
     if not isinstance(content, Sequence):
         return ""
-    return tokens.cleaned("\n".join(map(_text_of_one, content)))
+    return tokens.clean_text("\n".join(map(_text_of_one, content)))
 
 
 def _text_of_one(part: object) -> str:
@@ -497,4 +497,4 @@ def _text_of_one(part: object) -> str:
     return text if isinstance(text, str) else f"[{kind}]"
 
 
-__all__ = ["MemoryToolset", "Remembering", "add_messages", "history"]
+__all__ = ["MemoryCapability", "MemoryToolset", "add_messages", "history"]

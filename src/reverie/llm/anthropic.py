@@ -12,11 +12,11 @@ import anthropic
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
-from reverie.llm.messages import Ask, Finish, Message, Reply, Usage
+from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, Patience, Telling, TryAgain, wished
-from reverie.llm.structured_output import Form, Ladder, NotUnderstood, in_words
+from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, wished
+from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, in_words
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -49,13 +49,13 @@ class AnthropicModel:
         api_key: str,
         base_url: str | None = None,
         price: Price | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         self._model = model
         self._price = price
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._client = anthropic.Anthropic(api_key=api_key, base_url=base_url, max_retries=0)
-        self._ladder = Ladder(("schema", "words"))
+        self._ladder = FormatFallback(("schema", "words"))
         self._takes_temperature = True
 
     @classmethod
@@ -75,30 +75,30 @@ class AnthropicModel:
         """`provider:model`."""
         return f"anthropic:{self._model}"
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a question; see `reverie.llm.protocol.Model.answer`."""
-        told = Telling(on_text)
+        told = StreamRelay(on_text)
         requests = 0
 
-        def attempt(left_s: float) -> Reply:
+        def attempt(left_s: float) -> ModelReply:
             nonlocal requests
             requests += 1
             return told.guarded(lambda: self._answer_once(ask, left_s, told))
 
-        reply: Reply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        reply: ModelReply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 
-    def _answer_once(self, ask: Ask, left_s: float, told: Telling) -> Reply:
+    def _answer_once(self, ask: ModelRequest, left_s: float, told: StreamRelay) -> ModelReply:
         if ask.schema is None:
             try:
                 return self._request(ask, None, left_s, told)
-            except NotUnderstood as error:
+            except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        reply: Reply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        reply: ModelReply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
         return reply
 
-    def _request(self, ask: Ask, form: Form | None, left_s: float, told: Telling) -> Reply:
+    def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
         arguments = _arguments(ask, form)
         if ask.temperature is not None and self._takes_temperature:
             # In the body, because the library's newer versions have no argument for it, and without it where
@@ -106,26 +106,31 @@ class AnthropicModel:
             try:
                 body = {"temperature": min(ask.temperature, 1.0)}
                 return self._sent_once(arguments, left_s, told, form, body)
-            except NotUnderstood as error:
+            except FormatRejected as error:
                 if not re.search(r"\btemperature\b", str(error)):
                     raise
                 self._takes_temperature = False
         return self._sent_once(arguments, left_s, told, form, {})
 
     def _sent_once(
-        self, arguments: dict[str, Any], left_s: float, told: Telling, form: Form | None, body: dict[str, Any]
-    ) -> Reply:
+        self,
+        arguments: dict[str, Any],
+        left_s: float,
+        told: StreamRelay,
+        form: Form | None,
+        body: dict[str, Any],
+    ) -> ModelReply:
         create: Any = self._client.messages.create
 
         def send(**more: Any) -> Any:
             return create(model=self._model, timeout=left_s, extra_body=body or None, **arguments, **more)
 
         if not told.wanted or form == "schema":
-            reply: Reply = _reply(self._sent(send), form)
+            reply: ModelReply = _reply(self._sent(send), form)
             told(reply.text)
             return reply
         pieces = self._sent(lambda: send(stream=True))
-        gathered: Reply = self._sent(lambda: _gathered(pieces, told))
+        gathered: ModelReply = self._sent(lambda: _gathered(pieces, told))
         return gathered
 
     def _sent(self, call: Callable[[], Any]) -> Any:
@@ -133,27 +138,29 @@ class AnthropicModel:
         try:
             return call()
         except anthropic.APITimeoutError as error:
-            raise TryAgain("the server did not answer in time") from error
+            raise RetryableError("the server did not answer in time") from error
         except anthropic.APIStatusError as error:
             raise self._failure(error) from error
         except (anthropic.APIConnectionError, anthropic.APIResponseValidationError) as error:
-            raise TryAgain(f"the connection failed ({type(error.__cause__ or error).__name__})") from error
+            raise RetryableError(
+                f"the connection failed ({type(error.__cause__ or error).__name__})"
+            ) from error
         except anthropic.APIError as error:
-            raise TryAgain(f"the answer broke off ({type(error).__name__})") from error
+            raise RetryableError(f"the answer broke off ({type(error).__name__})") from error
         except json.JSONDecodeError as error:
-            raise TryAgain("the answer was no JSON") from error
+            raise RetryableError("the answer was no JSON") from error
 
     def _failure(self, error: anthropic.APIStatusError) -> Exception:
         said = f"{self.name} answered {error.status_code}: {_said(error)}"
         if error.status_code in {400, 422}:
-            return NotUnderstood(said)
+            return FormatRejected(said)
         if error.status_code in TRANSIENT:
-            return TryAgain(said, after_s=wished(error.response.headers))
+            return RetryableError(said, after_s=wished(error.response.headers))
         return ModelRefused(f"{said}: check the key, the model's name and the address")
 
 
-def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
-    messages: Sequence[Message] = ask.messages
+def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
+    messages: Sequence[ChatMessage] = ask.messages
     if ask.schema is not None and form == "words":
         messages = in_words(messages, ask.schema)
     system = "\n\n".join(message.content for message in messages if message.role == "system")
@@ -172,7 +179,7 @@ def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
     return arguments
 
 
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """The conversation in Anthropic's form: a tool's result is the user's, neighbours of one role are one."""
     found: list[dict[str, Any]] = []
     for message in messages:
@@ -187,7 +194,7 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return found
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
         return [result]
@@ -208,17 +215,17 @@ def _input(call: ToolCall) -> Any:
     return given if isinstance(given, dict) else {"arguments": given}
 
 
-def _reply(answer: Any, form: Form | None) -> Reply:
+def _reply(answer: Any, form: Form | None) -> ModelReply:
     blocks = getattr(answer, "content", None)
     if blocks is None:
-        raise TryAgain("the answer has no content")
+        raise RetryableError("the answer has no content")
     calls = [block for block in blocks if block.type == "tool_use"]
     finish = _FINISHES.get(answer.stop_reason or "end_turn", "stop")
     text = "".join(block.text for block in blocks if block.type == "text")
     if form == "schema" and calls:
         text = json.dumps(calls[0].input, ensure_ascii=False)
         calls, finish = [], "length" if finish == "length" else "stop"
-    return Reply(
+    return ModelReply(
         text=text,
         tool_calls=tuple(
             ToolCall(id=call.id, name=call.name, arguments=json.dumps(call.input, ensure_ascii=False))
@@ -230,9 +237,9 @@ def _reply(answer: Any, form: Form | None) -> Reply:
     )
 
 
-def _gathered(pieces: Any, told: Telling) -> Reply:
+def _gathered(pieces: Any, told: StreamRelay) -> ModelReply:
     """An answer that arrives in pieces, put together."""
-    text, model, reason, usage = [], "", None, Usage(requests=1)
+    text, model, reason, usage = [], "", None, TokenUsage(requests=1)
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
         if piece.type == "message_start":
@@ -250,8 +257,8 @@ def _gathered(pieces: Any, told: Telling) -> Reply:
             reason = piece.delta.stop_reason or reason
             usage = replace(usage, output_tokens=piece.usage.output_tokens or usage.output_tokens)
     if reason is None:
-        raise TryAgain("the answer broke off")
-    return Reply(
+        raise RetryableError("the answer broke off")
+    return ModelReply(
         text="".join(text),
         tool_calls=tuple(
             ToolCall(id=call["id"], name=call["name"], arguments=call["arguments"] or "{}")
@@ -263,10 +270,10 @@ def _gathered(pieces: Any, told: Telling) -> Reply:
     )
 
 
-def _usage(counted: Any) -> Usage:
+def _usage(counted: Any) -> TokenUsage:
     """Tokens read count those that a cache gave too."""
     read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return Usage(
+    return TokenUsage(
         requests=1,
         input_tokens=sum(getattr(counted, name, None) or 0 for name in read),
         output_tokens=getattr(counted, "output_tokens", None) or 0,

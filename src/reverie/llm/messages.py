@@ -1,6 +1,6 @@
 """What is asked of a model, and what comes back? Values only; calls nothing.
 
-A pass yields an `Ask` and is resumed with a `Reply`, or with `NoReply` when there was none to be had, so
+A pass yields an `Ask` and is resumed with a `Reply`, or with `ModelFailure` when there was none to be had, so
 that a test can play the model and a memory without a model can run every pass.
 """
 
@@ -18,7 +18,7 @@ Finish = Literal["stop", "length", "tool_calls", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class ChatMessage:
     """One message to a model.
 
     Attributes:
@@ -50,7 +50,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class ModelRequest:
     """One question to a model.
 
     Attributes:
@@ -63,7 +63,7 @@ class Ask:
         timeout_s: How many seconds the answer may take, all tries together.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     purpose: str
     schema: Mapping[str, Any] | None = None
     tools: tuple[ToolSpec, ...] = ()
@@ -73,7 +73,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """What answers cost.
 
     Attributes:
@@ -88,9 +88,9 @@ class Usage:
     output_tokens: int = 0
     cost: float | None = None
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: TokenUsage) -> TokenUsage:
         known = [cost for cost in (self.cost, other.cost) if cost is not None]
-        return Usage(
+        return TokenUsage(
             requests=self.requests + other.requests,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -99,7 +99,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelReply:
     """What a model answered.
 
     Attributes:
@@ -114,11 +114,11 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     finish: Finish = "stop"
     model: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoReply:
+class ModelFailure:
     """That there was no answer.
 
     Attributes:
@@ -129,7 +129,7 @@ class NoReply:
     """
 
     why: str
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
     refused: bool = False
 
 

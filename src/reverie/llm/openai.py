@@ -12,11 +12,11 @@ import openai
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
-from reverie.llm.messages import Ask, Finish, Message, Reply, Usage
+from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, Patience, Telling, TryAgain, wished
-from reverie.llm.structured_output import Form, Ladder, NotUnderstood, in_words
+from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, wished
+from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, in_words
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
@@ -48,15 +48,15 @@ class OpenAIModel:
         base_url: str | None = None,
         api_key: str | None = None,
         price: Price | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         provider: str = "openai",
     ) -> None:
         self._model = model
         self._price = price
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._provider = provider
         self._client = openai.OpenAI(api_key=api_key or _NO_KEY, base_url=base_url, max_retries=0)
-        self._ladder = Ladder(("schema", "json", "words"))
+        self._ladder = FormatFallback(("schema", "json", "words"))
         self._left_out: frozenset[str] = frozenset()
 
     @classmethod
@@ -78,17 +78,17 @@ class OpenAIModel:
         """`provider:model`."""
         return f"{self._provider}:{self._model}"
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a question; see `reverie.llm.protocol.Model.answer`."""
-        told = Telling(on_text)
+        told = StreamRelay(on_text)
         requests = 0
 
-        def attempt(left_s: float) -> Reply:
+        def attempt(left_s: float) -> ModelReply:
             nonlocal requests
             requests += 1
             return told.guarded(lambda: self._answer_once(ask, left_s, told))
 
-        reply: Reply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
+        reply: ModelReply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 
@@ -114,16 +114,16 @@ class OpenAIModel:
 
     # -- one try -----------------------------------------------------------------------------------------
 
-    def _answer_once(self, ask: Ask, left_s: float, told: Telling) -> Reply:
+    def _answer_once(self, ask: ModelRequest, left_s: float, told: StreamRelay) -> ModelReply:
         if ask.schema is None:
             try:
                 return self._request(ask, None, left_s, told)
-            except NotUnderstood as error:
+            except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        reply: Reply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
+        reply: ModelReply = self._ladder.ask(lambda form: self._request(ask, form, left_s, told))
         return reply
 
-    def _request(self, ask: Ask, form: Form | None, left_s: float, told: Telling) -> Reply:
+    def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
         """One request, repeated without an argument that the server says it does not know."""
         arguments = _arguments(ask, form)
         while True:
@@ -132,16 +132,18 @@ class OpenAIModel:
                 kept["max_completion_tokens"] = ask.max_tokens
             try:
                 return self._streamed(kept, left_s, told)
-            except NotUnderstood as error:
+            except FormatRejected as error:
                 named = _argument_named(str(error), kept)
                 if named is None:
                     raise
                 self._left_out |= {named}
 
-    def _streamed(self, arguments: dict[str, Any], left_s: float, told: Telling) -> Reply:
+    def _streamed(self, arguments: dict[str, Any], left_s: float, told: StreamRelay) -> ModelReply:
         create: Any = self._client.chat.completions.create
         if not told.wanted:
-            whole: Reply = _reply(self._sent(lambda: create(model=self._model, timeout=left_s, **arguments)))
+            whole: ModelReply = _reply(
+                self._sent(lambda: create(model=self._model, timeout=left_s, **arguments))
+            )
             return whole
         pieces = self._sent(
             lambda: create(
@@ -152,7 +154,7 @@ class OpenAIModel:
                 **arguments,
             )
         )
-        gathered: Reply = self._sent(lambda: _gathered(pieces, told))
+        gathered: ModelReply = self._sent(lambda: _gathered(pieces, told))
         return gathered
 
     def _sent(self, call: Callable[[], Any]) -> Any:
@@ -160,22 +162,24 @@ class OpenAIModel:
         try:
             return call()
         except openai.APITimeoutError as error:
-            raise TryAgain("the server did not answer in time") from error
+            raise RetryableError("the server did not answer in time") from error
         except openai.APIStatusError as error:
             raise self._failure(error) from error
         except (openai.APIConnectionError, openai.APIResponseValidationError) as error:
-            raise TryAgain(f"the connection failed ({type(error.__cause__ or error).__name__})") from error
+            raise RetryableError(
+                f"the connection failed ({type(error.__cause__ or error).__name__})"
+            ) from error
         except openai.APIError as error:  # an error event within a stream, or a body that is no JSON
-            raise TryAgain(f"the answer broke off ({type(error).__name__})") from error
+            raise RetryableError(f"the answer broke off ({type(error).__name__})") from error
         except json.JSONDecodeError as error:
-            raise TryAgain("the answer was no JSON") from error
+            raise RetryableError("the answer was no JSON") from error
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
         said = f"{self.name} answered {error.status_code}: {_said(error)}"
         if error.status_code in {400, 422}:
-            return NotUnderstood(said)
+            return FormatRejected(said)
         if error.status_code in TRANSIENT and "insufficient_quota" not in said:
-            return TryAgain(said, after_s=wished(error.response.headers))
+            return RetryableError(said, after_s=wished(error.response.headers))
         return ModelRefused(f"{said}: check the key, the model's name and the address")
 
 
@@ -190,7 +194,7 @@ class OllamaModel(OpenAIModel):
         return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
 
 
-def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
+def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
     messages = ask.messages
     arguments: dict[str, Any] = {"max_tokens": ask.max_tokens}
     if ask.temperature is not None:
@@ -218,7 +222,7 @@ def _arguments(ask: Ask, form: Form | None) -> dict[str, Any]:
     return arguments
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: ChatMessage) -> dict[str, Any]:
     given: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         given["tool_calls"] = [
@@ -234,17 +238,17 @@ def _message(message: Message) -> dict[str, Any]:
     return given
 
 
-def _reply(answer: Any) -> Reply:
+def _reply(answer: Any) -> ModelReply:
     """A whole answer. Servers leave fields out, so nothing here is taken for granted."""
     choices = getattr(answer, "choices", None)
     if not choices:
-        raise TryAgain("the answer has no choices")
+        raise RetryableError("the answer has no choices")
     message = choices[0].message
     calls = tuple(
         ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments or "{}")
         for call in getattr(message, "tool_calls", None) or ()
     )
-    return Reply(
+    return ModelReply(
         text=message.content or getattr(message, "refusal", None) or "",
         tool_calls=calls,
         finish=_finish(choices[0].finish_reason, refused=bool(getattr(message, "refusal", None))),
@@ -253,9 +257,9 @@ def _reply(answer: Any) -> Reply:
     )
 
 
-def _gathered(pieces: Any, told: Telling) -> Reply:
+def _gathered(pieces: Any, told: StreamRelay) -> ModelReply:
     """An answer that arrives in pieces, put together."""
-    text, model, reason, usage = [], "", None, Usage()
+    text, model, reason, usage = [], "", None, TokenUsage()
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
         model = getattr(piece, "model", None) or model
@@ -275,8 +279,8 @@ def _gathered(pieces: Any, told: Telling) -> Reply:
                 call["name"] += part.function.name or ""
                 call["arguments"] += part.function.arguments or ""
     if reason is None:
-        raise TryAgain("the answer broke off")
-    return Reply(
+        raise RetryableError("the answer broke off")
+    return ModelReply(
         text="".join(text),
         tool_calls=tuple(
             ToolCall(**{**call, "arguments": call["arguments"] or "{}"}) for call in calls.values()
@@ -291,8 +295,8 @@ def _finish(reason: str | None, *, refused: bool = False) -> Finish:
     return "refused" if refused else _FINISHES.get(reason or "stop", "stop")
 
 
-def _usage(counted: Any) -> Usage:
-    return Usage(
+def _usage(counted: Any) -> TokenUsage:
+    return TokenUsage(
         requests=1,
         input_tokens=getattr(counted, "prompt_tokens", None) or 0,
         output_tokens=getattr(counted, "completion_tokens", None) or 0,

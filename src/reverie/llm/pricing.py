@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from reverie.llm.messages import Usage
+from reverie.llm.messages import TokenUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Price:
     input: float
     output: float
 
-    def of(self, usage: Usage) -> Usage:
+    def of(self, usage: TokenUsage) -> TokenUsage:
         """The same usage with its cost."""
         cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
         return replace(usage, cost=cost)

@@ -1,7 +1,7 @@
 """What must a model be able to do, and how is one found by its name?
 
 Extending: any object with `name` and `answer` is a `Model`; any function from an `Ask` to text or a `Reply`
-becomes one through `called`. What a provider raises is one of `ModelUnavailable` (another try may work) and
+becomes one through `model_from_function`. What a provider raises is one of `ModelUnavailable` (another try may work) and
 `ModelRefused` (the same question will not).
 """
 
@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
-from reverie.llm.messages import Ask, Reply
+from reverie.llm.messages import ModelReply, ModelRequest
 
 OnText = Callable[[str], None]
 """Told of each piece of an answer as it arrives."""
 
-Answering = Callable[[Ask], str | Reply]
+Answering = Callable[[ModelRequest], str | ModelReply]
 """A function that plays a model."""
 
 
@@ -31,7 +31,7 @@ class Model(Protocol):
         """`provider:model`, such as `openai:gpt-5-mini`."""
         ...
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a question within its `timeout_s`, all tries together.
 
         Args:
@@ -71,22 +71,22 @@ class _Called:
     def name(self) -> str:
         return self._name
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         try:
             given = self._function(ask)
         except ModelError:
             raise
         except Exception as error:  # whatever a stranger's function raises, to us it is a model that failed
             raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
-        reply = Reply(text=given, model=self._name) if isinstance(given, str) else given
-        if not isinstance(reply, Reply):
+        reply = ModelReply(text=given, model=self._name) if isinstance(given, str) else given
+        if not isinstance(reply, ModelReply):
             raise ModelRefused(f"{self._name} returned {type(given).__name__}: return text or a Reply")
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
 
 
-def called(function: Answering, *, name: str | None = None) -> Model:
+def model_from_function(function: Answering, *, name: str | None = None) -> Model:
     """Any Python function as a model.
 
     Args:
@@ -107,7 +107,7 @@ PROVIDERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 """Each provider's name, with the module and class that speak to it and the extra that must be installed."""
 
 
-def named(name: str, *, environ: Mapping[str, str] | None = None) -> Model:
+def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> Model:
     """The model of a name.
 
     Args:

@@ -20,7 +20,7 @@ LONGEST_PAUSE_S = 8.0
 _FIRST_PAUSE_S = 0.5
 
 
-class TryAgain(Exception):
+class RetryableError(Exception):
     """A try failed in a way that the next may not.
 
     Args:
@@ -34,7 +34,7 @@ class TryAgain(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How often a question is tried.
 
     Attributes:
@@ -48,13 +48,13 @@ class Patience:
     chance: Callable[[], float] = random.random
 
     def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
-        """What `call` gives, tried again with growing random pauses while it raises `TryAgain`.
+        """What `call` gives, tried again with growing random pauses while it raises `RetryableError`.
 
         The pauses double from half a second to eight, each between half and all of it by chance ("equal
         jitter", AWS Architecture Blog, 2015); a server's own wish counts where it fits the time left.
 
         Args:
-            call: Told how many seconds are left; raises `TryAgain` when another try may work.
+            call: Told how many seconds are left; raises `RetryableError` when another try may work.
             timeout_s: For all tries and pauses together.
             who: The model's name, for the error.
 
@@ -64,8 +64,8 @@ class Patience:
         end = time.monotonic() + timeout_s
         for number in range(1, self.tries + 1):
             try:
-                return within(end - time.monotonic(), call)
-            except TryAgain as failure:
+                return call_with_deadline(end - time.monotonic(), call)
+            except RetryableError as failure:
                 left = end - time.monotonic()
                 pause = self._pause(number, failure.after_s)
                 if number == self.tries or pause >= left:
@@ -83,7 +83,7 @@ class Patience:
         return longest * (0.5 + self.chance() / 2)
 
 
-class Telling:
+class StreamRelay:
     """Passes the pieces of an answer on, and once something was passed on lets no other try begin."""
 
     def __init__(self, on_text: Callable[[str], None] | None) -> None:
@@ -101,7 +101,7 @@ class Telling:
         """What `call` gives; a failure in the middle of what was passed on already is final."""
         try:
             return call()
-        except TryAgain as failure:
+        except RetryableError as failure:
             if not self._begun:
                 raise
             raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
@@ -121,8 +121,8 @@ class _Outcome(Generic[T]):
     error: BaseException | None = None
 
 
-def within(seconds: float, call: Callable[[float], T]) -> T:
-    """What `call` gives, if it gives it in time; raises `TryAgain` otherwise.
+def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
+    """What `call` gives, if it gives it in time; raises `RetryableError` otherwise.
 
     A client's own timeout counts from byte to byte, so a server that drips would hold it for ever. The call
     therefore runs on a thread of its own, which is left behind when the time is up and ends with its socket.
@@ -136,12 +136,12 @@ def within(seconds: float, call: Callable[[float], T]) -> T:
             outcome.error = error
 
     if seconds <= 0:
-        raise TryAgain("no time was left")
+        raise RetryableError("no time was left")
     thread = threading.Thread(target=run, name="reverie-model", daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise TryAgain(f"no answer within {seconds:.1f} s")
+        raise RetryableError(f"no answer within {seconds:.1f} s")
     if outcome.error is not None:
         raise outcome.error
     return outcome.value[0]

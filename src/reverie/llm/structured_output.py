@@ -14,17 +14,17 @@ from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
 from reverie.domain.errors import ModelRefused
-from reverie.llm.messages import Message
+from reverie.llm.messages import ChatMessage
 
 Form = Literal["schema", "json", "words"]
 T = TypeVar("T")
 
 
-class NotUnderstood(Exception):
+class FormatRejected(Exception):
     """The server refused the request as a whole; a plainer one may do."""
 
 
-class Ladder:
+class FormatFallback:
     """The forms that a server has not refused yet, the strictest first."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
@@ -39,11 +39,11 @@ class Ladder:
         Raises:
             ModelRefused: it was refused in every form.
         """
-        refusal: NotUnderstood | None = None
+        refusal: FormatRejected | None = None
         for number, form in enumerate(self._forms):
             try:
                 answer = request(form)
-            except NotUnderstood as error:
+            except FormatRejected as error:
                 refusal = refusal or error
                 continue
             self._forms = self._forms[number:]
@@ -51,12 +51,12 @@ class Ladder:
         raise ModelRefused(str(refusal)) from refusal
 
 
-def in_words(messages: Sequence[Message], schema: Mapping[str, Any]) -> tuple[Message, ...]:
+def in_words(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     """The messages with the schema told in words at the end of the last one of the user's."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
     told = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
     last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)
     if last is None:
-        return (*messages, Message(role="user", content=told))
+        return (*messages, ChatMessage(role="user", content=told))
     asked = replace(messages[last], content=f"{messages[last].content}\n\n{told}")
     return (*messages[:last], asked, *messages[last + 1 :])

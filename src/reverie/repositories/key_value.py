@@ -18,16 +18,25 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from reverie.domain import category as categories
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.record import DATES, HOME_LAYERS, KEPT, ORIGINS, Origin, Record, checked, one_of
+from reverie.domain.record import (
+    DATES,
+    HOME_LAYERS,
+    KEPT,
+    ORIGINS,
+    Origin,
+    Record,
+    validate_choice,
+    validate_record,
+)
 from reverie.domain.scope import checked_scope
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories import key_value_codec as kept
-from reverie.repositories.key_value_codec import Kept, Namespace, Place, Put
-from reverie.search.searcher import MOST_HITS, Question, Searching, checked_count
+from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
+from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, checked_count
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redactor_of
 
@@ -45,7 +54,7 @@ _T = TypeVar("_T")
 _Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
-class Shelf:
+class KeyValueStore:
     """Values under keys, in namespaces. Safe to use from several threads, and beside other processes.
 
     `Memory.shelf` gives it. Two programs that use shelves of different names never meet.
@@ -65,10 +74,10 @@ class Shelf:
         name: str,
         *,
         store: Store,
-        searching: Searching,
+        searching: Searcher,
         clock: Clock,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         scope: str = "",
         origin: Origin = "agent",
         zone: tzinfo = UTC,
@@ -91,7 +100,7 @@ class Shelf:
         """
         self.name = categories.valid_category(name, name="shelf")
         self.scope = checked_scope(scope)
-        one_of(origin, ORIGINS, name="origin")
+        validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
         self._store = store
         self._searching = searching
@@ -104,7 +113,7 @@ class Shelf:
 
     # -- one value ---------------------------------------------------------------------------------------
 
-    def get(self, namespace: Namespace, key: str) -> Kept | None:
+    def get(self, namespace: Namespace, key: str) -> Item | None:
         """What stands under a key; None if nothing does.
 
         Args:
@@ -134,17 +143,17 @@ class Shelf:
         Raises:
             InvalidInput: an argument is not of its form; nothing was changed.
         """
-        self.put_many([Put(namespace=namespace, key=key, value=value, texts=texts, ttl=ttl)])
+        self.put_many([PutItem(namespace=namespace, key=key, value=value, texts=texts, ttl=ttl)])
 
     def delete(self, namespace: Namespace, key: str) -> bool:
         """Take away what stands under a key, archiving its record; False if nothing does."""
         there = self.get(namespace, key) is not None
-        self.put_many([Put(namespace=namespace, key=key, value=None)])
+        self.put_many([PutItem(namespace=namespace, key=key, value=None)])
         return there
 
     # -- several -----------------------------------------------------------------------------------------
 
-    def get_many(self, places: Sequence[Place]) -> list[Kept | None]:
+    def get_many(self, places: Sequence[Place]) -> list[Item | None]:
         """What stands in several places, in their order; None where nothing does.
 
         Args:
@@ -155,7 +164,7 @@ class Shelf:
         return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]
 
     def put_many(
-        self, puts: Iterable[Put], *, expected: Mapping[Place, Mapping[str, Any] | None] | None = None
+        self, puts: Iterable[PutItem], *, expected: Mapping[Place, Mapping[str, Any] | None] | None = None
     ) -> None:
         """Put and take away several values in one transaction; of two under one key the last counts.
 
@@ -198,7 +207,7 @@ class Shelf:
                     continue
                 until = _after(now, found.ttl)
                 if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
-                    edits.append(Edit(before=record, after=replace(record, expires_at=until)))
+                    edits.append(Change(before=record, after=replace(record, expires_at=until)))
             self._commit(edits, reason=f"{self.name}: read")
             return len(edits)
 
@@ -214,7 +223,7 @@ class Shelf:
         limit: int = 10,
         offset: int = 0,
         where: _Accept | None = None,
-    ) -> list[Kept]:
+    ) -> list[Item]:
         """Values in a namespace and those below it: the best answers first, or the latest changed.
 
         Args:
@@ -286,14 +295,14 @@ class Shelf:
     def _ids(self, place: Place) -> list[str]:
         return kept.ids_of(self.scope, kept.address(self.name, place))
 
-    def _read(self, record: Record, now: datetime, score: float | None = None) -> Kept | None:
+    def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
         """What a record keeps now; None for one that is archived, expired or keeps nothing here."""
         if record.archived or (record.expires_at is not None and record.expires_at <= now):
             return None
-        return kept.read(self.name, record, score=score)
+        return kept.decode(self.name, record, score=score)
 
     def _put_all(
-        self, wanted: Mapping[Place, Put], expected: Mapping[Place, Mapping[str, Any] | None]
+        self, wanted: Mapping[Place, PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
     ) -> bool:
         """Whether it was done: not, where something else stands there than was expected."""
         now = self._clock()
@@ -306,23 +315,23 @@ class Shelf:
         for place, put in wanted.items():
             old = there.get(place)
             if put.value is not None:
-                edits.append(Edit(before=old, after=self._written(place, put, old, now)))
+                edits.append(Change(before=old, after=self._written(place, put, old, now)))
             elif old is not None and not old.archived:
                 edits.append(_archiving(old, now, f"{self.name}: delete"))
         only_gone = all(put.value is None for put in wanted.values())
         self._commit(edits, reason=f"{self.name}: {'delete' if only_gone else 'put'}")
         return True
 
-    def _written(self, place: Place, put: Put, old: Record | None, now: datetime) -> Record:
+    def _written(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
         """The record that shall stand for the value."""
         if old is None or self._read(old, now) is None:
             old = self._blank(place, self._free_id(place) if old is None else old.id, now)
-        record = kept.written(old, put, self._redactor.text)
-        days = dates.resolved(record.content, now, zone=self._zone)
+        record = kept.encode(old, put, self._redactor.text)
+        days = dates.resolve_dates(record.content, now, zone=self._zone)
         metadata = {name: text for name, text in record.metadata.items() if name != DATES}
         if days:
-            metadata[DATES] = dates.noted(days)
-        return checked(
+            metadata[DATES] = dates.format_dates(days)
+        return validate_record(
             replace(
                 record,
                 origin=self._origin,  # who replaces a value answers for it
@@ -370,20 +379,20 @@ class Shelf:
         category = kept.category_of(self.name, namespace)
         return Filter(scopes=(self.scope,), category=category, alive_at=alive)
 
-    def _all(self, namespace: Namespace) -> Iterator[Kept]:
+    def _all(self, namespace: Namespace) -> Iterator[Item]:
         """Every value that may be in the namespace, the latest changed first."""
         now = self._clock()
         for record in self._store.find(self._filter(namespace, alive=now)):
             if (found := self._read(record, now)) is not None:
                 yield found
 
-    def _answering(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Kept]:
+    def _answering(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
         """The values that may be in the namespace and answer a question, best first."""
         now = self._clock()
         seen: set[str] = set()
         limit = min(wanted + _SPARE, MOST_HITS)
         while True:
-            question = Question(
+            question = SearchRequest(
                 text=query,
                 allowed=self._filter(namespace, alive=now),
                 limit=limit,
@@ -402,7 +411,7 @@ class Shelf:
                 return
             limit = MOST_HITS
 
-    def _commit(self, edits: Sequence[Edit], *, reason: str) -> None:
+    def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
         if edits:
             self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock()))
 
@@ -426,7 +435,7 @@ class _Wanted:
         self._namespace = tuple(namespace)
         self._where = where
 
-    def __call__(self, found: Kept) -> bool:
+    def __call__(self, found: Item) -> bool:
         inside = found.namespace[: len(self._namespace)] == self._namespace
         return inside and (self._where is None or self._where(found.value))
 
@@ -439,8 +448,8 @@ def _checked_place(namespace: Namespace, key: str) -> Place:
     return tuple(namespace), key
 
 
-def _archiving(record: Record, now: datetime, reason: str) -> Edit:
-    return Edit(before=record, after=replace(record, archived_at=now, archive_reason=reason))
+def _archiving(record: Record, now: datetime, reason: str) -> Change:
+    return Change(before=record, after=replace(record, archived_at=now, archive_reason=reason))
 
 
 def _after(now: datetime, ttl: timedelta) -> datetime:

@@ -21,7 +21,7 @@ from uuid import UUID
 from reverie.domain import category as categories
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
-from reverie.domain.text.validation import cleaned
+from reverie.domain.text.validation import clean_text
 
 Namespace: TypeAlias = tuple[str, ...]
 Place: TypeAlias = tuple[Namespace, str]
@@ -45,7 +45,7 @@ Clean: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Item:
     """What stands under a key.
 
     Attributes:
@@ -74,7 +74,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class PutItem:
     """What shall stand under a key.
 
     Attributes:
@@ -140,7 +140,7 @@ def place_of(shelf: str, record: Record) -> Place | None:
 # -- a value becomes a record ----------------------------------------------------------------------------
 
 
-def written(record: Record, put: Put, clean: Clean) -> Record:
+def encode(record: Record, put: PutItem, clean: Clean) -> Record:
     """The record with another value in it: its words and its metadata; other metadata stays.
 
     Args:
@@ -159,13 +159,13 @@ def written(record: Record, put: Put, clean: Clean) -> Record:
         how["search"] = False
     if put.ttl is not None:
         how["ttl"] = put.ttl.total_seconds()
-    theirs = besides(record.metadata)
+    theirs = other_metadata(record.metadata)
     values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
     metadata = {**theirs, KEPT: record.metadata[KEPT], HOW: json.dumps(how), **values}
     return replace(record, content=content, metadata=MappingProxyType(metadata))
 
 
-def besides(metadata: Mapping[str, str]) -> dict[str, str]:
+def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """What a record's metadata tell besides the value that it keeps."""
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
@@ -251,12 +251,12 @@ def _check_keys(value: object) -> None:
             _check_keys(inner)
 
 
-def _words(put: Put, value: dict[str, Any]) -> str:
+def _words(put: PutItem, value: dict[str, Any]) -> str:
     """What the record says: the given texts, else the value in lines; where that is nothing, its place."""
     text = _in_lines(value) if put.texts is None else "\n".join(put.texts)
-    if not _NOTHING.fullmatch(said := cleaned(text)[:LONGEST_CONTENT]):
+    if not _NOTHING.fullmatch(said := clean_text(text)[:LONGEST_CONTENT]):
         return said
-    return cleaned(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
+    return clean_text(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
 
 
 def _in_lines(value: dict[str, Any]) -> str:
@@ -297,7 +297,7 @@ def _digest(content: str) -> str:
 # -- a record becomes a value ----------------------------------------------------------------------------
 
 
-def read(shelf: str, record: Record, *, score: float | None = None) -> Kept | None:
+def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | None:
     """What the record keeps; None if that is nothing of this shelf, or its value has been taken out of it."""
     place = place_of(shelf, record)
     if place is None:
@@ -308,7 +308,7 @@ def read(shelf: str, record: Record, *, score: float | None = None) -> Kept | No
     if how.get("said") != _digest(record.content):
         value = _edited(value, record.content, how.get("said"))
     ttl = how.get("ttl")
-    return Kept(
+    return Item(
         namespace=place[0],
         key=place[1],
         value=value,
@@ -336,10 +336,10 @@ def _stored(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
 def _edited(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
     """The value with what a person made of the record's words; as it is, where they cannot be told apart."""
     leaves = list(_leaves(value))
-    whole = [path for path, leaf in leaves if isinstance(leaf, str) and _digest(cleaned(leaf)) == said]
+    whole = [path for path, leaf in leaves if isinstance(leaf, str) and _digest(clean_text(leaf)) == said]
     if whole:
         return _with(value, dict.fromkeys(whole, content))
-    before = cleaned(_in_lines(value))
+    before = clean_text(_in_lines(value))
     if _digest(before) != said or _from_lines(before, leaves) != {}:  # cut, or lines that look like others
         return value
     found = _from_lines(content, leaves)
@@ -351,7 +351,7 @@ def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_P
     starts: list[tuple[int, int]] = []
     at = 0
     for path, _ in leaves:
-        label = cleaned(_label(path))
+        label = clean_text(_label(path))
         begin = at if content.startswith(label, at) else content.find(f"\n{label}", at) + 1
         if not content.startswith(label, begin) or (begin == 0 and starts):
             return None
@@ -361,7 +361,7 @@ def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_P
     changed: dict[_Path, object] = {}
     for (path, leaf), (_, start), end in zip(leaves, starts, ends, strict=True):
         text = content[start:end]
-        if text == cleaned(_text(leaf)):
+        if text == clean_text(_text(leaf)):
             continue
         if isinstance(leaf, str):
             changed[path] = text

@@ -17,14 +17,14 @@ from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
-from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, checked
+from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
 from reverie.domain.scope import checked_scope
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.text.validation import cleaned
+from reverie.domain.text.validation import clean_text
 from reverie.repositories import key_value_codec as kept
 from reverie.repositories.key_value_codec import Place
 from reverie.stores.protocol import Store
@@ -101,7 +101,7 @@ class KnowledgeGraph:
         *,
         clock: Clock,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         scope: str = "",
         zone: tzinfo = UTC,
     ) -> None:
@@ -144,7 +144,7 @@ class KnowledgeGraph:
             for each in reversed(list(entities))  # of two that have one name the first counts
         }
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             new = {name: wanted[name] for name in reversed(wanted) if name not in graph.entities}
             edits = []
             for name, (kind, observations) in new.items():
@@ -165,7 +165,7 @@ class KnowledgeGraph:
         """
         wanted = dict.fromkeys(self._link(each) for each in relations)
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             new = [link for link in wanted if link not in graph.relations]
             return [self._relation(link, now) for link in new], [_plain_relation(link) for link in new]
 
@@ -185,7 +185,7 @@ class KnowledgeGraph:
         """
         wanted = [(self._text(each, "entityName"), self._texts(each, "contents")) for each in observations]
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], list[Plain]]:
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             edits, told, added = [], [], set[tuple[str, str]]()
             for name, texts in wanted:
                 entity = graph.entities.get(name)
@@ -207,7 +207,7 @@ class KnowledgeGraph:
         """
         wanted = set(self._plain_texts(names, "names"))
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             gone = [graph.entities[name].records() for name in wanted if name in graph.entities]
             gone += [found for link, found in graph.relations.items() if {link[0], link[2]} & wanted]
             return _archiving(gone, now, "delete entities"), None
@@ -225,8 +225,8 @@ class KnowledgeGraph:
             texts = self._texts(each, "observations")
             wanted.setdefault(self._text(each, "entityName"), set()).update(texts)
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
-            edits: list[Edit] = []
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
+            edits: list[Change] = []
             for name, texts in wanted.items():
                 entity = graph.entities.get(name)
                 if entity is None:
@@ -249,7 +249,7 @@ class KnowledgeGraph:
         """
         wanted = {self._link(each) for each in relations}
 
-        def decide(graph: _Graph, now: datetime) -> tuple[list[Edit], None]:
+        def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             gone = [found for link, found in graph.relations.items() if link in wanted]
             return _archiving(gone, now, "delete relations"), None
 
@@ -294,7 +294,7 @@ class KnowledgeGraph:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _changed(self, decide: Callable[[_Graph, datetime], tuple[list[Edit], _T]], reason: str) -> _T:
+    def _changed(self, decide: Callable[[_Graph, datetime], tuple[list[Change], _T]], reason: str) -> _T:
         """Make the edits that a graph asks for, all or none; decided again when somebody else was quicker."""
         with self._lock:
             for tries in range(ATTEMPTS):
@@ -323,7 +323,7 @@ class KnowledgeGraph:
         """A text as it is kept: without secrets, and without what cannot be stored."""
         if not isinstance(text, str):
             raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
-        return self._redactor.text(cleaned(text))
+        return self._redactor.text(clean_text(text))
 
     def _plain_texts(self, texts: object, name: str) -> list[str]:
         if isinstance(texts, str) or not isinstance(texts, Iterable):
@@ -356,7 +356,7 @@ class KnowledgeGraph:
         self._known = known, graph
         return self._known
 
-    def _follow(self, graph: _Graph, row: JournalRow) -> bool:
+    def _follow(self, graph: _Graph, row: JournalEntry) -> bool:
         """Add what a change added; False when it did anything else to the graph, or may have."""
         if row.edit is None:
             return False
@@ -371,15 +371,15 @@ class KnowledgeGraph:
         _take(graph, after)
         return True
 
-    def _entity(self, name: str, kind: str, now: datetime) -> Edit:
+    def _entity(self, name: str, kind: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind}
         return self._put(((ENTITY,), name), f"{name}: {kind or ENTITY}", metadata, _tags(kind), now)
 
-    def _observation(self, name: str, kind: str, text: str, now: datetime) -> Edit:
+    def _observation(self, name: str, kind: str, text: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind, OBSERVATION: text}
         return self._put(((OBSERVATION, name), text), _said(name, text), metadata, _tags(kind), now)
 
-    def _relation(self, link: Link, now: datetime) -> Edit:
+    def _relation(self, link: Link, now: datetime) -> Change:
         source, verb, target = link
         metadata = {FROM: source, RELATION: verb, TO: target}
         content = f"{source} {verb.replace('_', ' ')} {target}"
@@ -387,7 +387,7 @@ class KnowledgeGraph:
 
     def _put(
         self, place: Place, content: str, metadata: Mapping[str, str], tags: tuple[str, ...], now: datetime
-    ) -> Edit:
+    ) -> Change:
         """The edit that makes a record for a place in the graph; it has the same id whoever makes it."""
         where = kept.address(CATEGORY, place)
         names = kept.ids_of(self.scope, where)
@@ -396,8 +396,8 @@ class KnowledgeGraph:
         old = there.get(free[0]) if free else None
         if not free or (old is not None and not old.archived):
             raise Conflict(f"record {names[0]!r} was put there meanwhile: read again")
-        days = dates.resolved(content, now, zone=self._zone)
-        noted = {DATES: dates.noted(days)} if days else {}
+        days = dates.resolve_dates(content, now, zone=self._zone)
+        noted = {DATES: dates.format_dates(days)} if days else {}
         record = Record(
             id=free[0],
             content=content,
@@ -410,7 +410,7 @@ class KnowledgeGraph:
             last_seen_at=now,
             metadata=MappingProxyType({KEPT: where, **metadata, **noted}),
         )
-        return Edit(before=old, after=checked(record))
+        return Change(before=old, after=validate_record(record))
 
 
 def _part(given: Mapping[str, Any], name: str) -> Any:
@@ -455,10 +455,10 @@ def _tags(kind: str) -> tuple[str, ...]:
     return (label,) if label and len(label) <= LONGEST_LABEL else ()
 
 
-def _archiving(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Edit]:
+def _archiving(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Change]:
     unique = {record.id: record for records in gone for record in records}
     return [
-        Edit(before=record, after=replace(record, archived_at=now, archive_reason=f"{CATEGORY}: {reason}"))
+        Change(before=record, after=replace(record, archived_at=now, archive_reason=f"{CATEGORY}: {reason}"))
         for record in unique.values()
     ]
 

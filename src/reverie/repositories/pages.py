@@ -21,7 +21,7 @@ from datetime import time as times
 from typing import Literal, TypeVar
 
 from reverie.context import notes
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
 from reverie.domain.page import (
@@ -40,14 +40,14 @@ from reverie.domain.page import (
     valid_page_name,
 )
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.three_way_merge import merged_text
+from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps as clocks
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redacted_value, redactor_of
+from reverie.stores.redacting import redact_value, redactor_of
 
 _log = logging.getLogger("reverie")
 
@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class PageWriteResult:
     """What became of a page that was written.
 
     Attributes:
@@ -124,7 +124,7 @@ class Pages:
         clock: Clock,
         new_id: NewId,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
         """Read and write the pages of a store.
 
@@ -258,7 +258,7 @@ class Pages:
         expected: str | None = None,
         guard: bool = False,
         reason: str = "",
-    ) -> Written:
+    ) -> PageWriteResult:
         """Write a page as a whole, making it if it is not there.
 
         Args:
@@ -269,7 +269,7 @@ class Pages:
                 None puts `text` in the place of whatever is there.
             guard: Whether to let no line of the old text (`expected`, or what is there) go without a
                 successor: for rewrites by a model, which may come back short or empty
-                (`reverie.domain.similarity.rewrites.guarded`).
+                (`reverie.domain.similarity.rewrites.guard_rewrite`).
             reason: Why, for the journal.
 
         Raises:
@@ -284,11 +284,11 @@ class Pages:
         def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
             was = old if base is None else base
             new, kept = _guarded(was, text) if guard else (text, ())
-            return merged_text(was, new, old), old not in (was, new), kept
+            return merge_text(was, new, old), old not in (was, new), kept
 
         return self._rewritten(name, change, reason=reason or "write")
 
-    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> Written:
+    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> PageWriteResult:
         """Put one piece of text in the place of another that stands exactly once in a page.
 
         Args:
@@ -381,7 +381,9 @@ class Pages:
                 self._store.paragraphs(page=name) if is_log(name) else self._store.pages([name])
             )
             if there:
-                self._commit([Edit(before=one, after=None) for one in there], reason=reason or "delete page")
+                self._commit(
+                    [Change(before=one, after=None) for one in there], reason=reason or "delete page"
+                )
             return bool(there)
 
         return self._retried(attempt)
@@ -397,22 +399,22 @@ class Pages:
 
     def _rewritten(
         self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
-    ) -> Written:
+    ) -> PageWriteResult:
         """The page after `change` of its text, which gives the new one, whether it merged, what it kept."""
 
-        def attempt() -> Written:
+        def attempt() -> PageWriteResult:
             before = self._page(name)
             if before is None:
                 self._refuse_twin(name)
             text, merged, kept = change("" if before is None else before.content)
             text = self._redactor.text(text)
             if before is not None and text == before.content:
-                return Written(page=before, outcome="unchanged", merged=merged, kept=kept)
+                return PageWriteResult(page=before, outcome="unchanged", merged=merged, kept=kept)
             after = checked_page(Page(name=name, content=text, updated_at=self._moment(None, "now")))
-            after = redacted_value(after, self._redactor, known=before is not None)
-            self._commit([Edit(before=before, after=after)], reason=reason)
+            after = redact_value(after, self._redactor, known=before is not None)
+            self._commit([Change(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
-            return Written(page=after, outcome=outcome, merged=merged, kept=kept)
+            return PageWriteResult(page=after, outcome=outcome, merged=merged, kept=kept)
 
         return self._retried(attempt)
 
@@ -436,12 +438,12 @@ class Pages:
     def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
         def attempt() -> Paragraph:
             placed = replace(paragraph, position=_next_position(self._store, paragraph.page))
-            self._commit([Edit(before=None, after=placed)], reason=reason)
+            self._commit([Change(before=None, after=placed)], reason=reason)
             return placed
 
         return self._retried(attempt)
 
-    def _commit(self, edits: Sequence[Edit], *, reason: str) -> None:
+    def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
         rows = self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock())
         self._notice(rows)
 
@@ -460,9 +462,9 @@ class Pages:
 # -- daily notes -------------------------------------------------------------------------------------------
 
 
-def note_edits(
+def daily_note_changes(
     store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
-) -> list[Edit]:
+) -> list[Change]:
     """The edits that note the exchanges which new turns complete, each in the daily note of its day.
 
     Args:
@@ -472,7 +474,7 @@ def note_edits(
         now: The moment.
         new_id: What makes ids.
     """
-    edits: list[Edit] = []
+    edits: list[Change] = []
     places: dict[str, float] = {}
     for question, answer in notes.exchanges(turns, since=since, now=now):
         at = clocks.utc(answer.at, name="at")
@@ -481,21 +483,21 @@ def note_edits(
         note = _new_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
         place = places[page] + 1.0 if page in places else _next_position(store, page)
         places[page] = place
-        edits.append(Edit(before=None, after=replace(note, position=place)))
+        edits.append(Change(before=None, after=replace(note, position=place)))
     return edits
 
 
 def commit_with_notes(
     store: Store,
-    edits: Sequence[Edit],
-    noted: Callable[[], Sequence[Edit]],
+    edits: Sequence[Change],
+    noted: Callable[[], Sequence[Change]],
     *,
     actor: str,
     reason: str,
     at: datetime,
     cursors: Mapping[str, str | None] | None,
     counts: Mapping[str, int] | None = None,
-) -> list[JournalRow]:
+) -> list[JournalEntry]:
     """Make the edits, and the notes with them; where the notes cannot be written, the edits without them.
 
     One transaction for both costs one write to the disk, and nobody who is killed leaves one without the
@@ -515,7 +517,7 @@ def commit_with_notes(
         Conflict: see `Store.commit`.
         StoreError: the edits by themselves cannot be made either.
     """
-    beside: Sequence[Edit] = ()
+    beside: Sequence[Change] = ()
     try:
         beside = noted()
     except (StoreError, InvalidInput) as error:
@@ -554,15 +556,15 @@ def notes_from(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
 
 def _guarded(old: str, new: str) -> tuple[str, tuple[str, ...]]:
     from reverie.domain.similarity.rewrites import (
-        guarded,  # here: few write so, and its patterns take time to compile
+        guard_rewrite,  # here: few write so, and its patterns take time to compile
     )
 
-    return guarded(old, new)
+    return guard_rewrite(old, new)
 
 
 def _checked_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
     """The text with plain line ends, if it may be stored."""
-    return _LINE_ENDS.sub("\n", tokens.raw_text(text, name=name, longest=longest, empty=empty))
+    return _LINE_ENDS.sub("\n", tokens.validate_raw_text(text, name=name, longest=longest, empty=empty))
 
 
 def _dated(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:

@@ -17,12 +17,12 @@ from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
 from reverie.domain import category as categories
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import Wanted
+from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import (
     DATES,
     HOME_LAYERS,
@@ -34,19 +34,19 @@ from reverie.domain.record import (
     Layer,
     Origin,
     Record,
-    checked,
-    labels,
-    one_of,
+    normalize_labels,
+    validate_choice,
+    validate_record,
 )
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.protocol import Store, readable
-from reverie.stores.redacting import redacted_value, redactor_of
+from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.redacting import redact_value, redactor_of
 
 ATTEMPTS = 60
 """How often a change that lost a race decides again before it gives up with `Conflict`."""
@@ -67,7 +67,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class NewRecord:
     """Something to be remembered, as `Memory.save` takes it.
 
     Attributes:
@@ -113,7 +113,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SaveResult:
     """What became of a save.
 
     Attributes:
@@ -125,7 +125,7 @@ class Saved:
     outcome: Outcome
 
 
-class Changes(TypedDict, total=False):
+class RecordChanges(TypedDict, total=False):
     """What `Memory.update` can change, as keyword arguments.
 
     Attributes:
@@ -161,7 +161,7 @@ class Changes(TypedDict, total=False):
     metadata: Mapping[str, str]
 
 
-class Saving:
+class RecordRepository:
     """Changes records. Safe to use from several threads, and beside other processes."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Saving:
         clock: Clock,
         new_id: NewId,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         zone: tzinfo = UTC,
     ) -> None:
         """Change the records of a store.
@@ -196,7 +196,7 @@ class Saving:
         self._actor = actor
         self._lock = threading.Lock()
 
-    def acting(self, actor: str) -> Saving:
+    def acting(self, actor: str) -> RecordRepository:
         """The same, of which the journal names another as the author."""
         other = copy.copy(self)
         other._actor = actor
@@ -204,11 +204,11 @@ class Saving:
 
     # -- saving ------------------------------------------------------------------------------------------
 
-    def save(self, note: Note, *, reason: str = "save") -> Saved:
+    def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
         record = self._record(note)
 
-        def attempt(tries: int) -> Saved:
+        def attempt(tries: int) -> SaveResult:
             alike, since = self._alike(record, thorough=tries > 0)
             decision = decide(record, alike, now=self._clock())
             if isinstance(decision, Create) and _is_of_any_kind(note):
@@ -222,11 +222,11 @@ class Saving:
         return self._retried(attempt)
 
     def save_many(
-        self, notes: Iterable[Note | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
-    ) -> list[Saved]:
+        self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
+    ) -> list[SaveResult]:
         """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
         records = self._records(map(_note, notes))  # all are checked before any is written
-        saved: list[Saved] = []
+        saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
             saved += self._retried(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
@@ -234,17 +234,17 @@ class Saving:
                 progress(len(chunk))
         return saved
 
-    def _records(self, notes: Iterable[Note]) -> list[tuple[Record, bool]]:
+    def _records(self, notes: Iterable[NewRecord]) -> list[tuple[Record, bool]]:
         """Each note as a record, and whether it may be of any kind."""
         return [(self._record(note), _is_of_any_kind(note)) for note in notes]
 
-    def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[Saved]:
+    def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
         since = self._store.sequence()
         edits, saved = self._decided(chunk)
         self._commit(edits, since=since if tries < _PATIENT else None)
         return saved
 
-    def planned(self, notes: Iterable[Note]) -> list[Edit]:
+    def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
         """The changes that saving these would make now; nothing is written.
 
         Raises:
@@ -252,7 +252,7 @@ class Saving:
         """
         return self._decided(self._records(notes))[0]
 
-    def _decided(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Edit], list[Saved]]:
+    def _decided(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
@@ -274,9 +274,9 @@ class Saving:
         Prompts and tools do not show the kind, so an agent that saves again what it was shown cannot name it.
         """
         keys, _ = self._index.alike(
-            analyse(record).cues.split(), Filter(scopes=(record.scope,)), _MOST_CANDIDATES
+            analyze(record).cues.split(), Filter(scopes=(record.scope,)), _MOST_CANDIDATES
         )
-        found = [old for old in readable(self._store.records, keys) if old is not None]
+        found = [old for old in read_or_none(self._store.records, keys) if old is not None]
         if pending is not None:
             found = pending.alike(record) + pending.as_they_are(found)
         for old in found:
@@ -288,34 +288,34 @@ class Saving:
                 return decision
         return None
 
-    def _superseding(self, decision: Create) -> tuple[list[Edit], Create]:
+    def _superseding(self, decision: Create) -> tuple[list[Change], Create]:
         """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
 
         Nothing is archived: what held is found as of then, and left out where only the latest is wanted.
         """
         from reverie.domain.similarity.supersession import (  # here: a search never needs its patterns
-            replaces,
-            says_change,
+            states_change,
+            supersedes,
         )
 
         record = decision.record
-        if not says_change(record.content):
+        if not states_change(record.content):
             return [_edit(decision)], decision
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        wanted = Wanted(words=[(word, 1.0) for word in dict.fromkeys(analyse(record).terms.split())])
+        wanted = CandidateQuery(words=[(word, 1.0) for word in dict.fromkeys(analyze(record).terms.split())])
         keys = self._index.any_of("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
         found = [
             old
-            for old in readable(self._store.records, keys)
-            if old is not None and _may_end(old, record, since) and replaces(record.content, old.content)
+            for old in read_or_none(self._store.records, keys)
+            if old is not None and _may_end(old, record, since) and supersedes(record.content, old.content)
         ]
         if not found:
             return [_edit(decision)], decision
         told = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
         new = replace(record, valid_from=since, metadata=MappingProxyType(told))
         edits = [
-            Edit(
+            Change(
                 before=old,
                 after=replace(
                     old,
@@ -326,7 +326,7 @@ class Saving:
             )
             for old in found
         ]
-        return [*edits, Edit(before=None, after=checked(new))], Create(record=new)
+        return [*edits, Change(before=None, after=validate_record(new))], Create(record=new)
 
     def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
         """Live records of the same scope and kind that may say the same, as of some journal row.
@@ -335,19 +335,19 @@ class Saving:
         them that it had to cut is the store asked as well, after the first attempt met with a conflict.
         """
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
-        keys, since = self._index.alike(analyse(record).cues.split(), allowed, _MOST_CANDIDATES)
-        found = readable(self._store.records, keys) if keys else []
+        keys, since = self._index.alike(analyze(record).cues.split(), allowed, _MOST_CANDIDATES)
+        found = read_or_none(self._store.records, keys) if keys else []
         alike = [old for old in found if old is not None]
         same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
         return ([same] if same is not None else alike), since
 
-    def _record(self, note: Note) -> Record:
+    def _record(self, note: NewRecord) -> Record:
         """The note as a record, checked."""
         now = self._clock()
         category = None if note.category is None else categories.valid_category(note.category)
         kind = note.kind if note.kind is not None else _kind_of(category)
-        one_of(kind, KINDS, name="kind")
-        tags = labels(note.tags, name="tag")
+        validate_choice(kind, KINDS, name="kind")
+        tags = normalize_labels(note.tags, name="tag")
         if kind == "anti_pattern":
             category = category or f"{categories.ANTI_PATTERNS}/{categories.GENERAL}"
             tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
@@ -363,7 +363,7 @@ class Saving:
             confidence=note.confidence,
             importance=note.importance,
             source=note.source,
-            references=labels(note.references, name="reference", longest=2_000),
+            references=normalize_labels(note.references, name="reference", longest=2_000),
             origin=note.origin,
             scope=note.scope,
             pinned=note.pinned,
@@ -375,28 +375,30 @@ class Saving:
             expires_at=None if ttl is None else now + ttl,
             metadata=MappingProxyType(_mapping(note.metadata) | ({ROUGH: "true"} if note.rough else {})),
         )
-        return checked(self._dated(redacted_value(checked(record), self._redactor)))
+        return validate_record(self._dated(redact_value(validate_record(record), self._redactor)))
 
     def _dated(self, record: Record) -> Record:
         """The record with what relative dates in it mean, from the moment it was said."""
         if DATES in record.metadata or not isinstance(record.content, str):
             return record
-        found = dates.resolved(record.content, record.created_at, zone=self._zone)
+        found = dates.resolve_dates(record.content, record.created_at, zone=self._zone)
         if not found:
             return record
-        return replace(record, metadata=MappingProxyType({**record.metadata, DATES: dates.noted(found)}))
+        return replace(
+            record, metadata=MappingProxyType({**record.metadata, DATES: dates.format_dates(found)})
+        )
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def update(self, id: str, changes: Changes, *, expected: Record | None) -> Record:
+    def update(self, id: str, changes: RecordChanges, *, expected: Record | None) -> Record:
         """Change fields of a record (see `Memory.update`)."""
-        if unknown := set(changes) - set(Changes.__annotations__):
+        if unknown := set(changes) - set(RecordChanges.__annotations__):
             raise TypeError(f"update() has no argument {sorted(unknown)!r}")
         wanted: dict[str, Any] = dict(changes)
         if "tags" in wanted:
-            wanted["tags"] = labels(wanted["tags"], name="tag")
+            wanted["tags"] = normalize_labels(wanted["tags"], name="tag")
         if "references" in wanted:
-            wanted["references"] = labels(wanted["references"], name="reference", longest=2_000)
+            wanted["references"] = normalize_labels(wanted["references"], name="reference", longest=2_000)
         for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
             wanted[name] = _utc(wanted[name], name)
         if "metadata" in wanted:
@@ -456,7 +458,7 @@ class Saving:
         archived = self._store.find(Filter(archived=True))
         due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]
         for start in range(0, len(due), _CHUNK):
-            edits = [Edit(before=record, after=None) for record in due[start : start + _CHUNK]]
+            edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
             self._commit(edits, reason="purge")
         return len(due)
 
@@ -481,7 +483,7 @@ class Saving:
                 return 0
             turns = self._store.turns(session=id)
             gone: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
-            edits = [Edit(before=one, after=None) for one in gone]
+            edits = [Change(before=one, after=None) for one in gone]
             self._commit(edits, reason="delete session", cursors=cursors)
             return len(turns)
 
@@ -494,7 +496,7 @@ class Saving:
             found = self._store.records([id])
             if not found:
                 raise NotFound(no_record(id))
-            after = redacted_value(checked(change(found[0])), self._redactor, known=True)
+            after = redact_value(validate_record(change(found[0])), self._redactor, known=True)
             if after != found[0]:
                 twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
                 if twin is not None and twin.id != id:
@@ -502,7 +504,7 @@ class Saving:
                         f"record {id!r} would say the same as the live record {twin.id!r}: "
                         "archive one of them instead"
                     )
-                self._commit([Edit(before=found[0], after=after)], reason=reason)
+                self._commit([Change(before=found[0], after=after)], reason=reason)
             return after
 
         return self._retried(attempt) if retry else attempt()
@@ -511,13 +513,13 @@ class Saving:
 
     def _commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         reason: str = "save",
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
     ) -> None:
-        rows: list[JournalRow] = self._store.commit(
+        rows: list[JournalEntry] = self._store.commit(
             edits, actor=self._actor, reason=reason, at=self._clock(), since=since, cursors=cursors
         )
         self._notice(rows)
@@ -552,7 +554,7 @@ class _Pending:
 
     @staticmethod
     def _cues(record: Record) -> list[str]:
-        return [record.fingerprint, *analyse(record).cues.split()]
+        return [record.fingerprint, *analyze(record).cues.split()]
 
     def as_they_are(self, records: Iterable[Record]) -> list[Record]:
         """Stored records with what this chunk has already decided about them."""
@@ -570,7 +572,7 @@ class _Pending:
         for cue in self._cues(after):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
-    def end(self, edits: Iterable[Edit]) -> None:
+    def end(self, edits: Iterable[Change]) -> None:
         """Note what a new record supersedes, where this chunk has not changed it already."""
         for edit in edits:
             assert isinstance(edit.before, Record)
@@ -578,18 +580,18 @@ class _Pending:
             if edit.id not in self._first:
                 self._first[edit.id], self._now[edit.id] = edit.before, edit.after
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Change]:
         """One edit for each record concerned."""
-        return [Edit(before=self._first[name], after=after) for name, after in self._now.items()]
+        return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
 
 
-def _edit(decision: Decision) -> Edit:
+def _edit(decision: Decision) -> Change:
     if isinstance(decision, Create):
-        return Edit(before=None, after=decision.record)
-    return Edit(before=decision.old, after=decision.after)
+        return Change(before=None, after=decision.record)
+    return Change(before=decision.old, after=decision.after)
 
 
-def _is_of_any_kind(note: Note) -> bool:
+def _is_of_any_kind(note: NewRecord) -> bool:
     """Whether nobody said what sort of thing it is, or where it belongs, but by its category."""
     return note.kind is None and note.layer is None
 
@@ -611,22 +613,22 @@ def _may_end(old: Record, new: Record, since: datetime) -> bool:
     )
 
 
-def _saved(decision: Decision) -> Saved:
+def _saved(decision: Decision) -> SaveResult:
     if isinstance(decision, Create):
-        return Saved(record=decision.record, outcome="created")
+        return SaveResult(record=decision.record, outcome="created")
     if isinstance(decision, Reinforce):
-        return Saved(record=decision.after, outcome="reinforced")
-    return Saved(record=decision.after, outcome="extended")
+        return SaveResult(record=decision.after, outcome="reinforced")
+    return SaveResult(record=decision.after, outcome="extended")
 
 
 def _kind_of(category: str | None) -> Kind:
-    if categories.lies_under(category, categories.ANTI_PATTERNS):
+    if categories.is_within_category(category, categories.ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
-def _note(note: Note | Mapping[str, Any]) -> Note:
-    if isinstance(note, Note):
+def _note(note: NewRecord | Mapping[str, Any]) -> NewRecord:
+    if isinstance(note, NewRecord):
         return note
     if not isinstance(note, Mapping):
         raise InvalidInput(f"a note is {type(note).__name__}: pass a Note or a mapping with 'content'")
@@ -634,7 +636,7 @@ def _note(note: Note | Mapping[str, Any]) -> Note:
         raise InvalidInput(f"unknown field of a note: {sorted(unknown)!r}; use {sorted(_NOTE_FIELDS)!r}")
     if "content" not in note:
         raise InvalidInput("a note has no content: pass 'content'")
-    return Note(**note)
+    return NewRecord(**note)
 
 
 def _mapping(metadata: object) -> dict[str, str]:
@@ -643,7 +645,7 @@ def _mapping(metadata: object) -> dict[str, str]:
     return dict(metadata)
 
 
-_NOTE_FIELDS = {f.name for f in fields(Note)}
+_NOTE_FIELDS = {f.name for f in fields(NewRecord)}
 
 
 def _utc(moment: datetime | None, name: str) -> datetime | None:

@@ -19,15 +19,15 @@ from reverie.domain import category as categories
 from reverie.domain.entry import AGENT, SCOPE, Entry, checked_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.domain.passage import Passage
-from reverie.domain.record import labels
+from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer as analysis
 from reverie.domain.text.timestamps import Clock, parse_duration
-from reverie.domain.text.validation import plain_text
-from reverie.search.query import parse
-from reverie.search.ranking import Statistics, rank
+from reverie.domain.text.validation import validate_text
+from reverie.search.query import parse_query
+from reverie.search.ranking import TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redacted_value, redactor_of
+from reverie.stores.redacting import redact_value, redactor_of
 
 SCRATCHPAD_CAPACITY = 5_000
 """Live entries of the agent's scratchpad; a session has as many as the settings say."""
@@ -42,13 +42,13 @@ _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
 
 
-class Default(Enum):
+class TtlDefault(Enum):
     """Says that an argument was not given, where None means something."""
 
     TTL = "the namespace's own"
 
 
-DEFAULT: Final = Default.TTL
+DEFAULT: Final = TtlDefault.TTL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class WorkingMemory:
         key: str,
         data: str,
         *,
-        ttl: str | float | timedelta | Default | None = DEFAULT,
+        ttl: str | float | timedelta | TtlDefault | None = DEFAULT,
         category: str | None = None,
         tags: Iterable[str] = (),
     ) -> Entry:
@@ -115,7 +115,7 @@ class WorkingMemory:
             InvalidInput: an argument is not of its form; nothing was stored.
         """
         now = self._clock()
-        lives = self._default_ttl if isinstance(ttl, Default) else ttl
+        lives = self._default_ttl if isinstance(ttl, TtlDefault) else ttl
         entry = Entry(
             namespace=self.namespace,
             key=key,
@@ -123,9 +123,9 @@ class WorkingMemory:
             stored_at=now,
             expires_at=None if lives is None else now + parse_duration(lives),
             category=category,
-            tags=labels(tags, name="tag"),
+            tags=normalize_labels(tags, name="tag"),
         )
-        entry = redacted_value(checked_entry(entry), self._redactor)
+        entry = redact_value(checked_entry(entry), self._redactor)
         if not self._store.put_entry(entry, capacity=self._capacity, now=now):
             raise WorkingMemoryFull(self._full(now))
         return entry
@@ -172,14 +172,14 @@ class WorkingMemory:
             raise InvalidInput(f"limit is {limit!r}: it is a whole number from 1 to {MOST_HITS:,}")
         if category is not None:
             categories.valid_category(category)
-        wanted = labels(tags, name="tag")
+        wanted = normalize_labels(tags, name="tag")
         if query is not None:
-            plain_text(query, name="query", longest=LONGEST_QUERY, empty=True)
+            validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
         entries = self.list()
         allowed = [
             entry
             for entry in entries
-            if (category is None or categories.lies_under(entry.category, category))
+            if (category is None or categories.is_within_category(entry.category, category))
             and all(tag in entry.tags for tag in wanted)
         ]
         if query is None:
@@ -209,10 +209,10 @@ class WorkingMemory:
     def _ranked(
         self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
     ) -> builtins.list[EntryHit]:
-        query = parse(question)
+        query = parse_query(question)
         passages = {entry.key: self._passage(entry) for entry in entries}
         self._analysed = {entry.key: (entry, passages[entry.key]) for entry in entries}
-        statistics = Statistics(
+        statistics = TermStatistics(
             passages=len(passages),
             mean_length=sum(passage.length for passage in passages.values()) / max(1, len(passages)),
             frequencies={
@@ -233,7 +233,7 @@ class WorkingMemory:
         known = self._analysed.get(entry.key)
         if known is not None and known[0] == entry:
             return known[1]
-        tokens = analysis.tokens(entry.searchable_text())
+        tokens = analysis.tokenize(entry.searchable_text())
         return Passage(key=0, terms=analysis.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
 
     def _full(self, now: datetime) -> str:

@@ -6,14 +6,14 @@ from functools import lru_cache
 
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import Analysis
+from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 from reverie.domain.text import tokenizer as analysis
 
 _LONGEST_REMEMBERED = 2_000
 
 
-def analyse(value: Record | Turn | Paragraph) -> Analysis:
+def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     """The tokens of a record, a turn or a paragraph, and what else is noted of it.
 
     For a turn that is who says it, when, and in what form; for a record the keys by which another that says
@@ -27,10 +27,10 @@ def analyse(value: Record | Turn | Paragraph) -> Analysis:
     short = len(text) <= _LONGEST_REMEMBERED
     terms, length = (_packed_again if short else _packed)(text)
     if isinstance(value, Paragraph):
-        return Analysis(terms=terms, length=length)
+        return AnalyzedText(terms=terms, length=length)
     if isinstance(value, Record):
-        return Analysis(terms=terms, length=length, cues=_keys(value.content))
-    return Analysis(
+        return AnalyzedText(terms=terms, length=length, cues=_keys(value.content))
+    return AnalyzedText(
         terms=terms,
         length=length,
         cues=(_cues_again if short else analysis.cues)(text),
@@ -40,7 +40,7 @@ def analyse(value: Record | Turn | Paragraph) -> Analysis:
 
 
 def _packed(text: str) -> tuple[str, int]:
-    tokens = analysis.tokens(text)
+    tokens = analysis.tokenize(text)
     return analysis.pack(tokens), len(tokens)
 
 

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reverie.search.query import Query
-from reverie.search.ranking import Ranked
+from reverie.search.query import ParsedQuery
+from reverie.search.ranking import RankedPassage
 
-__all__ = ["COVERED", "FLOOR", "relevant"]
+__all__ = ["COVERED", "FLOOR", "apply_relevance_floor"]
 
 FLOOR = 0.07
 """Below this relevance of the best hit there is nothing. Low, because a search that
@@ -42,7 +42,9 @@ that was asked for alone makes a small score."""
 _LOOKED_AT = 10
 
 
-def relevant(ranked: Sequence[Ranked], query: Query, *, floor: float = FLOOR) -> list[Ranked]:
+def apply_relevance_floor(
+    ranked: Sequence[RankedPassage], query: ParsedQuery, *, floor: float = FLOOR
+) -> list[RankedPassage]:
     """The candidates as they are, or none of them if nothing is relevant.
 
     Args:

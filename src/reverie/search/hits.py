@@ -17,7 +17,7 @@ _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class Explanation:
     """Why a hit was found and stands where it stands.
 
     Attributes:
@@ -57,7 +57,7 @@ class Hit:
     """
 
     score: float
-    why: Why
+    why: Explanation
     record: Record | None = None
     turn: Turn | None = None
     session: SessionState | None = None

@@ -13,7 +13,7 @@ from typing import Literal
 
 from reverie.domain.text.tokenizer import MONTHS, STOP_WORDS, stem, words
 
-__all__ = ["Day", "Query", "Term", "parse"]
+__all__ = ["ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
 
 Kind = Literal["word", "whole", "joined", "name", "common"]
 
@@ -43,7 +43,7 @@ _PREPOSITION = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class QueryTerm:
     """One thing to look for.
 
     Attributes:
@@ -63,7 +63,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
+class QueryDate:
     """A day, month or year named in a question; what is not said is None."""
 
     year: int | None = None
@@ -85,15 +85,15 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ParsedQuery:
     """A question, ready to be matched. Empty ``terms``: nothing in it can be looked for, and nothing is
     found."""
 
     text: str
-    terms: tuple[Term, ...] = ()
+    terms: tuple[QueryTerm, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     speakers: frozenset[str] = frozenset()
-    days: tuple[Day, ...] = ()
+    days: tuple[QueryDate, ...] = ()
     first_person: bool = False
     wants_time: bool = False
     wants_number: bool = False
@@ -103,7 +103,7 @@ class Query:
         """Every term's token: those whose frequencies the ranker wants."""
         return tuple(term.token for term in self.terms)
 
-    def wanted(self, *, turns: bool) -> tuple[Term, ...]:
+    def wanted(self, *, turns: bool) -> tuple[QueryTerm, ...]:
         """The terms to ask an index of turns, or of records, for.
 
         In turns a speaker's name is left out: people call each other by name all the time, so it would fill
@@ -118,7 +118,7 @@ class Query:
         return bool(self.terms)
 
 
-def parse(text: str, *, speakers: Collection[str] = ()) -> Query:
+def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     """Take a question apart.
 
     ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
@@ -141,11 +141,15 @@ def parse(text: str, *, speakers: Collection[str] = ()) -> Query:
     for part in sorted(named):
         kinds.setdefault(part, "name")
     pairs, joined = _together(chunks)
-    return Query(
+    return ParsedQuery(
         text=text,
         terms=(
-            *(Term(token=token, kind=kind) for token, kind in kinds.items()),
-            *(Term(token=token, kind="joined", of=of) for token, of in joined.items() if token not in kinds),
+            *(QueryTerm(token=token, kind=kind) for token, kind in kinds.items()),
+            *(
+                QueryTerm(token=token, kind="joined", of=of)
+                for token, of in joined.items()
+                if token not in kinds
+            ),
         ),
         pairs=pairs,
         speakers=frozenset(name for sort, names, _ in chunks if sort == "name" for name in names.split("\n")),
@@ -206,15 +210,15 @@ def _names(speakers: Collection[str]) -> dict[str, str]:
     return names
 
 
-def _dates(text: str) -> tuple[tuple[Day, ...], list[tuple[int, int]]]:
+def _dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
     """The days named in ``text`` and where they stand."""
-    found: dict[Day, None] = {}
+    found: dict[QueryDate, None] = {}
     spans: list[tuple[int, int]] = []
     for match in _DATE.finditer(text):
         if match["iso"]:
             day = _day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
         elif match["alone"]:
-            day = Day(year=int(match["alone"]))
+            day = QueryDate(year=int(match["alone"]))
         else:
             number = match["before"] or match["after"]
             if match["month"].casefold() in _AMBIGUOUS and not (
@@ -229,11 +233,11 @@ def _dates(text: str) -> tuple[tuple[Day, ...], list[tuple[int, int]]]:
     return tuple(found), spans
 
 
-def _day(year: int | None, month: int, day: int | None) -> Day | None:
+def _day(year: int | None, month: int, day: int | None) -> QueryDate | None:
     """The day, or its month where there is no such day, or None where there is no such month."""
     if not 1 <= month <= 12:
         return None
-    return Day(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
+    return QueryDate(year=year, month=month, day=day if day is not None and 1 <= day <= 31 else None)
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:

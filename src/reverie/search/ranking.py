@@ -30,9 +30,9 @@ from datetime import date
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
-from reverie.search.query import Day, Query, Term
+from reverie.search.query import ParsedQuery, QueryDate, QueryTerm
 
-__all__ = ["Ranked", "RankingSettings", "Statistics", "idf", "rank", "relevance"]
+__all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "idf", "rank", "relevance"]
 
 USER = "user"
 """The speaker of turns whose user has no name."""
@@ -122,7 +122,7 @@ DEFAULTS = RankingSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class TermStatistics:
     """What is counted over everything that the caller's scope can see.
 
     Attributes:
@@ -136,7 +136,7 @@ class Statistics:
     frequencies: Mapping[str, int] = field(default_factory=dict)
 
 
-class Ranked(NamedTuple):
+class RankedPassage(NamedTuple):
     """One candidate with its place's reason, which is worked out only when asked for: most hits are never
     shown.
 
@@ -192,14 +192,14 @@ def relevance(evidence: float) -> float:
 
 
 def rank(
-    query: Query,
+    query: ParsedQuery,
     matches: Iterable[Passage],
     neighbours: Iterable[Passage] = (),
     *,
-    statistics: Statistics,
+    statistics: TermStatistics,
     settings: RankingSettings = DEFAULTS,
     limit: int | None = None,
-) -> list[Ranked]:
+) -> list[RankedPassage]:
     """Order candidates, best first; those with nothing of the question in or around them are left out.
 
     Equals stand newest first, then by key, largest first. The answer depends on the set of passages, not on
@@ -229,9 +229,9 @@ def rank(
     return [_ranked(candidate) for candidate in scored[:limit]]
 
 
-def _ranked(candidate: _Candidate) -> Ranked:
+def _ranked(candidate: _Candidate) -> RankedPassage:
     share = candidate.score / candidate.scale.attainable
-    return Ranked(candidate.passage.key, relevance(share * candidate.scale.evidence), share, candidate)
+    return RankedPassage(candidate.passage.key, relevance(share * candidate.scale.evidence), share, candidate)
 
 
 class _Scale:
@@ -243,14 +243,14 @@ class _Scale:
     )  # fmt: skip
 
     def __init__(
-        self, query: Query, statistics: Statistics, settings: RankingSettings, *, turns: bool
+        self, query: ParsedQuery, statistics: TermStatistics, settings: RankingSettings, *, turns: bool
     ) -> None:
         wanted = query.wanted(turns=turns)
         passages = max(1, statistics.passages) + settings.background
         frequency = statistics.frequencies.get
         self.query = query
         self.settings = settings
-        self.terms: list[Term] = [term for term in wanted if term.kind != "joined"]
+        self.terms: list[QueryTerm] = [term for term in wanted if term.kind != "joined"]
         self.needles = [(i, f" {term.token} ") for i, term in enumerate(self.terms)]
         self.weights = [term.weight * idf(frequency(term.token, 0), passages) for term in self.terms]
         self.attainable = sum(self.weights) or 1.0
@@ -456,7 +456,7 @@ class _Form:
 
     __slots__ = ("asker", "query", "settings", "short", "theirs")
 
-    def __init__(self, query: Query, turns: Iterable[Passage], settings: RankingSettings) -> None:
+    def __init__(self, query: ParsedQuery, turns: Iterable[Passage], settings: RankingSettings) -> None:
         self.query = query
         self.settings = settings
         # Where nobody is just "the user", nobody knows who "I" is.
@@ -493,7 +493,7 @@ class _Closeness:
 
     __slots__ = ("days", "known", "settings")
 
-    def __init__(self, days: Sequence[Day], settings: RankingSettings) -> None:
+    def __init__(self, days: Sequence[QueryDate], settings: RankingSettings) -> None:
         self.days = days
         self.settings = settings
         self.known: dict[int, float] = {}  # day number -> closeness: a session's turns share their day
@@ -504,7 +504,7 @@ class _Closeness:
             self.known[number] = max(self._closeness(day, number) for day in self.days)
         return self.known[number]
 
-    def _closeness(self, day: Day, number: int) -> float:
+    def _closeness(self, day: QueryDate, number: int) -> float:
         here = _EPOCH + number
         year = date.fromordinal(here).year
         years = (day.year,) if day.year is not None else (year - 1, year, year + 1)
@@ -520,7 +520,7 @@ class _Closeness:
         return near
 
 
-def _span(day: Day, year: int) -> tuple[int, int]:
+def _span(day: QueryDate, year: int) -> tuple[int, int]:
     """First and last day of what is meant, in `year`, as ordinals."""
     year = min(max(year, 1), 9999)
     if day.month is None:

@@ -25,18 +25,18 @@ from reverie.domain.filter import (
     matches_turn,
 )
 from reverie.domain.page import HISTORY, Paragraph
-from reverie.domain.passage import Measure, Passage, Searchable, Wanted
-from reverie.domain.record import Record, one_of, share
+from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
+from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.scope import EVERYBODY
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.text.validation import plain_text
+from reverie.domain.text.validation import validate_text
 from reverie.search import calibration, scoring
-from reverie.search.hits import Hit, SearchMode, Why
+from reverie.search.hits import Explanation, Hit, SearchMode
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.query import Query, parse
-from reverie.search.ranking import Ranked, RankingSettings, Statistics, rank
+from reverie.search.query import ParsedQuery, parse_query
+from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 from reverie.settings import Settings
-from reverie.stores.protocol import Store, readable
+from reverie.stores.protocol import Store, read_or_none
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
@@ -70,7 +70,7 @@ _SPARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SearchRequest:
     """What is looked for, among what.
 
     Attributes:
@@ -97,7 +97,7 @@ class _Scored:
     """A passage with its place, before its value is loaded."""
 
     passage: Passage
-    ranked: Ranked
+    ranked: RankedPassage
     score: scoring.Score
 
 
@@ -109,7 +109,7 @@ def _thread(passage: Passage) -> int | None:
     return passage.thread
 
 
-class Searching:
+class Searcher:
     """Searches over one store and its index. Safe to use from several threads; changes nothing."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Searching:
         self._weights = weights
         self._floor = calibration.FLOOR if floor is None else floor
         self._scopes_used = (-1, False, 0)  # journal's number, the answer, up to where there is nothing
-        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
 
     def uses_scopes(self) -> bool:
         """Whether anything here belongs to a scope: then it has to be said whose memory is meant.
@@ -165,19 +165,19 @@ class Searching:
 
     # -- the ways to search ----------------------------------------------------------------------------
 
-    def records(self, question: Question) -> list[Hit]:
+    def records(self, question: SearchRequest) -> list[Hit]:
         """Records that answer the question, best first."""
         return self._hits("record", question)
 
-    def turns(self, question: Question) -> list[Hit]:
+    def turns(self, question: SearchRequest) -> list[Hit]:
         """Turns that answer the question, best first; a turn is found through its neighbours too."""
         return self._hits("turn", question)
 
-    def paragraphs(self, question: Question) -> list[Hit]:
+    def paragraphs(self, question: SearchRequest) -> list[Hit]:
         """Paragraphs of `HISTORY.md` that answer the question, best first."""
         return self._hits("paragraph", question)
 
-    def everything(self, question: Question) -> list[Hit]:
+    def everything(self, question: SearchRequest) -> list[Hit]:
         """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
         found: list[Hit] = []
         if not question.allowed.only_turns:
@@ -189,7 +189,7 @@ class Searching:
         found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
         return _without_repeats(found)[: question.limit]
 
-    def sessions(self, question: Question) -> list[Hit]:
+    def sessions(self, question: SearchRequest) -> list[Hit]:
         """Sessions that answer the question, best first: each is as good as its best turn.
 
         (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
@@ -200,14 +200,18 @@ class Searching:
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
         """What a prompt asks for: records, turns and paragraphs together, best first."""
-        return self.everything(Question(text=query, allowed=allowed, limit=limit, exclude=exclude))
+        return self.everything(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude))
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
         """The records changed last, newest first."""
         return list(self._store.find(_alive(allowed, self._clock()), limit=limit))
 
     def _hits(
-        self, subject: Searchable, question: Question, *, distinct: Callable[[Passage], int | None] = _key
+        self,
+        subject: Searchable,
+        question: SearchRequest,
+        *,
+        distinct: Callable[[Passage], int | None] = _key,
     ) -> list[Hit]:
         """Hits of one kind, at most one of those for which `distinct` gives the same."""
         checked_question(question)
@@ -218,13 +222,13 @@ class Searching:
             return self._standing(subject, question, _pattern(question.text, question.mode))
         return self._ranked(subject, question, question.text, distinct)
 
-    def _newest(self, subject: Searchable, question: Question) -> list[Hit]:
+    def _newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
         """What changed last, newest first."""
         return self._taken(
             self._everything(subject, question, None), question, note="newest first", score=0.0
         )
 
-    def _standing(self, subject: Searchable, question: Question, pattern: re.Pattern[str]) -> list[Hit]:
+    def _standing(self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]) -> list[Hit]:
         """What has the text, or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
         values = self._everything(subject, question, containing)
@@ -233,7 +237,7 @@ class Searching:
         return self._taken(found, question, note=note, score=1.0)
 
     def _everything(
-        self, subject: Searchable, question: Question, containing: str | None
+        self, subject: Searchable, question: SearchRequest, containing: str | None
     ) -> Iterator[_Value]:
         match subject:
             case "record":
@@ -247,22 +251,24 @@ class Searching:
             case _:
                 assert_never(subject)
 
-    def _taken(self, values: Iterator[_Value], question: Question, *, note: str, score: float) -> list[Hit]:
+    def _taken(
+        self, values: Iterator[_Value], question: SearchRequest, *, note: str, score: float
+    ) -> list[Hit]:
         kept = (value for value in values if value.id not in question.exclude)
-        return [_found(value, Why(note=note), score) for value in islice(kept, question.limit)]
+        return [_found(value, Explanation(note=note), score) for value in islice(kept, question.limit)]
 
     # -- the one path ----------------------------------------------------------------------------------
 
     def _ranked(
         self,
         subject: Searchable,
-        question: Question,
+        question: SearchRequest,
         text: str,
         distinct: Callable[[Passage], int | None],
     ) -> list[Hit]:
         """Rank, load and check, with a larger pool where restrictions used the first one up."""
         measure = self._measure(subject, question.allowed)
-        query = parse(text, speakers=measure.speakers)
+        query = parse_query(text, speakers=measure.speakers)
         if not query or not measure.passages:
             return []
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
@@ -278,12 +284,12 @@ class Searching:
             pool = min(4 * pool, _LARGEST_POOL)
 
     def _scored(
-        self, subject: Searchable, query: Query, question: Question, pool: int
+        self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
     ) -> tuple[list[_Scored], bool]:
         """The relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed = question.allowed
         wanted, measure = _wanted(subject, query), self._measure(subject, allowed)
-        statistics = Statistics(
+        statistics = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
@@ -296,7 +302,7 @@ class Searching:
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
         ranked = rank(query, passages, statistics=statistics, settings=self._settings, limit=most)
-        ranked = calibration.relevant(ranked, query, floor=self._floor)
+        ranked = calibration.apply_relevance_floor(ranked, query, floor=self._floor)
         by_key = {passage.key: passage for passage in passages}
         now = self._clock().timestamp()
         scored = [
@@ -306,7 +312,7 @@ class Searching:
         scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
         return scored, is_full
 
-    def _load(self, subject: Searchable, scored: Sequence[_Scored], question: Question) -> list[Hit]:
+    def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
         """The first `limit` hits with their values, without repeats and without what is not allowed.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
@@ -345,9 +351,9 @@ class Searching:
             "turn": self._store.turns,
             "paragraph": self._store.paragraphs,
         }
-        return readable(read[subject], keys)
+        return read_or_none(read[subject], keys)
 
-    def _measure(self, subject: Searchable, allowed: Filter) -> Measure:
+    def _measure(self, subject: Searchable, allowed: Filter) -> CollectionStats:
         """How much there is in the scopes, remembered until the journal moves."""
         sequence = self._store.sequence()
         known = self._measures.get((subject, allowed.scopes))
@@ -364,13 +370,13 @@ def weights_of(settings: Settings) -> scoring.ScoringSettings:
     return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
 
 
-def checked_question(question: Question) -> Question:
+def checked_question(question: SearchRequest) -> SearchRequest:
     """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     if question.text is not None:
-        plain_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
+        validate_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
     checked_count(question.limit, name="limit", most=MOST_HITS)
-    one_of(question.mode, get_args(SearchMode), name="mode")
-    share(question.min_score, name="min_score")
+    validate_choice(question.mode, get_args(SearchMode), name="mode")
+    validate_fraction(question.min_score, name="min_score")
     checked_filter(question.allowed)
     return question
 
@@ -382,8 +388,8 @@ def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000
     return value
 
 
-def _wanted(subject: Searchable, query: Query) -> Wanted:
-    return Wanted(
+def _wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
+    return CandidateQuery(
         words=[(term.token, term.weight) for term in query.wanted(turns=subject == "turn")],
         dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
     )
@@ -400,7 +406,9 @@ def _allowed(allowed: Filter, value: _Value) -> bool:
     return matches_turn(allowed, value) if isinstance(value, Turn) else matches_paragraph(allowed, value)
 
 
-def _score(entry: Ranked, passage: Passage, now: float, weights: scoring.ScoringSettings) -> scoring.Score:
+def _score(
+    entry: RankedPassage, passage: Passage, now: float, weights: scoring.ScoringSettings
+) -> scoring.Score:
     return scoring.score(
         entry.relevance,
         age_days=max(0.0, now - passage.at) / 86_400,
@@ -414,14 +422,14 @@ def _score(entry: Ranked, passage: Passage, now: float, weights: scoring.Scoring
 
 def _hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
-    why = Why(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
+    why = Explanation(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
     if now is not None and isinstance(value, Record) and not holds(value, now):
         why = replace(why, note="does not hold now: it did before, or will later")
         return _found(value, why, entry.score.total * _NOT_HOLDING)
     return _found(value, why, entry.score.total)
 
 
-def _found(value: _Value, why: Why, score: float) -> Hit:
+def _found(value: _Value, why: Explanation, score: float) -> Hit:
     if isinstance(value, Record):
         return Hit(score=score, why=why, record=value)
     if isinstance(value, Turn):
@@ -456,7 +464,7 @@ def _text(hit: Hit) -> str:
 
 
 def _pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
-    plain_text(text, name="query", longest=LONGEST_QUERY)
+    validate_text(text, name="query", longest=LONGEST_QUERY)
     try:
         return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)
     except re.error as error:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie.domain.change import Edit, JournalRow, Subject, Value, subject_of
+from reverie.domain.change import Change, JournalEntry, Subject, Value, subject_of
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
 from reverie.domain.filter import Filter, matches_record, matches_turn
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analyse, Analysis, Measure, Passage, Searchable
+from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.protocol import Order, Problem
+from reverie.stores.protocol import Order, StoreProblem
 
 _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
@@ -33,7 +33,7 @@ class _Kept:
 
     key: int
     value: Value
-    analysis: Analysis | None  # of what is searched
+    analysis: AnalyzedText | None  # of what is searched
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -74,7 +74,7 @@ class InMemoryStore:
         self._analyse = analyse
         self._lock = threading.RLock()
         self._closed = False
-        self._journal: list[JournalRow] = []
+        self._journal: list[JournalEntry] = []
         self._things: dict[tuple[Subject, str], _Kept] = {}
         self._keys: dict[int, _Kept] = {}
         self._sayings: dict[tuple[str, str], _Kept] = {}
@@ -84,13 +84,13 @@ class InMemoryStore:
         self._counters: Counter[str] = Counter()
         self._tombstones: set[str] = set()
         self._names: dict[int, tuple[Subject, str]] = {}  # of every key there ever was
-        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, Measure]] = {}
+        self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
 
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         reason: str = "",
@@ -98,7 +98,7 @@ class InMemoryStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, with a journal row for each."""
         with self._open():
             self._refuse_if_changed(since)
@@ -113,12 +113,12 @@ class InMemoryStore:
 
     def erase(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         at: datetime,
         tombstones: Sequence[str] = (),
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
         with self._open():
             rows = self._made(edits, actor=actor, reason="", at=at)
@@ -131,7 +131,7 @@ class InMemoryStore:
                     continue
                 left = None
                 if number == newest and row.edit is not None and row.edit.after is not None:
-                    left = Edit(before=None, after=row.edit.after)
+                    left = Change(before=None, after=row.edit.after)
                 self._journal[number] = replace(row, reason="", edit=left)
             self._tombstones.update(tombstones)
             self._names = {
@@ -153,11 +153,11 @@ class InMemoryStore:
         with self._open():
             return True
 
-    def _made(self, edits: Sequence[Edit], *, actor: str, reason: str, at: datetime) -> list[JournalRow]:
+    def _made(self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime) -> list[JournalEntry]:
         """Make the edits, or none; returns the rows, which are in no journal yet."""
         first = len(self._journal) + 1
         made: list[tuple[_Kept | None, _Kept | None]] = []
-        rows: list[JournalRow] = []
+        rows: list[JournalEntry] = []
         try:
             for sequence, edit in enumerate(edits, first):
                 old = self._old(edit)
@@ -167,7 +167,7 @@ class InMemoryStore:
                 self._swap(old, new)
                 made.append((old, new))
                 rows.append(
-                    JournalRow(
+                    JournalEntry(
                         sequence=sequence,
                         batch=first,
                         at=at,
@@ -195,7 +195,7 @@ class InMemoryStore:
                         "search again and retry"
                     )
 
-    def _old(self, edit: Edit) -> _Kept | None:
+    def _old(self, edit: Change) -> _Kept | None:
         """What the edit says was there, if it still is."""
         old = self._things.get((edit.subject, edit.id))
         if edit.before is None:
@@ -240,7 +240,7 @@ class InMemoryStore:
                     "read the session again and retry"
                 )
 
-    def _refuse_gaps(self, edits: Sequence[Edit]) -> None:
+    def _refuse_gaps(self, edits: Sequence[Change]) -> None:
         turns = [value for edit in edits for value in (edit.before, edit.after) if isinstance(value, Turn)]
         for session in {turn.session for turn in turns}:
             places = self._places.get(session, {})
@@ -282,7 +282,7 @@ class InMemoryStore:
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Journal rows in ascending order, or the newest first."""
         with self._open():
             rows = self._journal[max(after, 0) : until]
@@ -473,7 +473,7 @@ class InMemoryStore:
                     found.append((passage, value))
             return found
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         with self._open():
             asked = (subject, None if scopes is None else tuple(scopes))
@@ -483,7 +483,7 @@ class InMemoryStore:
                 self._measures[asked] = (len(self._journal), measure)
             return measure
 
-    def _counted(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+    def _counted(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         found = [
             kept.analysis
             for kept in self._keys.values()
@@ -492,7 +492,7 @@ class InMemoryStore:
             and kept.scope is not None
             and (scopes is None or kept.scope in scopes)
         ]
-        return Measure(
+        return CollectionStats(
             passages=len(found),
             tokens=sum(analysis.length for analysis in found),
             speakers=frozenset(analysis.speaker for analysis in found if analysis.speaker),
@@ -572,7 +572,7 @@ class InMemoryStore:
         with self._open():
             return self._cursors.get(name)
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[StoreProblem]:
         """Nothing can go wrong with it that a check would find."""
         with self._open():
             return []

@@ -6,7 +6,7 @@ that same transaction. It decides nothing: what counts as a duplicate, what is r
 settled above it.
 
 Extending: write a class with these methods and run `reverie.stores.contract.suite.StoreContract` and
-`reverie.stores.contract.suite.StoreMachine` on it.
+`reverie.stores.contract.suite.StoreStateMachine` on it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Measure, Passage, Searchable
+from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 
 _log = logging.getLogger("reverie")
@@ -33,7 +33,7 @@ Order = Literal["updated", "created"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class StoreProblem:
     """Something that `check` found.
 
     Attributes:
@@ -58,7 +58,7 @@ class Store(Protocol):
 
     def commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         reason: str = "",
@@ -66,7 +66,7 @@ class Store(Protocol):
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, durably, with a journal row for each in the same transaction.
 
         Args:
@@ -90,12 +90,12 @@ class Store(Protocol):
 
     def erase(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         at: datetime,
         tombstones: Sequence[str] = (),
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things.
 
         Every journal row there is of a thing edited here, however old, keeps its number, time, actor and
@@ -143,7 +143,7 @@ class Store(Protocol):
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Journal rows in ascending order.
 
         Args:
@@ -281,7 +281,7 @@ class Store(Protocol):
         """
         ...
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         ...
 
@@ -314,7 +314,7 @@ class Store(Protocol):
         """The value of a cursor set by `commit`; None if there is none."""
         ...
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[StoreProblem]:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         ...
 
@@ -323,7 +323,7 @@ class Store(Protocol):
         ...
 
 
-def readable(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:
+def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequence[int]) -> list[Thing | None]:
     """The values of some keys, in that order; None for one that has gone or cannot be read.
 
     One broken row must not cost the others: it is named in the log, and `check` names it too.

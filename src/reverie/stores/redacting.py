@@ -1,6 +1,6 @@
 """How does nothing secret get past the store? Every value of every change is redacted before it is written.
 
-`Redacting` stands in front of a store, and whatever is put together over it (saving, sessions, pages, files,
+`RedactingStore` stands in front of a store, and whatever is put together over it (saving, sessions, pages, files,
 imports, passes) can only write through it: a path that forgets to redact what it hands on still leaves
 nothing behind. Those that give back what they were given redact it first, so that it is what is stored.
 
@@ -18,20 +18,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor, redacted
-from reverie.llm.messages import Ask, Message
+from reverie.llm.messages import ChatMessage, ModelRequest
 from reverie.stores.protocol import Store
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
 
-class Redacting:
+class RedactingStore:
     """A store that keeps no secret: the one it is put before, with every value redacted on its way in.
 
     Reading goes straight to the store, so it costs nothing. (What was stored before there was redaction, or
@@ -74,7 +74,7 @@ class Redacting:
 
     def commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         reason: str = "",
@@ -82,7 +82,7 @@ class Redacting:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none (see `Store.commit`), with secrets replaced in what they leave.
 
         Raises:
@@ -100,8 +100,8 @@ class Redacting:
         )
 
     def erase(
-        self, edits: Sequence[Edit], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
-    ) -> list[JournalRow]:
+        self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
+    ) -> list[JournalEntry]:
         """Make all edits and empty the journal of them (see `Store.erase`), with secrets replaced."""
         return self.inner.erase(
             self._edits(edits), actor=self.redactor.text(actor), at=at, tombstones=tombstones
@@ -113,9 +113,9 @@ class Redacting:
         Raises:
             InvalidInput: its key is a secret.
         """
-        return self.inner.put_entry(redacted_value(entry, self.redactor), capacity=capacity, now=now)
+        return self.inner.put_entry(redact_value(entry, self.redactor), capacity=capacity, now=now)
 
-    def _edits(self, edits: Sequence[Edit]) -> list[Edit]:
+    def _edits(self, edits: Sequence[Change]) -> list[Change]:
         return [redacted_edit(edit, self.redactor) for edit in edits]
 
     def _cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
@@ -131,7 +131,7 @@ class Redacting:
         }  # fmt: skip
 
 
-def redacted_edit(edit: Edit, redactor: Redactor) -> Edit:
+def redacted_edit(edit: Change, redactor: Redactor) -> Change:
     """The edit with secrets replaced in what it leaves; itself, where there are none.
 
     What was stays as it is, because the store compares it with what is there. A name that is in the store
@@ -139,11 +139,11 @@ def redacted_edit(edit: Edit, redactor: Redactor) -> Edit:
     """
     if edit.after is None or not redactor.enabled:
         return edit
-    after = redacted_value(edit.after, redactor, known=edit.before is not None)
-    return edit if after is edit.after else Edit(before=edit.before, after=after)
+    after = redact_value(edit.after, redactor, known=edit.before is not None)
+    return edit if after is edit.after else Change(before=edit.before, after=after)
 
 
-def redacted_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
+def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
     """The value with secrets replaced in every text of it; itself, where there are none.
 
     Args:
@@ -175,7 +175,7 @@ def kinds_in(value: Value | Entry, redactor: Redactor) -> tuple[str, ...]:
     for name in _NAMES[type(value)]:
         if (kind := redactor.unmistakable(getattr(value, name))) is not None:
             found[kind] = None
-    clean = redacted_value(value, redactor, known=True)
+    clean = redact_value(value, redactor, known=True)
     if clean is not value:
         for name in _TEXTS[type(value)]:
             was, now = getattr(value, name), getattr(clean, name)
@@ -249,18 +249,18 @@ def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
 
 def redactor_of(store: Store) -> Redactor:
     """What redacts on the way into a store; nothing does where it is the bare one."""
-    return store.redactor if isinstance(store, Redacting) else _NOTHING
+    return store.redactor if isinstance(store, RedactingStore) else _NOTHING
 
 
-def bare(store: Store) -> Store:
+def unwrap(store: Store) -> Store:
     """The store itself, without what redacts on the way in."""
-    return store.inner if isinstance(store, Redacting) else store
+    return store.inner if isinstance(store, RedactingStore) else store
 
 
 _NOTHING = Redactor(enabled=False)
 
 
-def redacted_ask(ask: Ask, redactor: Redactor) -> Ask:
+def redacted_ask(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
     """The question to a model with secrets replaced in its messages."""
     if not redactor.enabled:
         return ask
@@ -268,7 +268,7 @@ def redacted_ask(ask: Ask, redactor: Redactor) -> Ask:
     return ask if messages == ask.messages else replace(ask, messages=messages)
 
 
-def redacted_message(message: Message, redactor: Redactor) -> Message:
+def redacted_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
     """A message to a model with secrets replaced."""
     return replace(
         message,

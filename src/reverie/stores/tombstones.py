@@ -43,7 +43,7 @@ def make_key(store: Store, *, at: datetime) -> bytes:
     return key
 
 
-def marks_of(value: Value, key: bytes) -> list[str]:
+def tombstone_keys(value: Value, key: bytes) -> list[str]:
     """The marks of one thing: of its id and of what it says.
 
     Args:
@@ -101,14 +101,14 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
         values: Records, turns and paragraphs, about to be taken in from outside.
 
     Returns:
-        Ids; empty at once where nothing was ever forgotten. For pages use `without_forgotten`.
+        Ids; empty at once where nothing was ever forgotten. For pages use `drop_forgotten`.
     """
     key = _key_of(store)
     if key is None:
         return set()
     marked: dict[str, list[Value]] = {}
     for value in values:
-        for mark in marks_of(value, key):
+        for mark in tombstone_keys(value, key):
             marked.setdefault(mark, []).append(value)
     suspects = {value.id: value for mark in store.tombstones(list(marked)) for value in marked[mark]}
     return {name for name, value in suspects.items() if not _is_there(store, value)}
@@ -135,7 +135,7 @@ def forgotten_texts(store: Store, texts: Iterable[str], *, kind: str = "record",
     return {text for mark in store.tombstones(list(marks)) for text in marks[mark]}
 
 
-def without_forgotten(store: Store, page: Page) -> Page:
+def drop_forgotten(store: Store, page: Page) -> Page:
     """The page without the lines that were forgotten, but for those that are in the store's page again."""
     lines = page.content.split("\n")
     forgotten = forgotten_texts(store, lines, kind="line", place=page.name)

@@ -25,7 +25,7 @@ _MOST_SENTENCES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class ParsedArguments:
     """What became of the arguments of a call.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Wrong(Exception):
     """An argument is not of its form; the message says what it should be."""
 
 
-def taken(spec: ToolSpec, given: Mapping[Any, Any]) -> Taken:
+def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments:
     """The arguments of a call as its schema wants them.
 
     Args:
@@ -68,10 +68,10 @@ def taken(spec: ToolSpec, given: Mapping[Any, Any]) -> Taken:
     if missing:
         sentences.insert(0, f"{spec.name} needs {', '.join(missing)}.")
     if not sentences:
-        return Taken(arguments=arguments)
+        return ParsedArguments(arguments=arguments)
     left = len(sentences) - _MOST_SENTENCES
     more = f" ({left} more of its arguments are wrong.)" if left > 0 else ""
-    return Taken(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
+    return ParsedArguments(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
 
 
 def mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
@@ -81,7 +81,7 @@ def mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
         spec: The tool's.
         given: The arguments.
     """
-    return taken(spec, given).wrong
+    return parse_arguments(spec, given).wrong
 
 
 # -- one argument ------------------------------------------------------------------------------------------

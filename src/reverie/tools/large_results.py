@@ -1,6 +1,6 @@
 """What becomes of an answer too long for a prompt? It is set aside in pieces, and an index stands for it.
 
-`pieces` decides where a text is cut, and is pure; `Aside` puts them into working memory; `chunking` wraps a
+`pieces` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory; `with_chunking` wraps a
 toolset, a tool or any function that returns text. Reading a piece is never cut again.
 """
 
@@ -25,7 +25,7 @@ from reverie.repositories.working_memory import WorkingMemory, as_stored
 from reverie.tools import rendering as lines
 from reverie.tools.chunking import pieces
 from reverie.tools.groups.working_memory import working_tools
-from reverie.tools.toolset import Told, Tool, Toolset
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _log = logging.getLogger("reverie")
 
@@ -58,7 +58,7 @@ class _Piece:
     text: str
 
 
-class Aside:
+class LargeResultStore:
     """Sets long texts aside in working memory. Safe to use from several threads."""
 
     def __init__(
@@ -87,14 +87,14 @@ class Aside:
         self._ttl = ttl
         self._get, self._search, self._drop = (prefix + name for name in NEEDED)
 
-    def told(self, told: Told, *, name: str) -> Told:
+    def told(self, told: ToolResult, *, name: str) -> ToolResult:
         """The answer of a tool, or the index of its pieces.
 
         Args:
             told: The answer.
             name: The tool's name.
         """
-        if tokens.estimate(told.text) <= self._most_tokens:
+        if tokens.estimate_tokens(told.text) <= self._most_tokens:
             return told
         entry = (told.data or {}).get("entry")
         if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
@@ -108,11 +108,11 @@ class Aside:
 
     def text(self, text: str, *, name: str) -> str:
         """A text, or the index of its pieces."""
-        return self.told(Told(text), name=name).text
+        return self.told(ToolResult(text), name=name).text
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _set_aside(self, text: str, name: str, *, rest: str = "") -> Told:
+    def _set_aside(self, text: str, name: str, *, rest: str = "") -> ToolResult:
         """Put a text into working memory, and tell of it.
 
         Args:
@@ -171,7 +171,7 @@ class Aside:
                 self._working.delete(piece.key)
         return []
 
-    def _told(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> Told:
+    def _told(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
         said = [
             f"{what}. It was set aside in working memory in {lines.counted(len(kept), 'piece')}: read one "
             f"with {self._get} by its key, or find the right one with {self._search}.",
@@ -190,11 +190,11 @@ class Aside:
             "pieces": [{"key": piece.key, "characters": len(piece.text)} for piece in kept],
             "rest": [{"key": piece.key, "characters": len(piece.text)} for piece in left],
         }
-        return Told("\n".join(said), data)
+        return ToolResult("\n".join(said), data)
 
-    def _begun(self, text: str, what: str) -> Told:
-        shown = quoting.fenced(text[: self._most_tokens * 4])
-        return Told(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
+    def _begun(self, text: str, what: str) -> ToolResult:
+        shown = quoting.fence(text[: self._most_tokens * 4])
+        return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
 
 
 def with_working(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
@@ -212,7 +212,7 @@ def with_working(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
 
 
 @overload
-def chunking(
+def with_chunking(
     wrapped: Toolset,
     working: WorkingMemory,
     *,
@@ -220,7 +220,7 @@ def chunking(
     ttl: str | float | timedelta | None = ...,
 ) -> Toolset: ...
 @overload
-def chunking(
+def with_chunking(
     wrapped: Tool,
     working: WorkingMemory,
     *,
@@ -228,14 +228,14 @@ def chunking(
     ttl: str | float | timedelta | None = ...,
 ) -> Tool: ...
 @overload
-def chunking(
+def with_chunking(
     wrapped: Callable[_P, Any],
     working: WorkingMemory,
     *,
     most_tokens: int = ...,
     ttl: str | float | timedelta | None = ...,
 ) -> Callable[_P, Any]: ...
-def chunking(
+def with_chunking(
     wrapped: Toolset | Tool | Callable[_P, Any],
     working: WorkingMemory,
     *,
@@ -261,19 +261,19 @@ def chunking(
     """
     if isinstance(wrapped, Toolset):
         tools, prefix = with_working(wrapped, working)
-        aside = Aside(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
+        aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
         return Toolset(_tool(tool, aside) for tool in tools)
-    aside = Aside(working, most_tokens=most_tokens, ttl=ttl)
+    aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
     if isinstance(wrapped, Tool):
         return _tool(wrapped, aside)
     return _function(wrapped, aside)
 
 
-def _tool(tool: Tool, aside: Aside) -> Tool:
+def _tool(tool: Tool, aside: LargeResultStore) -> Tool:
     return replace(tool, run=lambda given: aside.told(tool.run(given), name=tool.name), result=None)
 
 
-def _function(wrapped: Callable[_P, Any], aside: Aside) -> Callable[_P, Any]:
+def _function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Callable[_P, Any]:
     if not callable(wrapped):
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")

@@ -14,7 +14,7 @@ from reverie.domain.filter import ScopedRestrictions, ScopedTurnRestrictions
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import Changes, Saved
+from reverie.repositories.records import RecordChanges, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit, SearchMode
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reverie.repositories.knowledge_graph import KnowledgeGraph
 
 
-class Conversing(Protocol):
+class SessionLike(Protocol):
     """A conversation, as tools use it."""
 
     id: str
@@ -33,7 +33,7 @@ class Conversing(Protocol):
         ...
 
 
-class Remembering(Protocol):
+class MemoryLike(Protocol):
     """A memory, or a scope of one, as tools use it. Each method is what `Memory` says of its own."""
 
     scratchpad: WorkingMemory
@@ -52,11 +52,11 @@ class Remembering(Protocol):
         source: str = "",
         origin: Origin = "owner",
         rough: bool = False,
-    ) -> Saved:
+    ) -> SaveResult:
         """Remember one thing."""
         ...
 
-    def save_many(self, notes: Iterable[Any]) -> list[Saved]:
+    def save_many(self, notes: Iterable[Any]) -> list[SaveResult]:
         """Remember many things."""
         ...
 
@@ -101,7 +101,7 @@ class Remembering(Protocol):
         """The paragraph of a log of that id."""
         ...
 
-    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[Changes]) -> Record:
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record."""
         ...
 
@@ -117,6 +117,6 @@ class Remembering(Protocol):
         """Entities, observations and relations."""
         ...
 
-    def session(self, id: str) -> Conversing:
+    def session(self, id: str) -> SessionLike:
         """A conversation."""
         ...

@@ -14,9 +14,9 @@ from reverie.tools.groups.observations import observation_tools
 from reverie.tools.groups.pages import page_tools
 from reverie.tools.groups.records import long_term_tools
 from reverie.tools.groups.working_memory import scratchpad_tools, working_tools
-from reverie.tools.memory_protocol import Conversing, Remembering
+from reverie.tools.memory_protocol import MemoryLike, SessionLike
 from reverie.tools.toolset import Toolset
-from reverie.tools.trust_guard import wary
+from reverie.tools.trust_guard import guard_trust
 
 GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages", "knowledge_graph")
 """The groups of tools there are."""
@@ -28,9 +28,9 @@ ways to what `long_term` does; `scratchpad` is another place for what `working` 
 
 
 def memory_tools(
-    memory: Remembering,
+    memory: MemoryLike,
     *,
-    session: str | Conversing | None = None,
+    session: str | SessionLike | None = None,
     groups: Sequence[str] = DEFAULT_GROUPS,
     clock: Callable[[], datetime] = clocks.utc_now,
     source: str = "",
@@ -56,7 +56,7 @@ def memory_tools(
         raise InvalidInput("the group working needs a session: say which, or leave the group out")
     talk = memory.session(session) if isinstance(session, str) else session
     if talk is not None:
-        memory = wary(memory, talk)
+        memory = guard_trust(memory, talk)
     noted = source or (f"session:{talk.id}"[:200] if talk is not None else "")
     made: dict[str, Callable[[], Toolset]] = {
         "long_term": lambda: long_term_tools(memory, now=clock, source=noted),

@@ -54,7 +54,7 @@ Hits = Sequence[Hit]
 
 def verbatim(text: str) -> str:
     """A text as it stands, for a tool that is asked for all of it, between marks that it cannot foresee."""
-    return quoting.fenced(text)
+    return quoting.fence(text)
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -88,7 +88,7 @@ def hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "kind": hit.kind,
         "content": render.quoted(hit.content, id=hit.id, matched=hit.why.matched),
         "category": record.category if record is not None else None,
-        "tags": [quoting.one_line(tag) for tag in record.tags] if record is not None else [],
+        "tags": [quoting.escape_line(tag) for tag in record.tags] if record is not None else [],
         "score": round(hit.score, 4),
         "age": ago(record.updated_at if record is not None else hit.at, now),
         "at": clock.format_time(hit.at),
@@ -107,7 +107,7 @@ def record_data(record: Record) -> Mapping[str, Any]:
         "category": record.category,
         "kind": record.kind,
         "layer": record.layer,
-        "tags": [quoting.one_line(tag) for tag in record.tags],
+        "tags": [quoting.escape_line(tag) for tag in record.tags],
         "confidence": record.confidence,
         "importance": record.importance,
         "origin": record.origin,
@@ -191,7 +191,7 @@ def entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
         "key": entry.key,
         "characters": len(entry.data),
         "category": entry.category,
-        "tags": [quoting.one_line(tag) for tag in entry.tags],
+        "tags": [quoting.escape_line(tag) for tag in entry.tags],
         "expires_in_seconds": None if remaining is None else int(remaining.total_seconds()),
     }
 

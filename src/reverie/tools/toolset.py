@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreError
 from reverie.llm.messages import ToolSpec
-from reverie.tools.arguments import taken
+from reverie.tools.arguments import parse_arguments
 
 if TYPE_CHECKING:
     from reverie.repositories.working_memory import WorkingMemory
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToolResult:
     """What a call came to.
 
     Attributes:
@@ -56,7 +56,7 @@ class Tool:
     """
 
     spec: ToolSpec
-    run: Callable[[Mapping[str, Any]], Told]
+    run: Callable[[Mapping[str, Any]], ToolResult]
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -198,12 +198,12 @@ class Toolset(Sequence[Tool]):
             if tool.reads_only if asked is None else tool.name not in asked:
                 return tool
 
-            def run(given: Mapping[str, Any]) -> Told:
+            def run(given: Mapping[str, Any]) -> ToolResult:
                 agreed = approve(tool, given)
                 if agreed is True:
                     return tool.run(given)
                 why = f": {agreed.strip().rstrip('.')}" if isinstance(agreed, str) and agreed.strip() else ""
-                return Told(f"{tool.name} was not approved, and nothing was done{why}.", failed=True)
+                return ToolResult(f"{tool.name} was not approved, and nothing was done{why}.", failed=True)
 
             return replace(tool, run=run)
 
@@ -216,7 +216,7 @@ class Toolset(Sequence[Tool]):
         most_tokens: int | None = None,
         ttl: str | float | timedelta | None = "30m",
     ) -> Toolset:
-        """The same tools, whose answers are set aside where they are too long (`reverie.tools.chunking`).
+        """The same tools, whose answers are set aside where they are too long (`reverie.tools.with_chunking`).
 
         Args:
             working: Where to, such as `session.working`.
@@ -227,7 +227,7 @@ class Toolset(Sequence[Tool]):
         from reverie.tools import large_results as large
 
         most = large.MOST_TOKENS if most_tokens is None else most_tokens
-        return large.chunking(self, working, most_tokens=most, ttl=ttl)
+        return large.with_chunking(self, working, most_tokens=most, ttl=ttl)
 
     # -- shapes ------------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class Toolset(Sequence[Tool]):
 
     # -- calling -----------------------------------------------------------------------------------------
 
-    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Told:
+    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> ToolResult:
         """Run a tool for a model; a wrong call is answered, not raised.
 
         Args:
@@ -292,11 +292,11 @@ class Toolset(Sequence[Tool]):
                     f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object."
                 )
         if not isinstance(given, Mapping):
-            return Told(
+            return ToolResult(
                 f"The arguments of {name} are {type(given).__name__}. Call it again with a JSON object.",
                 failed=True,
             )
-        checked = taken(tool.spec, given)
+        checked = parse_arguments(tool.spec, given)
         if checked.wrong:
             return _refused(checked.wrong)
         try:
@@ -304,18 +304,18 @@ class Toolset(Sequence[Tool]):
         except StoreError:
             raise
         except ReverieError as error:
-            return Told(f"Nothing was done: {str(error).rstrip('.')}.", failed=True)
+            return ToolResult(f"Nothing was done: {str(error).rstrip('.')}.", failed=True)
 
-    def called(self, call: ToolCall) -> str:
+    def call_message(self, call: ToolCall) -> str:
         """What a model is told of the call that it made."""
         return self.call(call.name, call.arguments).text
 
 
-def _refused(why: str) -> Told:
+def _refused(why: str) -> ToolResult:
     """That a call was wrong; a value that is quoted is redacted where it holds a secret."""
     from reverie.domain.secrets import redacted  # here: most calls are right
 
-    return Told(redacted(why), failed=True)
+    return ToolResult(redacted(why), failed=True)
 
 
 def schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,8 +16,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import MEMORY, day_of
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import Note, Saved
-from reverie.tools.memory_protocol import Remembering
+from reverie.repositories.records import NewRecord, SaveResult
+from reverie.tools.memory_protocol import MemoryLike
 
 
 class Listening(Protocol):
@@ -28,18 +28,18 @@ class Listening(Protocol):
         ...
 
 
-def wary(memory: Remembering, heard: Listening) -> Remembering:
+def guard_trust(memory: MemoryLike, heard: Listening) -> MemoryLike:
     """The memory as tools may use it in a conversation.
 
     Args:
         memory: A memory, or a scope of one.
         heard: The conversation in which the tools are called.
     """
-    return cast(Remembering, _Wary(memory, heard))
+    return cast(MemoryLike, _Wary(memory, heard))
 
 
 class _Wary:
-    def __init__(self, memory: Remembering, heard: Listening) -> None:
+    def __init__(self, memory: MemoryLike, heard: Listening) -> None:
         self._memory = memory
         self._heard = heard
 
@@ -50,11 +50,11 @@ class _Wary:
     def pages(self) -> Pages:
         return cast(Pages, _WaryPages(self._memory.pages, self._heard))
 
-    def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> Saved:
+    def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
         return self._memory.save(content, origin=self._lowered(content, origin), **more)
 
-    def save_many(self, notes: Iterable[Note | Mapping[str, Any]]) -> list[Saved]:
-        given = [note if isinstance(note, Note) else Note(**note) for note in notes]
+    def save_many(self, notes: Iterable[NewRecord | Mapping[str, Any]]) -> list[SaveResult]:
+        given = [note if isinstance(note, NewRecord) else NewRecord(**note) for note in notes]
         lowered = [replace(note, origin=self._lowered(note.content, note.origin)) for note in given]
         return self._memory.save_many(lowered)
 
@@ -68,11 +68,15 @@ class _Wary:
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
                     "confirmed: save it as a memory of its own, or ask the owner"
                 )
-            changes["origin"] = trust.lowest(found.origin, origin, changes.get("origin", "owner"))
+            changes["origin"] = trust.least_trusted(found.origin, origin, changes.get("origin", "owner"))
         return self._memory.update(id, expected=expected, **changes)
 
     def _lowered(self, content: object, origin: Origin) -> Origin:
-        return trust.lowest(origin, self._heard.origin_of(content)) if isinstance(content, str) else origin
+        return (
+            trust.least_trusted(origin, self._heard.origin_of(content))
+            if isinstance(content, str)
+            else origin
+        )
 
 
 class _WaryPages:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.admin.erasure.eraser import PENDING, Forgetting
-from reverie.admin.erasure.matching import COMMON, FORGOTTEN, Trace
+from reverie.admin.erasure.eraser import PENDING, ErasureReport
+from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
 from reverie.context.ledger import shown_cursor
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import is_forgotten
@@ -30,7 +30,7 @@ SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 QUOTE = "It is said that Anna lives in a small flat by the sea"
 
 
-def journal(memory: Memory) -> list[JournalRow]:
+def journal(memory: Memory) -> list[JournalEntry]:
     return memory.history(limit=10_000)
 
 
@@ -49,11 +49,11 @@ def said(memory: Memory) -> str:
     return "\n".join(map(repr, values)).lower()
 
 
-def going(plan: Forgetting) -> dict[tuple[str, str], str]:
+def going(plan: ErasureReport) -> dict[tuple[str, str], str]:
     return {(trace.subject, trace.id): trace.fate for trace in plan.going}
 
 
-def left(plan: Forgetting) -> set[tuple[str, str]]:
+def left(plan: ErasureReport) -> set[tuple[str, str]]:
     return {(trace.subject, trace.id) for trace in plan.left}
 
 
@@ -197,7 +197,7 @@ def test_turns_stay_unless_they_are_asked_for(memory: Memory) -> None:
     done = memory.forget(secret.id)
     assert left(done) == {("turn", told.id)}
     assert [turn.content for turn in memory.turns("chat:1")] == [told.content, answer.content]
-    assert memory.history(told.id)[0].edit == Edit(before=None, after=told)
+    assert memory.history(told.id)[0].edit == Change(before=None, after=told)
     again = memory.save(SECRET).record
     memory.forget(again.id, turns=True)
     emptied, untouched = memory.turns("chat:1")
@@ -435,7 +435,7 @@ def test_a_summary_loses_the_lines_that_have_it(memory: Memory) -> None:
     chat.add("user", "Hello")
     store, state = memory._store, chat.state
     told = replace(state, summary="They met.\nAnna lives in Lisbon.\nThey parted.")
-    memory._noticed(store.commit([Edit(before=state, after=told)], actor="digest", at=memory._clock()))
+    memory._noticed(store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock()))
     memory.forget(match="Lisbon")
     assert chat.state.summary == "They met.\nThey parted."
     assert "lisbon" not in said(memory)
@@ -486,10 +486,10 @@ class Interrupted(InMemoryStore):
     """A store in which somebody else does something in the moment before an erasure."""
 
     def __init__(self) -> None:
-        super().__init__(analyse=analyse)
+        super().__init__(analyse=analyze)
         self.before: list[Callable[[], object]] = []
 
-    def erase(self, *args: Any, **kwargs: Any) -> list[JournalRow]:
+    def erase(self, *args: Any, **kwargs: Any) -> list[JournalEntry]:
         if self.before:
             self.before.pop()()
         return super().erase(*args, **kwargs)
@@ -546,7 +546,7 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
         soul.write_text(f"You are Anna's friend. {SECRET}.")
         plan = memory.forgetting(secret.id)
         assert (
-            Trace(
+            ErasureItem(
                 subject="file",
                 id="soul.md",
                 fate="kept",
@@ -571,7 +571,7 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
 
     monkeypatch.setattr(forgetting, "_WAIT_FOR_READERS_S", 0.0)
     folder = tmp_path / "m"
-    store = SQLiteStore(folder / "reverie.db", analyse=analyse, busy_timeout=timedelta(seconds=0.2))
+    store = SQLiteStore(folder / "reverie.db", analyse=analyze, busy_timeout=timedelta(seconds=0.2))
     with Memory(store, path=folder) as memory, Memory.open(folder) as other:
         secret = memory.save(SECRET).record
         memory.save("Something else")
@@ -653,7 +653,7 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
     if secret == "summary":
         state = chat.state
         told = replace(state, summary=SECRET)
-        edits = [Edit(before=state, after=told)]
+        edits = [Change(before=state, after=told)]
         memory._noticed(memory._store.commit(edits, actor="digest", at=memory._clock()))
     memory.delete_session("chat:1")
     memory.archive(kept.id)

@@ -13,10 +13,10 @@ from reverie import Memory, Settings
 from reverie.domain.secrets import Redactor
 from reverie.evals.rules.synthetic_secrets import SECRETS
 from reverie.interfaces.cli.main import cli
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import Redacting
+from reverie.stores.redacting import RedactingStore
 
 KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(7)]
 OFF = Settings(redact_secrets=False)
@@ -144,5 +144,5 @@ def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
 
 def test_the_layer_before_a_store_has_all_that_a_store_has() -> None:
     names = {name for name in vars(Store) if not name.startswith("_")}
-    layer = Redacting(InMemoryStore(analyse=analyse), Redactor())
+    layer = RedactingStore(InMemoryStore(analyse=analyze), Redactor())
     assert {name for name in names if not callable(getattr(layer, name, None))} == set()

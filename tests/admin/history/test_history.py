@@ -14,7 +14,7 @@ import pytest
 
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
 from reverie.admin.history.diff import brought, unified
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from tests.conftest import MovableClock
 
 PORT = "The staging database listens on port 5433"
@@ -26,7 +26,7 @@ def last(memory: Memory) -> int:
 
 def forget(memory: Memory, record: Record, after: Record | None = None) -> None:
     """What `Memory.forget` does to the store: a record goes, or stays as `after`, and its past is erased."""
-    rows = memory._store.erase([Edit(before=record, after=after)], actor="owner", at=memory._clock())
+    rows = memory._store.erase([Change(before=record, after=after)], actor="owner", at=memory._clock())
     memory._noticed(rows)
 
 
@@ -285,9 +285,9 @@ def test_blame_tells_what_each_repetition_brought(memory: Memory) -> None:
 def merge(memory: Memory, merged: Record, *sources: Record) -> None:
     """One transaction that adds a record and archives those that it was made of."""
     now = memory._clock()
-    edits = [Edit(before=None, after=merged)]
+    edits = [Change(before=None, after=merged)]
     edits += [
-        Edit(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
+        Change(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
     ]
     memory._noticed(memory._store.commit(edits, actor="dream", reason="merge", at=now))
 
@@ -619,7 +619,7 @@ def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, c
     turns = [chat.add("user", f"message {n}") for n in range(3)]
     other.add("user", "hello")
     rows = memory._store.erase(
-        [Edit(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
+        [Change(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
     )
     memory._noticed(rows)
     undone = memory.undo(since=moment)
@@ -749,7 +749,7 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
     forget(memory, gone)
     forget(memory, left, after=replace(left, content="The staging database is somebody's"))
     state = chat.state
-    rows = memory._store.erase([Edit(before=state, after=state)], actor="owner", at=clock.now)
+    rows = memory._store.erase([Change(before=state, after=state)], actor="owner", at=clock.now)
     memory._noticed(rows)
     with memory.as_of(moment) as past:
         assert past.get(gone.id) is None

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from reverie import Conflict, InvalidInput, Memory, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.text.timestamps import Clock
-from reverie.files.folder import Folder
-from reverie.search.analyzer import analyse
-from reverie.snapshot import Past
+from reverie.files.folder import MemoryFolder
+from reverie.search.analyzer import analyze
+from reverie.snapshot import Snapshot
 from reverie.stores.contract.replay import contents, replay
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
@@ -78,7 +78,7 @@ class World:
         return dumped(self.memory)
 
 
-def dumped(memory: Memory | Past) -> str:
+def dumped(memory: Memory | Snapshot) -> str:
     store = memory._store
     things = [
         *(one.to_dict() for one in sorted(store.find(Filter(archived=None)), key=lambda one: one.id)),
@@ -275,8 +275,8 @@ def test_the_journal_alone_makes_the_same_store(
         list(play(here, plan))
         rows = here.memory.history(limit=1_000_000)
         for again in (
-            InMemoryStore(analyse=analyse),
-            SQLiteStore(tmp_path_factory.mktemp("replayed") / "reverie.db", analyse=analyse),
+            InMemoryStore(analyse=analyze),
+            SQLiteStore(tmp_path_factory.mktemp("replayed") / "reverie.db", analyse=analyze),
         ):
             replay(rows, again)
             assert contents(again) == contents(here.memory._store)
@@ -307,7 +307,7 @@ def test_as_it_was_then_a_memory_gives_the_answers_of_then(
                     assert dumped(past) == then
 
 
-def answers(memory: Memory | Past) -> dict[str, Any]:
+def answers(memory: Memory | Snapshot) -> dict[str, Any]:
     """What a memory says, in its order, to questions of every sort."""
     stats = memory.stats()
     return {
@@ -398,7 +398,7 @@ def test_the_journal_alone_makes_the_same_files(
 ) -> None:
     here = World()
     list(play(here, plan))
-    again = InMemoryStore(analyse=analyse)
+    again = InMemoryStore(analyse=analyze)
     replay(here.memory.history(limit=1_000_000), again)
     written = files(tmp_path_factory.mktemp("files"), here.memory._store, here.time)
     assert written == files(tmp_path_factory.mktemp("files"), again, here.time)
@@ -410,7 +410,7 @@ def test_the_journal_alone_makes_the_same_files(
 
 def files(root: Path, store: Store, clock: Clock) -> dict[str, bytes]:
     """The readable folder of a store, written anew: every file by its path."""
-    folder = Folder(root, store, clock=clock)
+    folder = MemoryFolder(root, store, clock=clock)
     try:
         folder.sync()
         assert folder.problems() == []

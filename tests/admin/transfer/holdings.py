@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import (
     ROLES,
     SESSION_STATUSES,
@@ -22,8 +22,8 @@ from reverie.domain.conversation import (
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph, checked_page, checked_paragraph
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record, checked
-from reverie.search.analyzer import analyse
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record, validate_record
+from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 
@@ -76,7 +76,7 @@ records = st.fixed_dictionaries(
         "valid_to": st.none(), "expires_at": st.none() | moments, "metadata": metadata,
         "archived_at": st.none() | moments, "archive_reason": texts(longest=2),
     }
-).map(_kept(Record, checked)).filter(bool)  # fmt: skip
+).map(_kept(Record, validate_record)).filter(bool)  # fmt: skip
 
 pages = (
     st.fixed_dictionaries(
@@ -169,9 +169,9 @@ def placed(turns: Sequence[Turn]) -> list[Turn]:
 
 def store_of(values: Sequence[Value]) -> InMemoryStore:
     """An in-memory store that holds them."""
-    store = InMemoryStore(analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
     if values:
-        store.commit([Edit(before=None, after=value) for value in values], actor="owner", at=NOW)
+        store.commit([Change(before=None, after=value) for value in values], actor="owner", at=NOW)
     return store
 
 

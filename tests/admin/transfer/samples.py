@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.admin.transfer.importer import Imported
+from reverie.admin.transfer.importer import ImportReport
 
 MCP = [
     {
@@ -375,12 +375,12 @@ SOURCES = {
 """Every foreign format, by its name."""
 
 
-def whys(done: Imported) -> dict[str, int]:
+def whys(done: ImportReport) -> dict[str, int]:
     """How many things were left out for each reason."""
     return dict(done.skipped_by_reason)
 
 
-def told(done: Imported, why: str) -> list[tuple[str, str]]:
+def told(done: ImportReport, why: str) -> list[tuple[str, str]]:
     """What was left out for a reason, and where it stands."""
     return [(each.what, each.place) for each in done.skipped if each.why == why]
 

@@ -22,18 +22,18 @@ from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, StoreCorrupt, StoreForeign, StoreUnavailable
-from reverie.admin.transfer.backup import Recovered, make, recover
-from reverie.domain.change import Edit
-from reverie.search.analyzer import analyse
-from reverie.stores.contract.factories import record
+from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.admin.transfer.backup import RecoveryReport, make, recover
+from reverie.domain.change import Change
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import make_record
 from reverie.stores.sqlite import SQLiteStore
 from tests.admin.transfer.holdings import dump
 
 WRITER = Path(__file__).with_name("writer.py")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-Change = Callable[[str, bytes], bytes | None]
+Alteration = Callable[[str, bytes], bytes | None]
 
 
 def filled(folder: Path, *, count: int = 3) -> Memory:
@@ -191,15 +191,17 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_is_not_backed_up_in_silence(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     for n in range(200):
-        store.commit([Edit(before=None, after=record(n, content=f"{n} " * 200))], actor="owner", at=NOW)
+        store.commit(
+            [Change(before=None, after=make_record(n, content=f"{n} " * 200))], actor="owner", at=NOW
+        )
     store.close()
     content = bytearray((tmp_path / "reverie.db").read_bytes())
     place = content.index(b"77 77 77 77 77")
     content[place // 4096 * 4096 : place // 4096 * 4096 + 64] = b"\xff" * 64
     (tmp_path / "reverie.db").write_bytes(content)
-    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     with pytest.raises(StoreCorrupt, match="damaged"):
         make(store, tmp_path / "kept.zip", profile=None, at=NOW)
     store.close()
@@ -240,7 +242,7 @@ def test_a_memory_that_is_there_is_left_alone_unless_told(backup: Path, tmp_path
     assert prints(other_soul) == {"soul.md": hashlib.sha256(b"I am another.\n").hexdigest()}
 
 
-def rewritten(backup: Path, target: Path, change: Change, **more: bytes) -> Path:
+def rewritten(backup: Path, target: Path, change: Alteration, **more: bytes) -> Path:
     """A backup with its files changed, left out (None), or with more of them."""
     with zipfile.ZipFile(backup) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
@@ -251,14 +253,14 @@ def rewritten(backup: Path, target: Path, change: Change, **more: bytes) -> Path
     return target
 
 
-def changed_manifest(**changes: Any) -> Change:
+def changed_manifest(**changes: Any) -> Alteration:
     def change(name: str, data: bytes) -> bytes | None:
         return json.dumps(json.loads(data) | changes).encode() if name == "manifest.json" else data
 
     return change
 
 
-def with_honest_checksums(change: Change, backup: Path) -> Change:
+def with_honest_checksums(change: Alteration, backup: Path) -> Alteration:
     """The change, and a manifest that says what the files are then."""
     with zipfile.ZipFile(backup) as archive:
         files = {name: change(name, archive.read(name)) for name in archive.namelist()}
@@ -312,12 +314,12 @@ def listing(name: str) -> Spoil:
 
 
 BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
-    "no zip archive": (of_bytes(b"hello " * 500), StoreForeign, "no zip archive"),
-    "an empty file": (of_bytes(b""), StoreForeign, "no zip archive"),
-    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreForeign, "no zip archive"),
-    "no manifest": (changed("manifest.json", lambda data: None), StoreForeign, "no manifest"),
-    "another's manifest": (manifest(format="tarball"), StoreForeign, "another program's"),
-    "a newer backup": (manifest(version=2), StoreForeign, "made by a newer Reverie"),
+    "no zip archive": (of_bytes(b"hello " * 500), StoreIncompatible, "no zip archive"),
+    "an empty file": (of_bytes(b""), StoreIncompatible, "no zip archive"),
+    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreIncompatible, "no zip archive"),
+    "no manifest": (changed("manifest.json", lambda data: None), StoreIncompatible, "no manifest"),
+    "another's manifest": (manifest(format="tarball"), StoreIncompatible, "another program's"),
+    "a newer backup": (manifest(version=2), StoreIncompatible, "made by a newer Reverie"),
     "a version that is none": (manifest(version="1"), StoreCorrupt, "version '1'"),
     "no list of files": (manifest(files=None), StoreCorrupt, "no database"),
     "a broken list of files": (manifest(files=[5]), StoreCorrupt, "not complete"),
@@ -326,19 +328,19 @@ BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
     "a changed database": (changed("reverie.db", lambda data: data[:-1] + b"!"), StoreCorrupt, "not what"),
     "a longer database": (changed("reverie.db", lambda data: data + b"!" * 9), StoreCorrupt, "not what"),
     "a database that is none": (
-        changed("reverie.db", lambda data: b"x" * 9000, honest=True), StoreForeign, "none of Reverie's",
+        changed("reverie.db", lambda data: b"x" * 9000, honest=True), StoreIncompatible, "none of Reverie's",
     ),
     "a newer database": (
         changed("reverie.db", lambda data: data[:60] + (99).to_bytes(4, "big") + data[64:], honest=True),
-        StoreForeign, "upgrade Reverie",
+        StoreIncompatible, "upgrade Reverie",
     ),
     "no database": (changed("reverie.db", lambda data: None), StoreCorrupt, "does not hold"),
     "one more file": (
         lambda backup, target: rewritten(backup, target, lambda name, data: data, **{"more.txt": b"x"}),
         StoreCorrupt, "does not hold",
     ),
-    "a name that leads out": (listing("profile/../../x.md"), StoreForeign, "which no backup does"),
-    "a name at the root": (listing("/etc/x"), StoreForeign, "which no backup does"),
+    "a name that leads out": (listing("profile/../../x.md"), StoreIncompatible, "which no backup does"),
+    "a name at the root": (listing("/etc/x"), StoreIncompatible, "which no backup does"),
 }  # fmt: skip
 
 
@@ -369,7 +371,7 @@ def test_a_flipped_byte_anywhere_is_noticed(backup: Path, tmp_path: Path) -> Non
         target = tmp_path / "target"
         try:
             recover(file, target)
-        except (StoreCorrupt, StoreForeign):
+        except (StoreCorrupt, StoreIncompatible):
             assert not target.exists()
         else:  # a byte that says nothing, such as the time of a member: then all must be as it was
             with Memory.open(target) as new, Memory.open(tmp_path / "memory") as old:
@@ -382,7 +384,7 @@ def test_a_backup_that_was_cut_is_refused(backup: Path, tmp_path: Path) -> None:
     for length in (1, 3, 22, 100, len(whole) // 2, len(whole) - 1):
         file = tmp_path / "cut.zip"
         file.write_bytes(whole[:length])
-        with pytest.raises((StoreCorrupt, StoreForeign)):
+        with pytest.raises((StoreCorrupt, StoreIncompatible)):
             recover(file, tmp_path / "target")
         assert not (tmp_path / "target").exists()
 
@@ -500,7 +502,7 @@ def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
     until = time.monotonic() + 20
     while len(lines) < 100 and time.monotonic() < until:
         time.sleep(0.01)
-    done: list[Recovered] = [recover(backup, folder, replace=True)]
+    done: list[RecoveryReport] = [recover(backup, folder, replace=True)]
     for each, thread in zip(running, threads, strict=True):
         thread.join(timeout=30)
         assert each.wait(timeout=30) != 0  # told that its folder was replaced

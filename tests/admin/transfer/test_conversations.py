@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reverie.admin.transfer import conversations
-from reverie.admin.transfer.conversations import Conversation, format_of, read_conversations
+from reverie.admin.transfer.conversations import ImportedConversation, format_of, read_conversations
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput
 
@@ -53,7 +53,7 @@ class TestJsonLines:
     def test_a_message_is_a_turn_of_the_session_named_after_the_file(self, tmp_path: Path) -> None:
         file = lines(tmp_path, {"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"})
         assert list(read_conversations(file)) == [
-            Conversation(
+            ImportedConversation(
                 session="import:chat",
                 turns=[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}],
             )

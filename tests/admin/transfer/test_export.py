@@ -15,15 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
-from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, Selection, export
+from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, ExportSelection, export
 from reverie.admin.transfer.formats.native import frontmatter
-from reverie.admin.transfer.importer import Imported, take_in
+from reverie.admin.transfer.importer import ImportReport, take_in
 from reverie.domain.change import Value
 from reverie.stores.protocol import Store
 from tests.admin.transfer.holdings import NOW, dump, holdings, store_of
 
 
-def taken(store: Store, source: Path, **how: object) -> Imported:
+def taken(store: Store, source: Path, **how: object) -> ImportReport:
     return take_in(
         store,
         source,
@@ -68,7 +68,7 @@ def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, va
     before = store_of(values)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "out")
-        told = export(before, target, form, Selection(), at=NOW)
+        told = export(before, target, form, ExportSelection(), at=NOW)
         after = store_of([])
         result = taken(after, target)
         assert dump(after) == dump(before)

@@ -14,7 +14,7 @@ import pytest
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.detection import form_of
-from reverie.admin.transfer.formats.foreign.fields import Fields, moment
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, moment
 from reverie.admin.transfer.items import SOURCE_ID
 from tests.admin.transfer import samples
 from tests.admin.transfer.samples import (
@@ -561,4 +561,4 @@ def test_moments_in_every_form_are_understood() -> None:
 
 def test_names_of_fields_are_compared_without_their_form() -> None:
     for name in ("createdAt", "CreatedAt", "created_at", "CREATED-AT", "created at"):
-        assert Fields({name: "x"}).text("createdAt") == "x"
+        assert ForeignFields({name: "x"}).text("createdAt") == "x"

@@ -15,9 +15,9 @@ import pytest
 from reverie import EVERY_SCOPE, InvalidInput, Memory
 from reverie.admin.transfer import batch as deciding
 from reverie.admin.transfer.items import another_id
-from reverie.domain.change import Edit
-from reverie.search.analyzer import analyse
-from reverie.stores.contract.factories import record, session, turn
+from reverie.domain.change import Change
+from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import make_record, session, turn
 from reverie.stores.in_memory import InMemoryStore
 from tests.admin.transfer import samples
 from tests.admin.transfer.holdings import NOW, dump
@@ -113,11 +113,11 @@ def test_a_live_record_that_says_the_same_is_known_and_not_reinforced(memory: Me
 
 
 def test_what_says_the_same_twice_in_a_source_is_taken_once(memory: Memory, tmp_path: Path) -> None:
-    one, two = record(1, content="Tea is at four"), record(2, content="tea is AT four")
+    one, two = make_record(1, content="Tea is at four"), make_record(2, content="tea is AT four")
     done = memory.import_(own(tmp_path / "x.jsonl", as_line(one, "record"), as_line(two, "record")))
     assert (done.records, samples.whys(done)) == (1, {"known": 1})
     done = memory.import_(
-        own(tmp_path / "y.jsonl", as_line(record(7), "record"), as_line(record(7), "record"))
+        own(tmp_path / "y.jsonl", as_line(make_record(7), "record"), as_line(make_record(7), "record"))
     )
     assert (done.records, samples.whys(done)) == (1, {"repeated": 1})
 
@@ -138,12 +138,12 @@ def test_a_record_that_was_changed_here_stays_as_it_is(memory: Memory, tmp_path:
 
 def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
     """Twelve hexadecimal characters of a hash are few enough to meet the same ones some day."""
-    store = InMemoryStore(analyse=analyse)
-    mine = record(1, content="Mine", metadata={"source_id": "a"})
-    theirs = record(1, content="Theirs", metadata={"source_id": "b"})
-    store.commit([Edit(before=None, after=mine)], actor="owner", at=NOW)
+    store = InMemoryStore(analyse=analyze)
+    mine = make_record(1, content="Mine", metadata={"source_id": "a"})
+    theirs = make_record(1, content="Theirs", metadata={"source_id": "b"})
+    store.commit([Change(before=None, after=mine)], actor="owner", at=NOW)
     for _ in range(2):
-        decided = deciding.Decided(store, deciding.Met(), now=NOW, dry_run=False)
+        decided = deciding.ImportBatch(store, deciding.SeenItems(), now=NOW, dry_run=False)
         decided.add(deciding.FoundRecord(place="x", record=theirs, form="mcp"))
         decided.add(deciding.FoundRecord(place="y", record=mine, form="mcp"))
         if decided.edits():
@@ -200,7 +200,7 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
     memory: Memory, tmp_path: Path
 ) -> None:
     lines = [
-        as_line(record(1, scope="user:a", origin="web"), "record"),
+        as_line(make_record(1, scope="user:a", origin="web"), "record"),
         as_line(session(scope="user:a"), "session"),
         as_line(turn(0, scope="user:a"), "turn"),
     ]
@@ -259,18 +259,18 @@ def test_pages_and_paragraphs_that_were_forgotten_do_not_come_back(memory: Memor
 
 
 def test_broken_lines_of_an_export_are_named_and_the_others_are_taken(memory: Memory, tmp_path: Path) -> None:
-    good, late = record(1), record(2, content="After the breakage")
+    good, late = make_record(1), make_record(2, content="After the breakage")
     broken: list[Any] = [
-        as_line(record(3), "record") | {"kind": "rumour"},
-        as_line(record(3), "record") | {"id": "../../etc"},
-        as_line(record(3), "record") | {"tags": 5},
-        as_line(record(3), "record") | {"created_at": 5},
-        as_line(record(3), "record") | {"confidence": 2},
-        as_line(record(3), "record") | {"seen_count": 10**30},
-        as_line(record(3), "record") | {"valid_from": "2026-01-02", "valid_to": "2026-01-01"},
-        as_line(record(3), "record") | {"content": "x" * 100_001},
-        as_line(record(3), "record") | {"mood": "good"},
-        as_line(record(3), "record") | {"created_at": "9999-12-31T23:59:59-14:00"},
+        as_line(make_record(3), "record") | {"kind": "rumour"},
+        as_line(make_record(3), "record") | {"id": "../../etc"},
+        as_line(make_record(3), "record") | {"tags": 5},
+        as_line(make_record(3), "record") | {"created_at": 5},
+        as_line(make_record(3), "record") | {"confidence": 2},
+        as_line(make_record(3), "record") | {"seen_count": 10**30},
+        as_line(make_record(3), "record") | {"valid_from": "2026-01-02", "valid_to": "2026-01-01"},
+        as_line(make_record(3), "record") | {"content": "x" * 100_001},
+        as_line(make_record(3), "record") | {"mood": "good"},
+        as_line(make_record(3), "record") | {"created_at": "9999-12-31T23:59:59-14:00"},
         {"type": "page", "name": "../x.md", "content": "", "updated_at": "2026-01-01"},
         {"type": "paragraph", "id": "0" * 12, "page": "HISTORY.md", "position": "x", "at": "2026-01-01"},
         {"type": "session", "id": ""},
@@ -302,7 +302,7 @@ def test_a_gap_in_a_session_is_closed(memory: Memory, tmp_path: Path) -> None:
 
 
 def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) -> None:
-    file = own(tmp_path / "x.jsonl", as_line(record(1), "record"), end=False)
+    file = own(tmp_path / "x.jsonl", as_line(make_record(1), "record"), end=False)
     done = memory.import_(file)
     assert (done.records, samples.whys(done)) == (1, {"broken": 1})
     assert "may have been cut" in done.skipped[0].detail

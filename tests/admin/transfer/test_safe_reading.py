@@ -17,7 +17,7 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.safe_reading import Archive, elements, parsed
+from reverie.admin.transfer.safe_reading import ZipArchive, elements, parsed
 from tests.admin.transfer import samples
 
 
@@ -96,7 +96,7 @@ def test_an_archive_unpacks_nothing_to_disk(tmp_path: Path) -> None:
 
 def test_a_file_of_an_archive_is_read_as_it_was_packed(tmp_path: Path) -> None:
     data = bytes(random.Random(1).randbytes(100_000))
-    with Archive(zipped(tmp_path / "x.zip", {"a/b": data})) as archive:
+    with ZipArchive(zipped(tmp_path / "x.zip", {"a/b": data})) as archive:
         assert archive.names == ["a/b"]
         with archive.opened("a/b") as file:
             assert b"".join(iter(lambda: file.read(777), b"")) == data

@@ -17,8 +17,8 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.plan_builder import LONGEST_MERGED
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.errors import ModelUnavailable
-from reverie.llm import called
-from reverie.llm.messages import Ask, Reply
+from reverie.llm import model_from_function
+from reverie.llm.messages import ModelReply, ModelRequest
 from tests.conftest import MovableClock
 from tests.consolidation.passes import test_digest, test_enrich, test_infer
 from tests.consolidation.passes.test_merge import NOW, cycle, left, many, proposal, record
@@ -141,15 +141,15 @@ def test_what_waits_for_room_still_waits_after_a_night_that_failed(
     tmp_path: Path, clock: MovableClock
 ) -> None:
     fails = False
-    shown: list[Ask] = []
+    shown: list[ModelRequest] = []
 
-    def model(ask: Ask) -> str | Reply:
+    def model(ask: ModelRequest) -> str | ModelReply:
         if fails:
             raise ModelUnavailable("no answer in time")
         shown.append(ask)
         return proposal()
 
-    with Memory.open(tmp_path / "memory", clock=clock, model=called(model)) as memory:
+    with Memory.open(tmp_path / "memory", clock=clock, model=model_from_function(model)) as memory:
         memory.save_many(
             {"content": f"Shelf {n} holds box {n * 7} of lot {n * 3}"} for n in range(MOST_RECORDS + 50)
         )
@@ -176,9 +176,9 @@ def test_a_night_over_many_records_looks_at_few() -> None:
     alike = record("A zebra is what the text is about")
     shown: list[str] = []
 
-    def answer(ask: Ask) -> Reply:
+    def answer(ask: ModelRequest) -> ModelReply:
         shown.append(ask.messages[0].content)
-        return Reply(text=json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []}))
+        return ModelReply(text=json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []}))
 
     cycle([*records, alike, fresh], answer, changed=[fresh])
     assert f"[{alike.id}]" in shown[0]

@@ -8,10 +8,10 @@ import pytest
 
 from reverie.consolidation.passes.compact import compact, estimate, is_due
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW, summary="They met in May.")
@@ -32,15 +32,15 @@ TURNS = [
 
 
 def passed(
-    answer: Reply | NoReply | None, *, turns: list[Turn] = TURNS, start: int = 4
-) -> tuple[Plan, list[Ask]]:
-    asked: list[Ask] = []
+    answer: ModelReply | ModelFailure | None, *, turns: list[Turn] = TURNS, start: int = 4
+) -> tuple[Plan, list[ModelRequest]]:
+    asked: list[ModelRequest] = []
 
-    def play(ask: Ask) -> Reply | NoReply:
+    def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         return no_model(ask) if answer is None else answer
 
-    return run(compact(View(now=NOW), STATE, turns, start=start), play), asked
+    return run_pass(compact(PassInput(now=NOW), STATE, turns, start=start), play), asked
 
 
 def after(plan: Plan) -> SessionState:
@@ -61,7 +61,7 @@ def test_the_estimate_is_golemcores() -> None:
 
 
 def test_the_request_is_short_and_has_no_output_of_tools() -> None:
-    _, (ask,) = passed(Reply(text="They deploy with Jib."))
+    _, (ask,) = passed(ModelReply(text="They deploy with Jib."))
     text = ask.messages[0].content
     assert (ask.max_tokens, ask.temperature, ask.timeout_s) == (500, 0.3, 15.0)
     assert "SECRET OUTPUT" not in text
@@ -73,7 +73,7 @@ def test_the_request_is_short_and_has_no_output_of_tools() -> None:
 
 
 def test_the_summary_stands_for_the_turns_before_the_window() -> None:
-    plan, _ = passed(Reply(text="<think>hm</think>They deploy with Jib."))
+    plan, _ = passed(ModelReply(text="<think>hm</think>They deploy with Jib."))
     assert (after(plan).summary, after(plan).window_start) == ("They deploy with Jib.", 4)
     assert plan.steps[0].sources == tuple(each.id for each in TURNS)
 
@@ -82,14 +82,14 @@ def test_the_summary_stands_for_the_turns_before_the_window() -> None:
     "answer",
     [
         None,
-        NoReply(why="too slow"),
-        Reply(text=" \n"),
-        Reply(text="<think>endless"),
-        Reply(text="No.", finish="refused"),
+        ModelFailure(why="too slow"),
+        ModelReply(text=" \n"),
+        ModelReply(text="<think>endless"),
+        ModelReply(text="No.", finish="refused"),
     ],
 )
 def test_without_a_summary_the_window_moves_all_the_same_and_the_old_summary_stays(
-    answer: Reply | NoReply | None,
+    answer: ModelReply | ModelFailure | None,
 ) -> None:
     plan, _ = passed(answer)
     assert (after(plan).summary, after(plan).window_start) == ("They met in May.", 4)
@@ -97,18 +97,18 @@ def test_without_a_summary_the_window_moves_all_the_same_and_the_old_summary_sta
 
 
 def test_an_answer_that_was_cut_says_so() -> None:
-    plan, _ = passed(Reply(text="They deploy with", finish="length"))
+    plan, _ = passed(ModelReply(text="They deploy with", finish="length"))
     assert after(plan).summary == "They deploy with …"
 
 
 def test_nothing_to_summarise_is_no_plan() -> None:
-    plan, asked = passed(Reply(text="x"), turns=[], start=0)
+    plan, asked = passed(ModelReply(text="x"), turns=[], start=0)
     assert not plan
     assert plan.skipped
     assert asked == []
 
 
 def test_turns_without_words_need_no_model() -> None:
-    plan, asked = passed(Reply(text="x"), turns=TURNS[2:3], start=3)
+    plan, asked = passed(ModelReply(text="x"), turns=TURNS[2:3], start=3)
     assert asked == []
     assert after(plan).window_start == 3

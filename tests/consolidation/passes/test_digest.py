@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reverie.consolidation.passes.digest import Notes, digest, headline, kept, stamped
+from reverie.consolidation.passes.digest import DigestPages, digest, headline, kept, stamped
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STATE = SessionState(id="chat:1", created_at=NOW)
@@ -37,18 +37,21 @@ TURNS = [
 
 
 def passed(
-    answer: Reply | NoReply | str | None = None, *, page: Page | None = PAGE, turns: list[Turn] = TURNS
-) -> tuple[Plan, list[Ask]]:
-    asked: list[Ask] = []
+    answer: ModelReply | ModelFailure | str | None = None,
+    *,
+    page: Page | None = PAGE,
+    turns: list[Turn] = TURNS,
+) -> tuple[Plan, list[ModelRequest]]:
+    asked: list[ModelRequest] = []
 
-    def play(ask: Ask) -> Reply | NoReply:
+    def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
             return no_model(ask)
-        return Reply(text=answer) if isinstance(answer, str) else answer
+        return ModelReply(text=answer) if isinstance(answer, str) else answer
 
-    flow = digest(View(now=NOW), STATE, turns, start=4, notes=Notes(page=page, position=7.0))
-    return run(flow, play), asked
+    flow = digest(PassInput(now=NOW), STATE, turns, start=4, notes=DigestPages(page=page, position=7.0))
+    return run_pass(flow, play), asked
 
 
 def said(entry: str = "They chose GitHub Actions.", update: str = PAGE.content) -> str:
@@ -116,12 +119,12 @@ def test_the_first_notes_are_begun() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        NoReply(why="too slow"), Reply(text=""), Reply(text="I summarised it."), Reply(text=said()[:40]),
-        Reply(text=said(), finish="length"), Reply(text=said(""), finish="stop"), Reply(text="[]"),
-        Reply(text="no", finish="refused"),
+        ModelFailure(why="too slow"), ModelReply(text=""), ModelReply(text="I summarised it."), ModelReply(text=said()[:40]),
+        ModelReply(text=said(), finish="length"), ModelReply(text=said(""), finish="stop"), ModelReply(text="[]"),
+        ModelReply(text="no", finish="refused"),
     ],
 )  # fmt: skip
-def test_a_failed_call_changes_nothing_so_that_the_next_one_can(answer: Reply | NoReply) -> None:
+def test_a_failed_call_changes_nothing_so_that_the_next_one_can(answer: ModelReply | ModelFailure) -> None:
     plan, _ = passed(answer)
     assert not plan
     assert plan.failed
@@ -145,7 +148,7 @@ def test_turns_without_words_move_the_window_and_ask_nobody() -> None:
 
 
 def test_nothing_due_is_no_plan() -> None:
-    plan = run(digest(View(now=NOW), STATE, [], start=0, notes=Notes()), no_model)
+    plan = run_pass(digest(PassInput(now=NOW), STATE, [], start=0, notes=DigestPages()), no_model)
     assert not plan
     assert plan.skipped
 

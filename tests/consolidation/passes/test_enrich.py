@@ -10,10 +10,10 @@ import pytest
 
 from reverie.consolidation.passes.enrich import enrich
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW, fresh_id, left, record
 
 NOTE = record(
@@ -22,18 +22,18 @@ NOTE = record(
 
 
 def enriched(
-    answer: Reply | NoReply | str | None, note: Record = NOTE, *others: Record
-) -> tuple[Plan, list[Ask]]:
-    asked: list[Ask] = []
+    answer: ModelReply | ModelFailure | str | None, note: Record = NOTE, *others: Record
+) -> tuple[Plan, list[ModelRequest]]:
+    asked: list[ModelRequest] = []
 
-    def play(ask: Ask) -> Reply | NoReply:
+    def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
             return no_model(ask)
-        return Reply(text=answer) if isinstance(answer, str) else answer
+        return ModelReply(text=answer) if isinstance(answer, str) else answer
 
-    view = View(now=NOW, records=(note, *others), new_id=fresh_id)
-    return run(enrich(view, note, categories=["user-preferences/drinks"]), play), asked
+    view = PassInput(now=NOW, records=(note, *others), new_id=fresh_id)
+    return run_pass(enrich(view, note, categories=["user-preferences/drinks"]), play), asked
 
 
 def records(*given: dict[str, Any]) -> str:
@@ -108,13 +108,15 @@ def test_what_another_record_says_already_is_not_said_again() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        None, NoReply(why="too slow"), "", "Sure!",
+        None, ModelFailure(why="too slow"), "", "Sure!",
         '{"records": []}', '{"records": [{"con', '{"records": [{}]}',
-        records(TEA, {**PORT, "category": "../up"}), Reply(text=records(TEA, PORT), finish="length"),
+        records(TEA, {**PORT, "category": "../up"}), ModelReply(text=records(TEA, PORT), finish="length"),
         records(*[{"content": f"n {n}"} for n in range(13)]),
     ],
 )  # fmt: skip
-def test_an_answer_that_cannot_be_used_leaves_the_note_as_it_is(answer: Reply | NoReply | str | None) -> None:
+def test_an_answer_that_cannot_be_used_leaves_the_note_as_it_is(
+    answer: ModelReply | ModelFailure | str | None,
+) -> None:
     plan, _ = enriched(answer)
     assert not plan
     assert "as it is" in plan.skipped + plan.failed

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from reverie.consolidation.passes.extract import Extracted, extract
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.consolidation.passes.extract import Extraction, extract
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW
 
 OUTPUT = (
@@ -18,16 +18,18 @@ OUTPUT = (
 )
 
 
-def extracted(answer: Reply | NoReply | str | None, output: str = OUTPUT) -> tuple[Extracted, list[Ask]]:
-    asked: list[Ask] = []
+def extracted(
+    answer: ModelReply | ModelFailure | str | None, output: str = OUTPUT
+) -> tuple[Extraction, list[ModelRequest]]:
+    asked: list[ModelRequest] = []
 
-    def play(ask: Ask) -> Reply | NoReply:
+    def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
             return no_model(ask)
-        return Reply(text=answer) if isinstance(answer, str) else answer
+        return ModelReply(text=answer) if isinstance(answer, str) else answer
 
-    return run(extract(View(now=NOW), output, step="GOAL:deploy"), play), asked
+    return run_pass(extract(PassInput(now=NOW), output, step="GOAL:deploy"), play), asked
 
 
 def lists(**given: list[str]) -> str:
@@ -53,7 +55,7 @@ def test_what_the_output_does_not_say_is_left_out() -> None:
 
 
 def test_short_outputs_are_not_looked_at_and_long_ones_are_cut() -> None:
-    assert extracted(lists(), "x" * 49) == (Extracted(note="the output has fewer than 50 characters"), [])
+    assert extracted(lists(), "x" * 49) == (Extraction(note="the output has fewer than 50 characters"), [])
     _, (ask,) = extracted(lists(), "y" * 9_000)
     assert ask.messages[0].content.count("y" * 4_000) == 1
     assert "y" * 4_001 not in ask.messages[0].content
@@ -63,16 +65,16 @@ def test_short_outputs_are_not_looked_at_and_long_ones_are_cut() -> None:
     "answer",
     [
         None,
-        NoReply(why="too slow"),
+        ModelFailure(why="too slow"),
         "",
         "none",
         '{"findings": ["a',
         "[1]",
-        Reply(text=lists(), finish="length"),
+        ModelReply(text=lists(), finish="length"),
     ],
 )
 def test_without_a_usable_answer_sentences_that_say_what_they_are_are_taken(
-    answer: Reply | NoReply | str | None,
+    answer: ModelReply | ModelFailure | str | None,
 ) -> None:
     found, _ = extracted(answer)
     assert found.lessons == ("Avoid library X: it has no types.",)

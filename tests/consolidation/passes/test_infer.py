@@ -12,11 +12,11 @@ import pytest
 
 from reverie.consolidation.passes.infer import infer, needs_permission
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)
@@ -32,14 +32,16 @@ def turn(content: str, role: Role = "user", *, session: str = "chat:1", scope: s
 
 def cycle(
     turns: Sequence[Turn],
-    answer: Callable[[Ask], Reply | NoReply] | str = no_model,
+    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = no_model,
     *,
     records: Sequence[Record] = (),
     injected: Sequence[str] = (),
 ) -> Plan:
-    view = View(now=NOW, turns=tuple(turns), records=tuple(records), new_id=lambda: f"{next(numbers):012x}")
-    how = (lambda ask: Reply(text=answer)) if isinstance(answer, str) else answer
-    return run(infer(view, injected=injected), how)
+    view = PassInput(
+        now=NOW, turns=tuple(turns), records=tuple(records), new_id=lambda: f"{next(numbers):012x}"
+    )
+    how = (lambda ask: ModelReply(text=answer)) if isinstance(answer, str) else answer
+    return run_pass(infer(view, injected=injected), how)
 
 
 def found(plan: Plan) -> list[Record]:
@@ -168,10 +170,10 @@ def test_scopes_are_asked_about_apart_and_kept() -> None:
     turns = [turn("No!! Tabs!", scope="user:alice"), turn("No!! Spaces!", scope="user:bob")]
     asked: list[str] = []
 
-    def answer(ask: Ask) -> Reply:
+    def answer(ask: ModelRequest) -> ModelReply:
         asked.append(ask.messages[0].content)
         name, word = (turns[0].id, "tabs") if "Tabs" in asked[-1] else (turns[1].id, "spaces")
-        return Reply(
+        return ModelReply(
             text=preferences({"content": f"Prefers {word}", "strength": "very_irritated", "evidence": [name]})
         )
 
@@ -208,11 +210,11 @@ def test_an_answer_that_cannot_be_used_changes_nothing(text: str) -> None:
 
 
 def test_a_long_log_is_read_in_parts() -> None:
-    asked: list[Ask] = []
+    asked: list[ModelRequest] = []
 
-    def answer(ask: Ask) -> Reply:
+    def answer(ask: ModelRequest) -> ModelReply:
         asked.append(ask)
-        return Reply(text=preferences())
+        return ModelReply(text=preferences())
 
     cycle([turn(f"message {n} " + "word " * 200) for n in range(300)], answer)
     assert len(asked) > 1

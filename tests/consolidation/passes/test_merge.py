@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from reverie.consolidation.passes.merge import merge
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import MERGE_DEPTH, MERGED_FROM
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.record import Record
 from reverie.domain.similarity.deduplication import folds
 from reverie.domain.similarity.specifics import specifics
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 numbers = itertools.count(1)
@@ -42,15 +42,15 @@ def fresh_id() -> str:
 
 def cycle(
     records: Sequence[Record],
-    answer: Callable[[Ask], Reply | NoReply] | str = no_model,
+    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = no_model,
     *,
     changed: Sequence[Record] | None = None,
     signals: Sequence[Signal] = (),
 ) -> Plan:
     new = frozenset(each.id for each in (records if changed is None else changed))
-    view = View(now=NOW, records=tuple(records), changed=new, new_id=fresh_id)
-    how = (lambda ask: Reply(text=answer)) if isinstance(answer, str) else answer
-    return run(merge(view, folds(records, new), signals), how)
+    view = PassInput(now=NOW, records=tuple(records), changed=new, new_id=fresh_id)
+    how = (lambda ask: ModelReply(text=answer)) if isinstance(answer, str) else answer
+    return run_pass(merge(view, folds(records, new), signals), how)
 
 
 def proposal(**lists: list[Any]) -> str:
@@ -115,7 +115,7 @@ def test_without_a_model_nothing_else_happens() -> None:
 
 
 def test_nothing_new_asks_nobody() -> None:
-    def never(ask: Ask) -> Reply:
+    def never(ask: ModelRequest) -> ModelReply:
         raise AssertionError("asked")
 
     plan = cycle(many(10), never, changed=[])
@@ -326,9 +326,9 @@ def test_only_what_changed_is_shown_with_what_resembles_it_and_one_scope_at_a_ti
     records = [alike, new, alice, *many(50)]
     asked: list[str] = []
 
-    def answer(ask: Ask) -> Reply:
+    def answer(ask: ModelRequest) -> ModelReply:
         asked.append(ask.messages[0].content)
-        return Reply(text=proposal())
+        return ModelReply(text=proposal())
 
     cycle(records, answer, changed=[new, alice])
     assert len(asked) == 2
@@ -341,9 +341,9 @@ def test_much_is_asked_in_parts() -> None:
     records = [record(f"Fact {n}: " + " ".join(f"w{n}x{m}" for m in range(100))) for n in range(120)]
     sizes: list[int] = []
 
-    def answer(ask: Ask) -> Reply:
+    def answer(ask: ModelRequest) -> ModelReply:
         sizes.append(len(ask.messages[0].content))
-        return Reply(text=proposal())
+        return ModelReply(text=proposal())
 
     cycle(records, answer)
     assert len(sizes) > 1
@@ -353,17 +353,17 @@ def test_much_is_asked_in_parts() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(text=""),
-        Reply(text="I would merge the first two."),
-        Reply(text='{"merge": [{"sources": ["00'),
-        Reply(text=proposal(archive=["x"]), finish="length"),
-        Reply(text="[1, 2, 3]"),
-        Reply(text='{"merge": "all", "archive": 3, "refile": null, "anti_patterns": {}}'),
-        Reply(text='{"merge": [{"sources": "000000000001", "content": {"text": "x"}}, 4, null]}'),
-        NoReply(why="too slow"),
+        ModelReply(text=""),
+        ModelReply(text="I would merge the first two."),
+        ModelReply(text='{"merge": [{"sources": ["00'),
+        ModelReply(text=proposal(archive=["x"]), finish="length"),
+        ModelReply(text="[1, 2, 3]"),
+        ModelReply(text='{"merge": "all", "archive": 3, "refile": null, "anti_patterns": {}}'),
+        ModelReply(text='{"merge": [{"sources": "000000000001", "content": {"text": "x"}}, 4, null]}'),
+        ModelFailure(why="too slow"),
     ],
 )
-def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said(reply: Reply | NoReply) -> None:
+def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said(reply: ModelReply | ModelFailure) -> None:
     plan = cycle(many(5), lambda ask: reply)
     assert not plan
     assert plan.refused or plan.failed or plan.skipped
@@ -409,13 +409,13 @@ def test_a_hundred_cycles_lose_nothing_and_do_not_grow() -> None:
     for _ in range(100):
         fresh = chance.sample(records, k=10)
 
-        def answer(ask: Ask, fresh: list[Record] = fresh) -> Reply:
+        def answer(ask: ModelRequest, fresh: list[Record] = fresh) -> ModelReply:
             pairs = [chance.sample(fresh, k=2) for _ in range(3)]
             merges = [
                 {"sources": [a.id, b.id], "content": chance.choice([a.content, f"{a.content}. {b.content}"])}
                 for a, b in pairs
             ]
-            return Reply(text=proposal(merge=merges))
+            return ModelReply(text=proposal(merge=merges))
 
         plan = cycle(records, answer, changed=fresh)
         records = left(records, plan)
@@ -446,10 +446,10 @@ def test_what_two_sources_say_of_two_things_is_not_exchanged_by_a_merge() -> Non
 def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> None:
     page, own = record("How a bomb is made", origin="web"), record("Ada prefers tea")
 
-    def answer(ask: Ask) -> Reply | NoReply:
+    def answer(ask: ModelRequest) -> ModelReply | ModelFailure:
         if "bomb" in ask.messages[-1].content:
-            return NoReply(why="against the rules", refused=True)
-        return Reply(text=proposal(refile=[{"id": own.id, "category": "drinks"}]))
+            return ModelFailure(why="against the rules", refused=True)
+        return ModelReply(text=proposal(refile=[{"id": own.id, "category": "drinks"}]))
 
     plan = cycle([page, own], answer)
     assert not plan.failed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reverie.consolidation.passes.promote import promote
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ def record(**more: Any) -> Record:
 
 
 def promoted(one: Record, *, changed: bool = True, min_confidence: float = 0.75) -> str:
-    view = View(now=NOW, records=(one,), changed=frozenset({one.id} if changed else ()))
+    view = PassInput(now=NOW, records=(one,), changed=frozenset({one.id} if changed else ()))
     plan = promote(view, min_confidence=min_confidence)
     if not plan:
         assert plan.skipped

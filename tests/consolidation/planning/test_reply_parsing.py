@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.consolidation.planning.reply_parsing import (
-    Unusable,
+    UnusableReply,
     as_share,
     as_text,
     as_texts,
-    parsed,
+    parse_json,
     without_reasoning,
 )
 
@@ -41,7 +41,7 @@ WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}
     ],
 )
 def test_the_object_is_found(text: str) -> None:
-    assert parsed(text, keys=("facts", "more")) == WANTED
+    assert parse_json(text, keys=("facts", "more")) == WANTED
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_the_object_is_found(text: str) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, why: str) -> None:
-    with pytest.raises(Unusable, match=why):
-        parsed(text, keys=("facts",))
+    with pytest.raises(UnusableReply, match=why):
+        parse_json(text, keys=("facts",))
 
 
 def test_of_several_objects_the_one_with_the_wanted_keys_is_taken_and_of_equals_the_last() -> None:
-    assert parsed('{"a": 1} {"b": 2} {"c": 3}', keys=("b",)) == {"b": 2}
-    assert parsed('{"a": 1} {"a": 2}', keys=("a",)) == {"a": 2}
-    assert parsed('{"a": 1} {"b": 2}') == {"b": 2}
+    assert parse_json('{"a": 1} {"b": 2} {"c": 3}', keys=("b",)) == {"b": 2}
+    assert parse_json('{"a": 1} {"a": 2}', keys=("a",)) == {"a": 2}
+    assert parse_json('{"a": 1} {"b": 2}') == {"b": 2}
 
 
 values = st.recursive(
@@ -81,9 +81,9 @@ values = st.recursive(
 @given(st.dictionaries(st.text(), values, min_size=1, max_size=5))
 def test_every_object_comes_back_from_a_fence_and_from_prose(value: dict[str, object]) -> None:
     text = json.dumps(value)
-    assert parsed(text, keys=tuple(value)) == value
-    assert parsed(f"Sure.\n```json\n{text}\n```", keys=tuple(value)) == value
-    assert parsed(f"Sure: {text}", keys=tuple(value)) == value
+    assert parse_json(text, keys=tuple(value)) == value
+    assert parse_json(f"Sure.\n```json\n{text}\n```", keys=tuple(value)) == value
+    assert parse_json(f"Sure: {text}", keys=tuple(value)) == value
 
 
 @given(st.dictionaries(st.text(min_size=1), values, min_size=1, max_size=5), st.data())
@@ -92,8 +92,8 @@ def test_no_part_of_a_broken_object_is_taken_for_the_whole(
 ) -> None:
     text = json.dumps(value)
     cut = text[: data.draw(st.integers(3, len(text) - 1))]
-    with pytest.raises(Unusable):
-        parsed(cut, keys=tuple(value))
+    with pytest.raises(UnusableReply):
+        parse_json(cut, keys=tuple(value))
 
 
 def test_reasoning_is_cut_off() -> None:

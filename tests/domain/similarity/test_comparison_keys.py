@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.comparison import compare, keys, read
+from reverie.domain.similarity.comparison import compare, keys, normalize
 
 LINES = (Path(__file__).parent / "pairs.jsonl").read_text().splitlines()
 PAIRS = [json.loads(line) for line in LINES if line]
@@ -17,7 +17,7 @@ PAIRS = [json.loads(line) for line in LINES if line]
 
 @pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
 def test_a_pair_that_folds_shares_a_key(pair: dict[str, str]) -> None:
-    new, old = read(pair["new"]), read(pair["old"])
+    new, old = normalize(pair["new"]), normalize(pair["old"])
     for a, b in ((new, old), (old, new)):
         if compare(a, b) != "differs" and a.letters != b.letters:
             assert set(keys(a)) & set(keys(b))
@@ -42,11 +42,11 @@ def test_what_folds_shares_a_key(first: list[str], second: list[str]) -> None:
         (" ".join(second), " ".join(first) + ". " + " ".join(second)),
         (" ".join(first), "really " + " ".join(first)),
     ):
-        one, other = read(a), read(b)
+        one, other = normalize(a), normalize(b)
         if compare(one, other) != "differs" or compare(other, one) != "differs":
             assert set(keys(one)) & set(keys(other)) or one.letters == other.letters
 
 
 def test_a_long_text_has_a_bounded_number_of_keys() -> None:
-    assert len(keys(read("One thing happened. Then another. " * 20_000))) < 300
-    assert len(keys(read("and so " * 50_000))) < 300
+    assert len(keys(normalize("One thing happened. Then another. " * 20_000))) < 300
+    assert len(keys(normalize("and so " * 50_000))) < 300

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.record import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, checked
+from reverie.domain.record import KINDS, MOST_LABELS, ORIGINS, UNTRUSTED, Record, validate_record
 from reverie.domain.similarity.deduplication import (
     Create,
     Decision,
@@ -29,7 +29,7 @@ LATER = datetime(2025, 12, 1, tzinfo=UTC)
 
 def record(content: str = "Likes tea", number: int = 1, **fields: Any) -> Record:
     times = {"created_at": THEN, "updated_at": THEN, "last_seen_at": THEN}
-    return checked(Record(id=f"{number:012x}", content=content, **(times | fields)))
+    return validate_record(Record(id=f"{number:012x}", content=content, **(times | fields)))
 
 
 def new_record(content: str = "Likes tea", **fields: Any) -> Record:
@@ -297,7 +297,7 @@ def test_no_decision_loses_tags_references_or_counts(new: Record, olds: list[Rec
         new.scope,
         new.kind,
     )
-    checked(merged)
+    validate_record(merged)
 
 
 @given(NEW_RECORDS, OLD_RECORDS)

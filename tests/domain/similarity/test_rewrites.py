@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.rewrites import guarded
+from reverie.domain.similarity.rewrites import guard_rewrite
 from reverie.domain.similarity.specifics import specifics
 
 PAGE = """# Long-term memory
@@ -28,14 +28,14 @@ Database is PostgreSQL on port 5432.
 
 @pytest.mark.parametrize("nothing", ["", "   \n\n", "---\n", "```\n```", "…"])
 def test_an_answer_that_says_nothing_erases_nothing(nothing: str) -> None:
-    found = guarded(PAGE, nothing)
+    found = guard_rewrite(PAGE, nothing)
     assert found.text == PAGE
     assert "- Never deploy on Fridays" in found.kept
 
 
 @pytest.mark.parametrize("cut", range(1, len(PAGE), 7))
 def test_an_answer_that_breaks_off_anywhere_loses_no_line(cut: int) -> None:
-    found = guarded(PAGE, PAGE[:cut])
+    found = guard_rewrite(PAGE, PAGE[:cut])
     said = [line for line in PAGE.splitlines() if line.strip() and not line.startswith("#")]
     assert [line for line in said if line not in found.text.splitlines()] == []
     assert len(found.text.splitlines()) <= len(PAGE.splitlines())
@@ -44,13 +44,13 @@ def test_an_answer_that_breaks_off_anywhere_loses_no_line(cut: int) -> None:
 def test_the_same_page_in_another_order_is_taken_as_it_is() -> None:
     lines = [line for line in PAGE.splitlines() if line]
     shuffled = "\n".join(["# Long-term memory", *sorted(lines[1:])])
-    assert guarded(PAGE, shuffled).kept == ()
-    assert guarded(PAGE, PAGE).text == PAGE
+    assert guard_rewrite(PAGE, shuffled).kept == ()
+    assert guard_rewrite(PAGE, PAGE).text == PAGE
 
 
 def test_new_lines_are_welcome() -> None:
     new = PAGE + "- The staging host is called tern\n"
-    assert guarded(PAGE, new) == (new, ())
+    assert guard_rewrite(PAGE, new) == (new, ())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_new_lines_are_welcome() -> None:
 )
 def test_a_line_brought_up_to_date_in_its_place_is_not_kept_back(line: str, successor: str) -> None:
     new = PAGE.replace(line, successor)
-    assert guarded(PAGE, new) == (new, ())
+    assert guard_rewrite(PAGE, new) == (new, ())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_line_brought_up_to_date_in_its_place_is_not_kept_back(line: str, succ
     ],
 )
 def test_a_line_that_something_else_took_the_place_of_is_kept(line: str, instead: str) -> None:
-    found = guarded(PAGE, PAGE.replace(line, instead))
+    found = guard_rewrite(PAGE, PAGE.replace(line, instead))
     assert found.kept == (line,)
     lines = found.text.splitlines()
     assert lines.index(line) < lines.index(instead)
@@ -89,8 +89,8 @@ def test_a_line_that_something_else_took_the_place_of_is_kept(line: str, instead
 
 def test_of_lines_that_differ_in_a_number_only_none_stands_for_the_others() -> None:
     old = "".join(f"- Server db{n} has {n} GB\n" for n in range(1, 5))
-    assert guarded(old, "- Server db9 has 9 GB\n").kept == tuple(old.splitlines())
-    assert guarded(old, "- Server db2 has 2 GB\n- Server db3 has 3 GB\n").kept == (
+    assert guard_rewrite(old, "- Server db9 has 9 GB\n").kept == tuple(old.splitlines())
+    assert guard_rewrite(old, "- Server db2 has 2 GB\n- Server db3 has 3 GB\n").kept == (
         "- Server db1 has 1 GB",
         "- Server db4 has 4 GB",
     )
@@ -99,32 +99,32 @@ def test_of_lines_that_differ_in_a_number_only_none_stands_for_the_others() -> N
 def test_lines_that_were_joined_or_split_are_not_kept_back() -> None:
     apart = "- PostgreSQL 16 runs on tern\n- Redis 7 runs on tern\n"
     together = "- PostgreSQL 16 and Redis 7 run on tern\n"
-    assert guarded(apart, together) == (together, ())
-    assert guarded(together, apart) == (apart, ())
+    assert guard_rewrite(apart, together) == (together, ())
+    assert guard_rewrite(together, apart) == (apart, ())
 
 
 def test_a_kept_line_stands_where_it_stood_under_its_heading() -> None:
     new = PAGE.replace("- Bob prefers short answers\n", "").replace("Project uses", "Our project uses")
-    found = guarded(PAGE, new)
+    found = guard_rewrite(PAGE, new)
     assert found.kept == ("- Bob prefers short answers",)
     assert "- Ann Berg lives in Oslo\n- Bob prefers short answers\n\n## Project\n" in found.text
 
 
 def test_a_section_that_vanished_comes_back_whole_between_the_others() -> None:
     old = "## A\nAnn 1\n\n## B\nBob 2\n- Redis 7\n\n## C\nCarl 3\n"
-    found = guarded(old, "## A\nAnn 1\nAnn 4\n\n## C\nCarl 3\n")
+    found = guard_rewrite(old, "## A\nAnn 1\nAnn 4\n\n## C\nCarl 3\n")
     assert found.text == "## A\nAnn 1\nAnn 4\n\n## B\nBob 2\n- Redis 7\n\n## C\nCarl 3\n"
 
 
 def test_what_stood_under_a_heading_is_not_the_same_under_another() -> None:
     old = "## tern-01\n- 16 GB\n\n## tern-02\n- 32 GB\n"
-    assert guarded(old, "## Servers\n- 16 GB\n- 32 GB\n").kept == ("- 16 GB", "- 32 GB")
-    assert guarded(old, "## Servers\n- tern-01: 16 GB\n- tern-02: 32 GB\n").kept == ()
+    assert guard_rewrite(old, "## Servers\n- 16 GB\n- 32 GB\n").kept == ("- 16 GB", "- 32 GB")
+    assert guard_rewrite(old, "## Servers\n- tern-01: 16 GB\n- tern-02: 32 GB\n").kept == ()
 
 
 def test_a_heading_may_be_reworded() -> None:
     new = PAGE.replace("## Project", "## The project")
-    assert guarded(PAGE, new) == (new, ())
+    assert guard_rewrite(PAGE, new) == (new, ())
 
 
 SENTENCES = st.lists(
@@ -142,7 +142,7 @@ SENTENCES = st.lists(
 
 @given(SENTENCES, SENTENCES)
 def test_what_is_kept_and_what_is_new_is_in_the_result_and_no_negation_is_lost(old: str, new: str) -> None:
-    found = guarded(old, new)
+    found = guard_rewrite(old, new)
     for line in found.kept:
         assert line in found.text.split("\n")
     for line in new.split("\n")[:-1] if re.search(r"\w", new) else ():
@@ -155,7 +155,7 @@ def test_two_full_pages_are_compared_in_little_time() -> None:
     old = "\n".join(f"- Fact {n}: server s{n} runs job {n * 7} for Ann {n % 13}" for n in range(3_000))
     new = "\n".join(f"- Note {n}" for n in range(3_000))
     begun = time.process_time()
-    assert len(guarded(old, new).kept) == 3_000
+    assert len(guard_rewrite(old, new).kept) == 3_000
     assert time.process_time() - begun < 30
 
 
@@ -172,7 +172,7 @@ RULES = "# Notes\n\n## Always\n- Run the tests first\n\n## Never\n- Deploy on Fr
     ],
 )
 def test_what_stands_under_a_heading_that_denies_it_is_not_moved_from_there(new: str) -> None:
-    text = guarded(RULES, new).text
+    text = guard_rewrite(RULES, new).text
     never = text.partition("## Never\n")[2].partition("\n\n")[0]
     assert "- Deploy on Fridays" in never
 
@@ -180,4 +180,4 @@ def test_what_stands_under_a_heading_that_denies_it_is_not_moved_from_there(new:
 def test_other_moves_between_headings_are_free() -> None:
     old = "## People\n- Ann lives in Oslo\n\n## Tools\n- Bo uses vim\n"
     new = "## People\n- Ann lives in Oslo\n- Bo uses vim\n\n## Tools\n"
-    assert guarded(old, new) == (new, ())
+    assert guard_rewrite(old, new) == (new, ())

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reverie import Memory
-from reverie.domain.similarity.supersession import replaces, says_change
+from reverie.domain.similarity.supersession import states_change, supersedes
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from reverie.domain.similarity.supersession import replaces, says_change
     ],
 )
 def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> None:
-    assert replaces(new, old)
+    assert supersedes(new, old)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_changed_value_takes_the_place_of_the_old_one(new: str, old: str) -> N
     ],
 )
 def test_other_things_stand_beside_each_other(new: str, old: str) -> None:
-    assert not replaces(new, old)
+    assert not supersedes(new, old)
 
 
 def test_only_words_of_change_are_looked_at() -> None:
-    assert not says_change("We know nothing")
-    assert not says_change("now " * 200)
+    assert not states_change("We know nothing")
+    assert not states_change("now " * 200)
 
 
 class Now:

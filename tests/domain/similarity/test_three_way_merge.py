@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.record import MOST_LABELS, Record, checked
-from reverie.domain.similarity.three_way_merge import matches, merged, merged_text
-from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.domain.record import MOST_LABELS, Record, validate_record
+from reverie.domain.similarity.three_way_merge import matches, merge_text, merge_values
+from reverie.stores.contract.factories import NOW, at, make_record, session, turn
 
 # -- values ------------------------------------------------------------------------------------------------
 
@@ -25,15 +25,15 @@ def page(content: str, seconds: float = 0) -> Page:
 
 
 def test_changes_of_different_fields_are_both_taken() -> None:
-    base = record(tags=("a",))
-    found = merged(base, replace(base, importance=0.9), replace(base, content="The person's words"))
+    base = make_record(tags=("a",))
+    found = merge_values(base, replace(base, importance=0.9), replace(base, content="The person's words"))
     assert found.conflicts == ()
     assert (found.value.content, found.value.importance) == ("The person's words", 0.9)
 
 
 def test_the_same_change_on_both_sides_is_no_conflict() -> None:
-    base = record()
-    found = merged(
+    base = make_record()
+    found = merge_values(
         base, replace(base, kind="lesson", source="a"), replace(base, kind="lesson", category="notes")
     )
     assert found.conflicts == ()
@@ -41,42 +41,44 @@ def test_the_same_change_on_both_sides_is_no_conflict() -> None:
 
 
 def test_different_changes_of_one_field_are_named_and_the_persons_stands() -> None:
-    base = record()
-    found = merged(base, replace(base, content="ours", category="a"), replace(base, content="theirs"))
+    base = make_record()
+    found = merge_values(base, replace(base, content="ours", category="a"), replace(base, content="theirs"))
     assert found.conflicts == ("content",)
     assert (found.value.content, found.value.category) == ("theirs", "a")
 
 
 def test_tags_merge_as_sets_in_the_persons_order() -> None:
-    base = record(tags=("a", "b", "c"))
-    found = merged(base, replace(base, tags=("b", "c", "x", "y")), replace(base, tags=("y", "c", "a", "z")))
+    base = make_record(tags=("a", "b", "c"))
+    found = merge_values(
+        base, replace(base, tags=("b", "c", "x", "y")), replace(base, tags=("y", "c", "a", "z"))
+    )
     assert found.conflicts == ()
     assert found.value.tags == ("y", "c", "z", "x")  # `a` was taken out by ours, `b` by theirs
 
 
 def test_metadata_merges_by_key_and_names_the_key_in_conflict() -> None:
-    base = record(metadata={"kept": "1", "both": "1", "ours": "1", "gone": "1"})
+    base = make_record(metadata={"kept": "1", "both": "1", "ours": "1", "gone": "1"})
     ours = replace(base, metadata={"kept": "1", "both": "2", "ours": "2", "new": "1"})
     theirs = replace(base, metadata={"kept": "1", "both": "3", "ours": "1", "gone": "1", "theirs": "1"})
-    found = merged(base, ours, theirs)
+    found = merge_values(base, ours, theirs)
     assert found.conflicts == ("metadata.both",)
     assert found.value.metadata == {"kept": "1", "both": "3", "ours": "2", "theirs": "1", "new": "1"}
 
 
 def test_bookkeeping_never_conflicts() -> None:
-    base = record(seen_count=2)
+    base = make_record(seen_count=2)
     ours = replace(base, seen_count=5, last_seen_at=at(50), updated_at=at(20))
     theirs = replace(base, seen_count=3, last_seen_at=at(10), updated_at=at(30))
-    found = merged(base, ours, theirs)
+    found = merge_values(base, ours, theirs)
     assert found.conflicts == ()
     assert (found.value.seen_count, found.value.last_seen_at, found.value.updated_at) == (6, at(50), at(30))
 
 
 def test_an_archive_and_its_reason_come_from_one_side() -> None:
-    base = record(archived_at=at(1), archive_reason="old")
+    base = make_record(archived_at=at(1), archive_reason="old")
     ours = replace(base, archived_at=at(2), importance=0.1)
     theirs = replace(base, archive_reason="because")
-    found = merged(base, ours, theirs)
+    found = merge_values(base, ours, theirs)
     assert (found.value.archived_at, found.value.archive_reason) == (at(1), "because")
     assert found.conflicts == ("archived_at", "archive_reason")
     assert found.value.importance == 0.1
@@ -86,49 +88,49 @@ def test_a_sessions_window_and_summary_come_from_one_side() -> None:
     base = session()
     ours = replace(base, window_start=4, summary="four turns", status="paused")
     theirs = replace(base, summary="my words")
-    found = merged(base, ours, theirs)
+    found = merge_values(base, ours, theirs)
     assert (found.value.window_start, found.value.summary) == (0, "my words")
     assert set(found.conflicts) == {"window_start", "summary"}
     assert found.value.status == "paused"
 
 
 def test_what_is_sound_alone_and_not_together_is_a_conflict() -> None:
-    base = record(valid_from=at(10), valid_to=at(20))
-    found = merged(base, replace(base, valid_from=at(19)), replace(base, valid_to=at(15)))
+    base = make_record(valid_from=at(10), valid_to=at(20))
+    found = merge_values(base, replace(base, valid_from=at(19)), replace(base, valid_to=at(15)))
     assert (found.value.valid_from, found.value.valid_to) == (at(10), at(15))
     assert found.conflicts == ("valid_from", "valid_to")
-    many = record()
+    many = make_record()
     ours = replace(many, tags=tuple(f"a{n}" for n in range(MOST_LABELS)))
     theirs = replace(many, tags=("mine",))
-    assert merged(many, ours, theirs).conflicts == ("tags",)
-    assert checked(merged(many, ours, theirs).value).tags == ("mine",)
+    assert merge_values(many, ours, theirs).conflicts == ("tags",)
+    assert validate_record(merge_values(many, ours, theirs).value).tags == ("mine",)
 
 
 def test_pages_merge_by_lines_and_never_conflict() -> None:
-    found = merged(page("a\nb\n"), page("a\nours\n", 5), page("a\ntheirs\n", 2))
+    found = merge_values(page("a\nb\n"), page("a\nours\n", 5), page("a\ntheirs\n", 2))
     assert found.conflicts == ()
     assert found.value == page("a\ntheirs\nours\n", 5)
 
 
 def test_without_a_base_whatever_differs_was_changed_by_both() -> None:
-    ours = record(content="ours", tags=("a",), seen_count=3)
-    theirs = record(content="theirs", tags=("b",), metadata={"k": "v"})
-    found = merged(None, ours, theirs)
+    ours = make_record(content="ours", tags=("a",), seen_count=3)
+    theirs = make_record(content="theirs", tags=("b",), metadata={"k": "v"})
+    found = merge_values(None, ours, theirs)
     assert found.conflicts == ("content",)
     assert found.value.tags == ("b", "a")
     assert (found.value.seen_count, found.value.metadata) == (3, {"k": "v"})
-    assert merged(None, ours, ours).value == ours
+    assert merge_values(None, ours, ours).value == ours
 
 
 def test_versions_of_different_things_are_refused() -> None:
     with pytest.raises(InvalidInput, match="different things"):
-        merged(record(1), record(1), record(2))
+        merge_values(make_record(1), make_record(1), make_record(2))
     with pytest.raises(InvalidInput, match="different things"):
-        merged(None, record(1), record(2))
+        merge_values(None, make_record(1), make_record(2))
 
 
 RECORDS = st.builds(
-    record,
+    make_record,
     content=st.sampled_from(["one", "two", "three"]),
     category=st.sampled_from([None, "a", "b/c"]),
     kind=st.sampled_from(["fact", "lesson"]),
@@ -156,18 +158,18 @@ VALUES = st.sampled_from([RECORDS, PARAGRAPHS, TURNS])
 @given(data=st.data(), kind=VALUES)
 def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(data: st.DataObject, kind: Any) -> None:
     base, other = data.draw(kind), data.draw(kind)
-    assert merged(base, base, other).value == other
-    assert merged(base, other, base).value == other
-    assert merged(base, other, other).value == other
-    assert merged(base, base, other).conflicts == ()
+    assert merge_values(base, base, other).value == other
+    assert merge_values(base, other, base).value == other
+    assert merge_values(base, other, other).value == other
+    assert merge_values(base, base, other).conflicts == ()
 
 
 @given(base=RECORDS, ours=RECORDS, theirs=RECORDS)
 def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_clashes(
     base: Record, ours: Record, theirs: Record
 ) -> None:
-    found = merged(base, ours, theirs)
-    checked(found.value)
+    found = merge_values(base, ours, theirs)
+    validate_record(found.value)
     for name in ("content", "category", "kind", "importance", "pinned"):
         was, mine, yours = (getattr(one, name) for one in (base, ours, theirs))
         got = getattr(found.value, name)
@@ -205,7 +207,7 @@ def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_
     ],
 )
 def test_merging_texts(base: str, ours: str, theirs: str, result: str) -> None:
-    assert merged_text(base, ours, theirs) == result
+    assert merge_text(base, ours, theirs) == result
 
 
 REPEATING = st.lists(st.sampled_from(["", "", "a", "b", "---"]), max_size=12)
@@ -222,9 +224,9 @@ def test_a_side_that_left_the_text_alone_changes_nothing(
     one, two, three = (
         text_of(lines)[: None if end else -1] for lines, end in zip((base, ours, theirs), ends, strict=True)
     )
-    assert merged_text(one, one, three) == three
-    assert merged_text(one, two, one) == two
-    assert merged_text(one, two, two) == two
+    assert merge_text(one, one, three) == three
+    assert merge_text(one, two, one) == two
+    assert merge_text(one, two, two) == two
 
 
 @given(base=REPEATING, ours=REPEATING, theirs=REPEATING)
@@ -232,7 +234,7 @@ def test_a_side_that_left_the_text_alone_changes_nothing(
 def test_every_line_that_a_side_added_is_there_and_none_comes_from_nowhere(
     base: list[str], ours: list[str], theirs: list[str]
 ) -> None:
-    result = Counter(merged_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1])
+    result = Counter(merge_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1])
     was, mine, yours = Counter(base), Counter(ours), Counter(theirs)
     for line in {*was, *mine, *yours}:
         if mine[line] > was[line] or yours[line] > was[line]:
@@ -266,7 +268,7 @@ def test_of_different_lines_exactly_what_somebody_took_out_is_gone(
     made: tuple[list[str], list[str], list[str], set[str], set[str]],
 ) -> None:
     base, ours, theirs, ours_out, theirs_out = made
-    result = merged_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1]
+    result = merge_text(text_of(base), text_of(ours), text_of(theirs)).split("\n")[:-1]
     assert [line for line in result if line in base] == [
         line for line in base if line not in ours_out | theirs_out
     ]
@@ -289,6 +291,6 @@ def test_the_longest_texts_of_repeated_lines_merge_before_the_test_is_ended() ->
     base = "a\n\n" * 40_000
     ours = "\nb\n" * 40_000
     theirs = "a\n\n\n" * 30_000 + "new\n"
-    result = merged_text(base, ours, theirs)
+    result = merge_text(base, ours, theirs)
     assert result.count("b") == 40_000
     assert "new\n" in result

@@ -17,22 +17,22 @@ ANY = st.text(max_size=80) | st.text(
 
 @given(ANY)
 def test_what_nobody_sees_is_gone_and_doing_it_again_changes_nothing(text: str) -> None:
-    shown = quoting.visible(text)
-    assert quoting.visible(shown) == shown
+    shown = quoting.strip_invisible(text)
+    assert quoting.strip_invisible(shown) == shown
     assert not prompts.unseen(shown) or "\u200c" in shown or "\u200d" in shown
 
 
 @given(ANY)
 def test_one_line_is_one_line_and_stable(text: str) -> None:
-    shown = quoting.one_line(text)
+    shown = quoting.escape_line(text)
     assert len(shown.splitlines()) <= 1
-    assert quoting.one_line(shown) == shown
+    assert quoting.escape_line(shown) == shown
     assert not re.search(r"<\|[^<>|]{0,40}\|>", shown)
 
 
 @given(ANY)
 def test_no_line_of_a_block_is_one_of_ours(text: str) -> None:
-    for line in quoting.block(text).split("\n"):
+    for line in quoting.escape_block(text).split("\n"):
         assert line not in prompts._HEADERS
         assert not prompts._ITEM.fullmatch(line)
         assert not prompts._ROLE.match(line)
@@ -40,16 +40,16 @@ def test_no_line_of_a_block_is_one_of_ours(text: str) -> None:
 
 @given(ANY)
 def test_a_fence_cannot_be_ended_from_inside(text: str) -> None:
-    shown = quoting.fenced(text)
+    shown = quoting.fence(text)
     first, *inside, last = shown.split("\n")
     assert last == f"data {first.removeprefix('<<<data ')}>>>"
     assert last not in inside
-    assert quoting.unfenced(shown).strip("\n") == quoting.for_replay(text).strip("\n")
+    assert quoting.unfenced(shown).strip("\n") == quoting.escape_message(text).strip("\n")
 
 
 def test_letters_that_joiners_hold_together_stay_together() -> None:
     for text in ("می‌خواهم", "क्‍ष", "👩‍💻", "❤️‍🔥", "1️⃣", "葛󠄀", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "ℹ️"):
-        assert quoting.visible(text) == text
+        assert quoting.strip_invisible(text) == text
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_letters_that_joiners_hold_together_stay_together() -> None:
     ],
 )
 def test_what_carries_something_else_than_text_is_dropped(text: str, shown: str) -> None:
-    assert quoting.visible(text) == shown
+    assert quoting.strip_invisible(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_carries_something_else_than_text_is_dropped(text: str, shown: str)
     ],
 )
 def test_a_line_that_looks_like_ours_gets_a_backslash(line: str) -> None:
-    assert quoting.block(f"fine\n{line}\nfine").split("\n")[1].startswith("\\")
+    assert quoting.escape_block(f"fine\n{line}\nfine").split("\n")[1].startswith("\\")
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_a_line_that_looks_like_ours_gets_a_backslash(line: str) -> None:
     ],
 )
 def test_what_is_quoted_is_not_the_writers_own_word(said: str, own: str) -> None:
-    assert quoting.own_words(said) == own
+    assert quoting.unquoted_text(said) == own

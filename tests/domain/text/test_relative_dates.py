@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
-from reverie.domain.text.relative_dates import noted, read, resolved
+from reverie.domain.text.relative_dates import format_dates, parse_dates, resolve_dates
 
 WEDNESDAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
 
 def days(text: str, said_at: datetime = WEDNESDAY, **more: object) -> list[str]:
-    return [str(when) for when in resolved(text, said_at, **more)]  # type: ignore[arg-type]
+    return [str(when) for when in resolve_dates(text, said_at, **more)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -97,30 +97,30 @@ def test_the_speakers_place_decides_what_day_it_is() -> None:
 
 
 def test_several_stand_in_their_order_with_their_words() -> None:
-    found = resolved("Moved from Next  Friday to tomorrow; tomorrow, I said", WEDNESDAY)
+    found = resolve_dates("Moved from Next  Friday to tomorrow; tomorrow, I said", WEDNESDAY)
     assert [(when.words, str(when)) for when in found] == [
         ("Next  Friday", "2025-01-24"), ("tomorrow", "2025-01-16"), ("tomorrow", "2025-01-16"),
     ]  # fmt: skip
-    line = noted(found)
+    line = format_dates(found)
     assert line == "Next Friday = 2025-01-24; tomorrow = 2025-01-16"
-    assert list(read(line)) == [
+    assert list(parse_dates(line)) == [
         ("Next Friday", date(2025, 1, 24), date(2025, 1, 24)),
         ("tomorrow", date(2025, 1, 16), date(2025, 1, 16)),
     ]  # fmt: skip
-    assert list(read("")) == []
-    assert list(read("x = y; next week = 2025-01-20/2025-01-26")) == [
+    assert list(parse_dates("")) == []
+    assert list(parse_dates("x = y; next week = 2025-01-20/2025-01-26")) == [
         ("next week", date(2025, 1, 20), date(2025, 1, 26))
     ]
 
 
 def test_there_is_an_end_to_it() -> None:
-    assert len(resolved("today " * 1_000, WEDNESDAY)) == 20
-    assert resolved("word " * 200_000 + "today", WEDNESDAY) == []
+    assert len(resolve_dates("today " * 1_000, WEDNESDAY)) == 20
+    assert resolve_dates("word " * 200_000 + "today", WEDNESDAY) == []
 
 
 @given(st.text(max_size=200), st.datetimes(timezones=st.just(UTC)))
 def test_no_text_breaks_it(text: str, said_at: datetime) -> None:
-    for when in resolved(text, said_at):
+    for when in resolve_dates(text, said_at):
         assert when.start <= when.end
         assert text[when.at :].startswith(when.words)
 
@@ -130,7 +130,7 @@ def test_next_last_and_this_never_cross(today: date) -> None:
     said_at = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
     for name in ("Monday", "Thursday", "Sunday"):
         last, this, following = (
-            resolved(f"{which} {name}", said_at)[0].start for which in ("last", "this", "next")
+            resolve_dates(f"{which} {name}", said_at)[0].start for which in ("last", "this", "next")
         )
         assert last < today <= this
         assert today < following <= today + timedelta(days=13)

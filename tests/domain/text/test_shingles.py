@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text.shingles import RUN, Phrases, folded, phrases_of, runs, words
+from reverie.domain.text.shingles import RUN, PhraseMatcher, folded, phrases_of, shingles, words
 
 SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 
 
 def repeats(text: str, secret: str = SECRET) -> bool:
-    return bool(Phrases.of(phrases_of(secret)).found(text))
+    return bool(PhraseMatcher.of(phrases_of(secret)).found(text))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_two_characters_count_for_a_word_where_words_are_not_spaced() -> None:
     secret = "安娜住在里斯本港口附近的一间小公寓里"
     assert repeats("我听说安娜住在里斯本港口附近。", secret)
     assert not repeats("她住在里斯本", secret)
-    assert all(len(run) == 2 * RUN for run in runs(words(secret)))
+    assert all(len(run) == 2 * RUN for run in shingles(words(secret)))
     assert repeats("nur Anna 住在里斯本港口附近的", "Anna 住在里斯本港口附近的一间")
 
 
@@ -63,26 +63,26 @@ def test_accented_and_marked_letters_stay_in_their_words() -> None:
 
 
 def test_a_piece_is_found_inside_words_and_across_lines() -> None:
-    phrases = Phrases.of((), piece=folded(" Berlin\tWall "))
+    phrases = PhraseMatcher.of((), piece=folded(" Berlin\tWall "))
     assert phrases.has_piece("the berlin\n\n  wallpaper")
     assert phrases.has_piece('"Berlin\\nWall"')
     assert not phrases.has_piece("Berlin's Wall")
-    assert Phrases.of((), piece=folded("😀!")).has_piece(json.dumps("oh 😀!"))
-    assert not Phrases.of(())
+    assert PhraseMatcher.of((), piece=folded("😀!")).has_piece(json.dumps("oh 😀!"))
+    assert not PhraseMatcher.of(())
 
 
 def test_the_lines_that_say_it_are_cut_and_no_others() -> None:
     page = "# Anna\n\n- lives in a\n  small flat\n- likes tea\nNear THE harbour of Lisbon, too\n"
-    phrases = Phrases.of(phrases_of(SECRET))
+    phrases = PhraseMatcher.of(phrases_of(SECRET))
     left, gone = phrases.cut(page)
     assert left == "# Anna\n\n- likes tea\n"
     assert sorted(gone) == ["  small flat", "- lives in a", "Near THE harbour of Lisbon, too"]
-    assert Phrases.of((), piece="flat - likes").cut(page)[1] == ["  small flat", "- likes tea"]
-    assert Phrases.of((), piece="anna").cut("\n\nAnna and Anna\nBob\nanna") == (
+    assert PhraseMatcher.of((), piece="flat - likes").cut(page)[1] == ["  small flat", "- likes tea"]
+    assert PhraseMatcher.of((), piece="anna").cut("\n\nAnna and Anna\nBob\nanna") == (
         "\n\nBob",
         ["Anna and Anna", "anna"],
     )
-    assert Phrases.of((), piece="nothing").cut(page) == (page, [])
+    assert PhraseMatcher.of((), piece="nothing").cut(page) == (page, [])
 
 
 TEXTS = st.text(st.sampled_from("ab ,.\n\\é字猫A_-"), max_size=80)
@@ -90,7 +90,7 @@ TEXTS = st.text(st.sampled_from("ab ,.\n\\é字猫A_-"), max_size=80)
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_text_repeats_itself_wherever_it_stands(before: str, secret: str, after: str) -> None:
-    phrases = Phrases.of(phrases_of(secret))
+    phrases = PhraseMatcher.of(phrases_of(secret))
     if phrases:
         assert phrases.stand_in(f"{before} {secret} {after}")
         assert phrases.stand_in(json.dumps(f"{before} {secret} {after}"))
@@ -98,7 +98,7 @@ def test_a_text_repeats_itself_wherever_it_stands(before: str, secret: str, afte
 
 @given(TEXTS, TEXTS)
 def test_without_its_lines_nothing_is_left_of_it(text: str, secret: str) -> None:
-    phrases = Phrases.of(phrases_of(secret), piece=folded(secret))
+    phrases = PhraseMatcher.of(phrases_of(secret), piece=folded(secret))
     left, gone = phrases.cut(text)
     assert not phrases.stand_in(left)
     assert sorted([*left.split("\n"), *gone]) == sorted(text.split("\n")) or (not left and gone)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.text import tokenizer as analysis
-from reverie.domain.text.tokenizer import asks, cues, date_tokens, pack, tokens, unpack, words
+from reverie.domain.text.tokenizer import cues, date_tokens, is_question, pack, tokenize, unpack, words
 
 TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control characters too
 
@@ -50,20 +50,20 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     ],
 )
 def test_a_text_gives_its_words(text: str, expected: list[str]) -> None:
-    assert tokens(text) == expected
+    assert tokenize(text) == expected
 
 
 def test_composed_and_decomposed_letters_are_the_same_word() -> None:
-    assert tokens("café") == tokens("cafe\u0301") == tokens("CAFE")
-    assert tokens("가나다") == tokens("\u1100\u1161\u1102\u1161\u1103\u1161")
+    assert tokenize("café") == tokenize("cafe\u0301") == tokenize("CAFE")
+    assert tokenize("가나다") == tokenize("\u1100\u1161\u1102\u1161\u1103\u1161")
 
 
 def test_words_that_stand_together_do_so_in_the_tokens_whatever_compounds_are_between() -> None:
-    assert " known  author " in pack(tokens("a well-known author"))
+    assert " known  author " in pack(tokenize("a well-known author"))
 
 
 def test_a_packed_string_counts_and_shows_adjacency() -> None:
-    packed = pack(tokens("rock music, rock, rocks and rocking horses"))
+    packed = pack(tokenize("rock music, rock, rocks and rocking horses"))
     assert packed.count(" rock ") == 4
     assert " rock  music " in packed
     assert " music  hors " not in packed
@@ -72,7 +72,7 @@ def test_a_packed_string_counts_and_shows_adjacency() -> None:
 
 @given(TEXT)
 def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text: str) -> None:
-    found = tokens(text)
+    found = tokenize(text)
     assert all(0 < len(token) <= analysis.LONGEST_TOKEN and token.split() == [token] for token in found)
     assert unpack(pack(found)) == found
     for token in found:
@@ -82,14 +82,14 @@ def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text
 @given(TEXT)
 def test_case_does_not_matter_to_simple_words(text: str) -> None:
     simple = "".join(letter if letter.isascii() and letter.isalpha() else " " for letter in text).lower()
-    assert tokens(simple) == tokens(simple.upper()) == tokens(simple.title())
+    assert tokenize(simple) == tokenize(simple.upper()) == tokenize(simple.title())
 
 
 @given(TEXT)
 def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
     parts = [token for _, found, _ in words(text) for token in found]
     wholes = [token for _, _, found in words(text) for token in found]
-    assert parts + wholes == tokens(text)
+    assert parts + wholes == tokenize(text)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_hundred_thousand_characters_are_analysed_in_linear_time(unit: str) ->
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
         started = time.perf_counter()
-        tokens(text), cues(text)
+        tokenize(text), cues(text)
         return time.perf_counter() - started
 
     seconds(1_000)
@@ -128,11 +128,11 @@ def test_a_hundred_thousand_characters_are_analysed_in_linear_time(unit: str) ->
 
 
 def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
-    before = tokens("remembering well-known getUserName")
+    before = tokenize("remembering well-known getUserName")
     for number in range(analysis._Chunks.LIMIT + 10):
-        tokens(f"word{number}")
+        tokenize(f"word{number}")
     assert len(analysis._chunks) <= analysis._Chunks.LIMIT
-    assert tokens("remembering well-known getUserName") == before
+    assert tokenize("remembering well-known getUserName") == before
 
 
 def test_a_day_goes_by_all_its_names() -> None:
@@ -143,19 +143,19 @@ def test_a_day_goes_by_all_its_names() -> None:
 
 
 def test_a_text_never_gives_a_token_of_a_date_field() -> None:
-    assert not set(tokens("@2023 @may @2023-05-08")) & set(date_tokens(datetime(2023, 5, 8, tzinfo=UTC)))
+    assert not set(tokenize("@2023 @may @2023-05-08")) & set(date_tokens(datetime(2023, 5, 8, tzinfo=UTC)))
 
 
 @pytest.mark.parametrize(
     "text", ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? 	\n", "Right? **"]
 )
 def test_a_text_that_ends_with_a_question_asks(text: str) -> None:
-    assert asks(text)
+    assert is_question(text)
 
 
 @pytest.mark.parametrize("text", ["", "Fine.", "How are you? I am fine.", "?" + "x" * 50])
 def test_a_text_that_ends_otherwise_does_not_ask(text: str) -> None:
-    assert not asks(text)
+    assert not is_question(text)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from reverie import Memory
 from reverie.files.disk import atomic as disk_module
 from reverie.files.disk import rename as renaming
-from reverie.files.disk.atomic import DRAFTS, Disk, Refused
+from reverie.files.disk.atomic import DRAFTS, AtomicFolder, UnsafePath
 
 FILE = "memory/a/1.json"
 
@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
         assert not list((tmp_path / top / DRAFTS).glob("*")), "something was left"
 
 
-def written(disk: Disk, path: str, data: bytes) -> disk_module.Seen:
+def written(disk: AtomicFolder, path: str, data: bytes) -> disk_module.FileStamp:
     seen = disk.create(path, data)
     assert seen is not None
     return seen
@@ -76,7 +76,7 @@ SAVES = [save_in_place, save_by_renaming]
 
 
 def test_a_file_is_created_replaced_added_to_and_removed(root: Path, way: str) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     assert disk.look(FILE) is None
     assert disk.read(FILE) is None
     seen = written(disk, FILE, b"one\n")
@@ -100,7 +100,7 @@ def test_files_and_folders_are_for_their_owner_alone_whatever_the_umask(
 ) -> None:
     before = os.umask(umask)
     try:
-        disk = Disk(root)
+        disk = AtomicFolder(root)
         seen = written(disk, FILE, b"one")
         disk.replace(FILE, b"two", seen)
         written(disk, "sessions/x.jsonl", b"one")
@@ -113,7 +113,7 @@ def test_files_and_folders_are_for_their_owner_alone_whatever_the_umask(
 def test_nothing_is_created_over_a_file_that_somebody_else_made(root: Path, way: str) -> None:
     (root / "memory/a").mkdir(parents=True)
     (root / FILE).write_bytes(b"theirs")
-    assert Disk(root).create(FILE, b"ours") is None
+    assert AtomicFolder(root).create(FILE, b"ours") is None
     assert (root / FILE).read_bytes() == b"theirs"
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_created_over_a_file_that_somebody_else_made(root: Path, way:
 def test_a_file_that_was_edited_since_it_was_seen_is_left_alone(
     root: Path, way: str, save: Callable[[Path, bytes], None]
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     save(root / FILE, b"theirs\n")
     assert disk.replace(FILE, b"two\n", seen) is None
@@ -135,7 +135,7 @@ def test_a_file_that_was_edited_since_it_was_seen_is_left_alone(
 def test_an_edit_just_before_the_exchange_is_put_back(
     root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real, times = disk_module.exchange, iter([True])
 
@@ -154,7 +154,7 @@ def test_an_edit_just_before_the_exchange_is_put_back(
 def test_two_edits_around_the_exchange_are_both_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real, edits = disk_module.exchange, iter([b"first\n", b"second, longer\n"])
 
@@ -172,7 +172,7 @@ def test_two_edits_around_the_exchange_are_both_kept(
 def test_an_edit_is_put_back_even_if_our_file_was_removed_meanwhile(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real, times = disk_module.exchange, iter([1, 2])
 
@@ -192,7 +192,7 @@ def test_an_edit_in_place_between_link_and_replacement_is_kept_beside(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     linking(monkeypatch)
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real = os.replace
 
@@ -212,7 +212,7 @@ def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renaming_aside(monkeypatch)
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real = disk_module.rename_to_new
 
@@ -229,7 +229,7 @@ def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
 def test_an_edit_just_before_the_removal_is_put_back(
     root: Path, way: str, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real, times = os.rename, iter([True])
 
@@ -247,7 +247,7 @@ def test_an_edit_just_before_the_removal_is_put_back(
 def test_an_edit_during_an_addition_is_seen(
     root: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
 ) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     real = os.write
 
@@ -262,7 +262,7 @@ def test_an_edit_during_an_addition_is_seen(
 
 
 def test_a_file_removed_by_somebody_else_is_not_made_again(root: Path, way: str) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
     (root / FILE).unlink()
     assert disk.replace(FILE, b"two\n", seen) is None
@@ -272,7 +272,7 @@ def test_a_file_removed_by_somebody_else_is_not_made_again(root: Path, way: str)
 
 
 def test_folders_that_become_empty_are_removed_and_others_stay(root: Path) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     deep, beside = "memory/.archive/a/b/1.json", "memory/.archive/2.json"
     seen, other = written(disk, deep, b"x"), written(disk, beside, b"y")
     disk.remove(deep, seen)
@@ -290,9 +290,9 @@ def test_a_link_in_place_of_a_file_is_refused_and_left(root: Path, way: str) -> 
     elsewhere.write_bytes(b"precious")
     (root / "memory/a").mkdir(parents=True)
     (root / FILE).symlink_to(elsewhere)
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     for act in (disk.look, disk.read):
-        with pytest.raises(Refused, match=r"'memory/a/1.json' is a symbolic link"):
+        with pytest.raises(UnsafePath, match=r"'memory/a/1.json' is a symbolic link"):
             act(FILE)
     assert disk.create(FILE, b"ours") is None
     assert (root / FILE).is_symlink()
@@ -305,8 +305,8 @@ def test_a_link_in_place_of_a_folder_is_refused(root: Path, link: str) -> None:
     (outside / "a").mkdir(parents=True)
     (root / link).parent.mkdir(exist_ok=True)
     (root / link).symlink_to(outside)
-    disk = Disk(root)
-    with pytest.raises(Refused, match=f"'{link}' is a symbolic link"):
+    disk = AtomicFolder(root)
+    with pytest.raises(UnsafePath, match=f"'{link}' is a symbolic link"):
         disk.look(FILE)
     assert sorted(os.listdir(outside)) == ["a"]
     assert os.listdir(outside / "a") == []
@@ -317,26 +317,26 @@ def test_a_link_in_place_of_the_folder_of_drafts_is_refused(root: Path) -> None:
     outside.mkdir()
     (root / "memory").mkdir()
     (root / "memory" / DRAFTS).symlink_to(outside)
-    with pytest.raises(Refused):
-        Disk(root).create(FILE, b"x")
+    with pytest.raises(UnsafePath):
+        AtomicFolder(root).create(FILE, b"x")
     assert os.listdir(outside) == []
     (root / "memory" / DRAFTS).unlink()
 
 
 def test_what_is_no_file_is_refused(root: Path) -> None:
     (root / FILE).mkdir(parents=True)
-    with pytest.raises(Refused, match="no regular file"):
-        Disk(root).look(FILE)
+    with pytest.raises(UnsafePath, match="no regular file"):
+        AtomicFolder(root).look(FILE)
     (root / "memory/b").write_bytes(b"a file where a folder should be")
-    with pytest.raises(Refused, match="'memory/b' is no folder"):
-        Disk(root).look("memory/b/1.json")
+    with pytest.raises(UnsafePath, match="'memory/b' is no folder"):
+        AtomicFolder(root).look("memory/b/1.json")
 
 
 def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     script = f"""
         import resource, signal
         from pathlib import Path
-        from reverie.files.disk.atomic import Disk
+        from reverie.files.disk.atomic import AtomicFolder
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         disk = Disk(Path({str(root)!r}))
         seen = disk.create({FILE!r}, b"x" * 6000)
@@ -370,7 +370,7 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     ],
 )
 def test_what_was_left_tells_which_file_it_belongs_to(tmp_path: Path, path: str, told: str) -> None:
-    disk = Disk(tmp_path)
+    disk = AtomicFolder(tmp_path)
     draft = disk._draft(path, b"left", False)
     ((left, belongs),) = disk.leftovers()
     assert tmp_path / left == Path(draft)
@@ -381,7 +381,7 @@ def test_what_was_left_tells_which_file_it_belongs_to(tmp_path: Path, path: str,
 
 
 def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
+    disk = AtomicFolder(tmp_path)
     disk.create(FILE, b"there")
     disk._draft(FILE, b"left", False)
     ((left, path),) = disk.leftovers()
@@ -405,7 +405,7 @@ def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> Non
     ],
 )
 def test_the_last_line_is_read_from_the_end(root: Path, data: bytes, line: bytes | None) -> None:
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     seen = written(disk, FILE, data)
     assert disk.last_line(FILE, seen) == line
     save_in_place(root / FILE, b"other\n")

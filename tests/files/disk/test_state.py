@@ -19,23 +19,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.files.disk.state import (
     NO_PROGRESS,
     NOTHING_WRITTEN,
+    FileRecord,
     FileState,
-    Progress,
+    MirrorProgress,
     StateBusy,
     StateUnavailable,
-    Written,
     checksum,
     stamp_of,
 )
-from reverie.stores.contract.factories import NOW, record
+from reverie.stores.contract.factories import NOW, make_record
 
-A = Written("memory/a/1.json", 10, 1_700_000_000_000_000_001, checksum(b"a"))
-B = Written("memory/b.json", 20, 1_700_000_000_000_000_002, checksum(b"b"))
-C = Written("sessions/x.jsonl", 30, 1_700_000_000_000_000_003, checksum(b"c"), 4)
+A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, checksum(b"a"))
+B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, checksum(b"b"))
+C = FileRecord("sessions/x.jsonl", 30, 1_700_000_000_000_000_003, checksum(b"c"), 4)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_path: Path) -> None:
     with state.locked() as ledger:
         ledger.put([A, B, C])
-        ledger.advance(Progress(7, "stamp"))
+        ledger.advance(MirrorProgress(7, "stamp"))
         ledger.owe(["memory/due.json", "memory/due.json"])
         ledger.note("problem:x", "why")
         assert ledger.find(A.path) == A
@@ -87,7 +87,11 @@ def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_pat
     assert again.known("memory/a/") == {A.path: A}
     assert again.find(C.path) == C
     assert again.find("memory/a") is None
-    assert (again.progress(), again.count(), again.due()) == (Progress(7, "stamp"), 3, ["memory/due.json"])
+    assert (again.progress(), again.count(), again.due()) == (
+        MirrorProgress(7, "stamp"),
+        3,
+        ["memory/due.json"],
+    )
     assert again.notes("problem:") == {"problem:x": "why"}
     assert again.notes("conflict:") == {}
     again.close()
@@ -104,7 +108,7 @@ def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
         ledger.note("one", None)
         assert ledger.known() == {A.path: A._replace(size=11), C.path: C}
         assert (ledger.due(), ledger.notes()) == (["y"], {"two": "2"})
-        ledger.advance(Progress(3, "z"))
+        ledger.advance(MirrorProgress(3, "z"))
         ledger.clear()
         assert (ledger.known(), ledger.due(), ledger.progress) == ({}, [], NO_PROGRESS)
     assert (state.known(), state.due(), state.progress(), state.notes()) == (
@@ -255,7 +259,7 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
     assert callable(spoil)
     with state.locked() as ledger:
         ledger.put([A])
-        ledger.advance(Progress(5, "x"))
+        ledger.advance(MirrorProgress(5, "x"))
     state.close()
     if spoil is another_program:
         (tmp_path / "files.db").unlink()
@@ -365,7 +369,7 @@ def test_a_checksum_goes_on_from_that_of_the_beginning(begin: bytes, rest: bytes
 
 
 def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
-    row = JournalRow(
+    row = JournalEntry(
         sequence=3,
         batch=3,
         at=NOW,
@@ -373,7 +377,7 @@ def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
         reason="why",
         key=3,
         subject="record",
-        edit=Edit(before=None, after=record()),
+        edit=Change(before=None, after=make_record()),
     )
     assert stamp_of(replace(row, edit=None, reason="")) == stamp_of(row)
     assert len({stamp_of(row), stamp_of(replace(row, key=2)), stamp_of(replace(row, actor="agent"))}) == 3

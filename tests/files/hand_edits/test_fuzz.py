@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
@@ -71,20 +71,20 @@ class Play:
         except Conflict:
             pass
 
-    def save(self) -> list[Edit]:
+    def save(self) -> list[Change]:
         made = note(1, id=self.id(), content=self.word(), category=self.dice.choice(CATEGORIES))
-        return [Edit(before=None, after=made)]
+        return [Change(before=None, after=made)]
 
-    def save_event(self) -> list[Edit]:
+    def save_event(self) -> list[Change]:
         moment = NOW + timedelta(hours=self.dice.randrange(-30, 3))
         made = note(1, id=self.id(), content=self.word(), layer="episodic", moment=moment)
-        return [Edit(before=None, after=made)]
+        return [Change(before=None, after=made)]
 
     def _any(self, *, archived: bool) -> list[Record]:
         found = sorted(self.desk.store.find(Filter(archived=archived)), key=lambda each: each.id)
         return [self.dice.choice(found)] if found else []
 
-    def update(self) -> list[Edit]:
+    def update(self) -> list[Change]:
         changes: list[dict[str, object]] = [
             {"content": self.word()},
             {"importance": self.dice.random()},
@@ -94,48 +94,48 @@ class Play:
         ]
         fields = self.dice.choice(changes)
         return [
-            Edit(before=r, after=replace(r, **fields, updated_at=self.desk.clock()))  # type: ignore[arg-type]
+            Change(before=r, after=replace(r, **fields, updated_at=self.desk.clock()))  # type: ignore[arg-type]
             for r in self._any(archived=False)
         ]
 
-    def archive(self) -> list[Edit]:
+    def archive(self) -> list[Change]:
         now = self.desk.clock()
         return [
-            Edit(before=r, after=replace(r, archived_at=now, archive_reason="program"))
+            Change(before=r, after=replace(r, archived_at=now, archive_reason="program"))
             for r in self._any(archived=False)
         ]
 
-    def restore(self) -> list[Edit]:
+    def restore(self) -> list[Change]:
         found = self._any(archived=True)
-        return [Edit(before=r, after=replace(r, archived_at=None, archive_reason="")) for r in found]
+        return [Change(before=r, after=replace(r, archived_at=None, archive_reason="")) for r in found]
 
-    def purge(self) -> list[Edit]:
-        return [Edit(before=r, after=None) for r in self._any(archived=True)]
+    def purge(self) -> list[Change]:
+        return [Change(before=r, after=None) for r in self._any(archived=True)]
 
-    def say(self) -> list[Edit]:
+    def say(self) -> list[Change]:
         there = self.desk.store.turns(session="chat:1")
-        edits = [] if self.desk.store.session("chat:1") else [Edit(before=None, after=session())]
+        edits = [] if self.desk.store.session("chat:1") else [Change(before=None, after=session())]
         said = turn(len(there), id=self.id(), content=self.word(), at=self.desk.clock())
-        return [*edits, Edit(before=None, after=said)]
+        return [*edits, Change(before=None, after=said)]
 
-    def log(self) -> list[Edit]:
+    def log(self) -> list[Change]:
         name = self.dice.choice(("HISTORY.md", "2026-03-01.md"))
         there = self.desk.store.paragraphs(page=name)
         position = there[-1].position + 1 if there else 1.0
         made = Paragraph(
             id=self.id(), page=name, position=position, at=self.desk.clock(), content=f"[10:00] {self.word()}"
         )
-        return [Edit(before=None, after=made)]
+        return [Change(before=None, after=made)]
 
-    def rewrite(self) -> list[Edit]:
+    def rewrite(self) -> list[Change]:
         there = self.desk.store.pages(["MEMORY.md"])
         now = self.desk.clock()
         if not there:
             page = Page(name="MEMORY.md", content=f"# Memory\n\n- {self.word()}\n", updated_at=now)
-            return [Edit(before=None, after=page)]
+            return [Change(before=None, after=page)]
         lines = there[0].content.split("\n")
         lines.insert(self.dice.randrange(len(lines)), f"- {self.word()}")
-        return [Edit(before=there[0], after=replace(there[0], content="\n".join(lines), updated_at=now))]
+        return [Change(before=there[0], after=replace(there[0], content="\n".join(lines), updated_at=now))]
 
     # -- the person --------------------------------------------------------------------------------------
 
@@ -385,7 +385,7 @@ class Play:
             assert path_of(record) in there, f"{path_of(record)!r} is missing after {self.done}"
         assert len(self._archived_by_hand()) <= self.removals
 
-    def _archived_by_hand(self) -> list[Edit]:
+    def _archived_by_hand(self) -> list[Change]:
         return [
             row.edit
             for row in self.desk.by_hand()

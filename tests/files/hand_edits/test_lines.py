@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.page import Page
-from reverie.stores.contract.factories import NOW, at, record, session, turn
+from reverie.stores.contract.factories import NOW, at, make_record, session, turn
 from tests.files.desk import CHAT, DAY, Desk, contents, desk_in, file_of, note, page, paragraph
 
 
@@ -53,7 +53,7 @@ def test_new_pages_may_lie_in_folders_and_deleted_ones_go(desk: Desk) -> None:
     (taken,) = desk.sync().taken
     assert (taken.what, taken.subject) == ("removed", "page")
     assert desk.store.pages() == []
-    assert desk.by_hand()[-1].edit == Edit(
+    assert desk.by_hand()[-1].edit == Change(
         before=Page(name="projects/atlas.md", content="# Atlas\n", updated_at=NOW), after=None
     )
     desk.quiet()
@@ -153,7 +153,7 @@ def test_most_of_a_log_gone_is_taken_for_a_mishap_and_all_of_it_is_not(desk: Des
     desk.sync()
     assert contents(desk) == []
     assert desk.store.paragraphs(["000000000001"]) == []
-    assert desk.by_hand()[0].edit == Edit(before=paragraph(1, "Paragraph 1."), after=None)
+    assert desk.by_hand()[0].edit == Change(before=paragraph(1, "Paragraph 1."), after=None)
     desk.quiet()
 
 
@@ -177,7 +177,7 @@ def test_many_paragraphs_put_between_two_find_room(desk: Desk) -> None:
 
 
 def test_lines_of_an_episodic_file_are_edited_added_and_taken_out(desk: Desk) -> None:
-    desk.add(*(record(n, layer="episodic", kind="event", moment=at(n)) for n in (1, 2, 3)))
+    desk.add(*(make_record(n, layer="episodic", kind="event", moment=at(n)) for n in (1, 2, 3)))
     desk.clock.move(hours=2)
     desk.edit_line(DAY, 1, content="Corrected")
     lines = desk.read(DAY).split("\n")
@@ -204,9 +204,9 @@ def test_a_new_line_for_another_day_is_of_that_day(desk: Desk) -> None:
 
 
 def test_a_line_added_by_the_program_meanwhile_is_not_taken_for_deleted(desk: Desk) -> None:
-    desk.add(*(record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
+    desk.add(*(make_record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
     desk.edit_line(DAY, 0, content="Corrected")
-    desk.add(record(3, layer="episodic", moment=at(3)))
+    desk.add(make_record(3, layer="episodic", moment=at(3)))
     desk.sync()
     assert [desk.record(n).archived for n in (1, 2, 3)] == [False, False, False]
     assert desk.record(1).content == "Corrected"
@@ -215,7 +215,7 @@ def test_a_line_added_by_the_program_meanwhile_is_not_taken_for_deleted(desk: De
 
 
 def test_a_deleted_episodic_file_archives_its_records(desk: Desk) -> None:
-    desk.add(*(record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
+    desk.add(*(make_record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
     desk.path(DAY).unlink()
     assert [each.what for each in desk.sync().taken] == ["archived", "archived"]
     assert desk.files() == ["memory/.archive/000000000001.json", "memory/.archive/000000000002.json"]
@@ -344,11 +344,11 @@ def test_a_line_can_be_taken_out_that_has_stood_there_for_long(desk: Desk) -> No
 
 
 def test_what_the_program_added_while_a_log_was_open_stays(desk: Desk) -> None:
-    desk.add(paragraph(1, "One."), record(1, layer="episodic", moment=at(1)), session(), turn(0))
+    desk.add(paragraph(1, "One."), make_record(1, layer="episodic", moment=at(1)), session(), turn(0))
     before = {name: desk.read(name) for name in ("memory/HISTORY.md", DAY, CHAT)}
     desk.add(
         paragraph(2, "Two, by the program."),
-        record(2, layer="episodic", moment=at(2)),
+        make_record(2, layer="episodic", moment=at(2)),
         turn(1, content="by the program"),
     )
     desk.write("memory/HISTORY.md", before["memory/HISTORY.md"] + "\nThree, by hand.\n")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from reverie.files.disk.state import Written, checksum
+from reverie.files.disk.state import FileRecord, checksum
 from reverie.files.layout import path_of, render_record
 from reverie.files.mirror.writer import FILES_FAILED
-from reverie.stores.contract.factories import added, at, changed, record, removed, session, turn
+from reverie.stores.contract.factories import added, at, changed, make_record, removed, session, turn
 from tests.files.house import House, agree, expected, page, paragraph, some_of_everything
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -38,21 +38,24 @@ def house(tmp_path: Path) -> Iterator[House]:
 EDITS: list[tuple[str, Callable[[House], object]]] = [
     (
         "memory/000000000002.json",
-        lambda house: house.make(changed(record(2), replace(record(2), content="By the program"))),
+        lambda house: house.make(changed(make_record(2), replace(make_record(2), content="By the program"))),
     ),
-    ("memory/000000000002.json", lambda house: house.make(removed(record(2)))),
-    ("memory/000000000002.json", lambda house: house.make(changed(record(2), record(2, category="else")))),
+    ("memory/000000000002.json", lambda house: house.make(removed(make_record(2)))),
+    (
+        "memory/000000000002.json",
+        lambda house: house.make(changed(make_record(2), make_record(2, category="else"))),
+    ),
     ("memory/MEMORY.md", lambda house: house.make(changed(page(), page("By the program\n")))),
     ("memory/HISTORY.md", lambda house: house.make(added(paragraph(9)))),
     ("memory/2026-03-01.md", lambda house: house.make(added(paragraph(9, "2026-03-01.md")))),
     ("sessions/telegram:1.jsonl", lambda house: house.make(added(turn(2, "telegram:1")))),
     (
         "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(added(record(7, layer="episodic", created_at=at(7)))),
+        lambda house: house.make(added(make_record(7, layer="episodic", created_at=at(7)))),
     ),
     (
         "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(removed(record(4, layer="episodic", kind="event"))),
+        lambda house: house.make(removed(make_record(4, layer="episodic", kind="event"))),
     ),
 ]
 
@@ -73,7 +76,7 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(
     assert file.read_bytes() == edited
     seen = file.stat()
     with house.state.locked() as ledger:  # as `handedits` does when its content is in the store
-        ledger.put([Written(path, seen.st_size, seen.st_mtime_ns, checksum(edited))])
+        ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, checksum(edited))])
         ledger.owe([path])
     house.mirror.write()
     agree(house)
@@ -108,8 +111,8 @@ def test_a_file_that_was_only_touched_is_written(
 def test_a_file_that_a_person_added_is_left(house: House) -> None:
     some_of_everything(house)
     mine = house.root / "memory/a/b/00000000abcd.json"
-    mine.write_bytes(render_record(record(0xABCD, content="By hand")))
-    house.make(added(record(0xABCD, category="a/b", content="By the program")))
+    mine.write_bytes(render_record(make_record(0xABCD, content="By hand")))
+    house.make(added(make_record(0xABCD, category="a/b", content="By the program")))
     assert b"By hand" in mine.read_bytes()
     house.lose_state()
     house.mirror.write()
@@ -163,7 +166,7 @@ def test_a_torn_addition_is_made_whole(house: House, path: str, lost: bool) -> N
         assert outcome.edited == []
         agree(house)
         with house.state.locked() as ledger:  # as if it had not been written
-            ledger.put([Written(path, len(before), 1, checksum(before))])
+            ledger.put([FileRecord(path, len(before), 1, checksum(before))])
             ledger.owe([path])
 
 
@@ -235,16 +238,16 @@ def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
 ) -> None:
     some_of_everything(house)
     monkeypatch.setattr(os, "open", failing_below(house.root / "memory", number))
-    outcome = house.make(added(record(20), session("y")))
+    outcome = house.make(added(make_record(20), session("y")))
     assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
     assert house.mirror.failed == outcome.failed
     assert house.store.count(FILES_FAILED) == 1
     assert (house.root / "sessions/y.jsonl").exists()
     assert [message for message in caplog.messages if "memory/000000000014.json" in message]
-    house.make(added(record(21)))
+    house.make(added(make_record(21)))
     assert house.store.count(FILES_FAILED) == 2
     monkeypatch.undo()
-    house.make(added(record(22)))
+    house.make(added(make_record(22)))
     assert house.mirror.failed == {}
     house.mirror.write()
     agree(house)
@@ -254,7 +257,7 @@ def test_a_failed_write_is_made_good_by_another_process(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "open", failing_below(house.root / "memory", errno.EROFS))
-    house.make(added(record(20)))
+    house.make(added(make_record(20)))
     monkeypatch.undo()
     house.state.close()
     house.open()
@@ -277,11 +280,11 @@ def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: P
 
 def test_a_state_that_cannot_be_kept_costs_no_exception(house: House) -> None:
     (house.root / "files.db").mkdir()
-    outcome = house.make(added(record(1)))
+    outcome = house.make(added(make_record(1)))
     assert not outcome.complete
     assert list(house.mirror.failed) == [""]
     (house.root / "files.db").rmdir()
-    house.make(added(record(2)))
+    house.make(added(make_record(2)))
     assert house.mirror.failed == {}
     agree(house)
 
@@ -293,7 +296,7 @@ def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path
     (house.root / "memory/a").symlink_to(outside)
     (tmp_path / "notes.md").write_text("precious")
     (house.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
-    house.make(added(record(1, category="a"), record(2, category="b"), page("ours")))
+    house.make(added(make_record(1, category="a"), make_record(2, category="b"), page("ours")))
     assert sorted(house.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
     assert list(outside.iterdir()) == []
     assert (tmp_path / "notes.md").read_text() == "precious"
@@ -305,16 +308,16 @@ def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path
 
 
 def test_a_record_that_cannot_be_read_costs_the_others_nothing(house: House) -> None:
-    house.make(added(*(record(n) for n in range(3))))
+    house.make(added(*(make_record(n) for n in range(3))))
     with sqlite3.connect(house.root / "reverie.db") as file:
-        file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (record(1).id,))
+        file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (make_record(1).id,))
     file.close()
-    house.commit(changed(record(0), replace(record(0), seen_count=2)))
-    house.commit(added(record(3)))
+    house.commit(changed(make_record(0), replace(make_record(0), seen_count=2)))
+    house.commit(added(make_record(3)))
     with house.state.locked() as ledger:
-        ledger.owe([path_of(record(1))])
+        ledger.owe([path_of(make_record(1))])
     outcome = house.mirror.write()
-    assert list(outcome.failed) == [path_of(record(1))]
-    assert house.read(path_of(record(1))) == render_record(record(1))
-    assert b'"seen_count": 2' in house.read(path_of(record(0)))
-    assert (house.root / path_of(record(3))).exists()
+    assert list(outcome.failed) == [path_of(make_record(1))]
+    assert house.read(path_of(make_record(1))) == render_record(make_record(1))
+    assert b'"seen_count": 2' in house.read(path_of(make_record(0)))
+    assert (house.root / path_of(make_record(3))).exists()

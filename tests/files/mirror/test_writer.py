@@ -15,13 +15,13 @@ from types import MappingProxyType
 
 import pytest
 
-from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
 from reverie.files.mirror import writer as mirror_module
 from reverie.files.mirror.writer import patched
-from reverie.stores.contract.factories import NOW, added, at, changed, record, removed, session, turn
+from reverie.stores.contract.factories import NOW, added, at, changed, make_record, removed, session, turn
 from tests.files.house import House, agree, on_disk, page, paragraph, some_of_everything
 
 
@@ -66,7 +66,7 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(house: House, umask:
 
 
 def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> None:
-    here = record(1, category="a/b")
+    here = make_record(1, category="a/b")
     house.make(added(here))
     there = replace(here, category="c")
     house.make(changed(here, there))
@@ -83,7 +83,7 @@ def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> 
 
 
 def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(house: House) -> None:
-    semantic = record(1, category="a")
+    semantic = make_record(1, category="a")
     episodic = replace(semantic, layer="episodic")
     house.make(added(semantic))
     house.make(changed(semantic, episodic))
@@ -99,7 +99,7 @@ def test_turns_and_paragraphs_are_added_to_their_files(house: House) -> None:
     house.make(added(turn(2, "telegram:1"), turn(3, "telegram:1")))
     house.make(added(turn(4, "telegram:1")))
     house.make(added(paragraph(4)))
-    house.make(added(record(6, layer="episodic", created_at=at(9))))
+    house.make(added(make_record(6, layer="episodic", created_at=at(9))))
     assert {path: (house.root / path).stat().st_ino for path in paths} == before
     agree(house)
 
@@ -159,7 +159,7 @@ def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(house
 
 
 def test_lines_of_a_day_change_in_their_place() -> None:
-    first, second, third = (record(n, layer="episodic", created_at=at(n)) for n in (1, 2, 3))
+    first, second, third = (make_record(n, layer="episodic", created_at=at(n)) for n in (1, 2, 3))
     old = render_episodic([first, third])
     assert patched(old, {second.id: second}) == render_episodic([first, second, third])
     assert patched(old, {first.id: None}) == render_episodic([third])
@@ -172,7 +172,7 @@ def test_lines_of_a_day_change_in_their_place() -> None:
 
 def test_what_was_forgotten_leaves_the_files(house: House) -> None:
     some_of_everything(house)
-    gone = [record(1, category="a/b", tags=("x",)), record(4, layer="episodic", kind="event")]
+    gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
     last = turn(1, "telegram:1")
     rows = house.store.erase(removed(*gone, last), actor="owner", at=NOW)
     house.mirror.notice(rows)
@@ -185,7 +185,7 @@ def test_what_was_forgotten_leaves_the_files(house: House) -> None:
 
 def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: House) -> None:
     some_of_everything(house)
-    house.store.erase(removed(record(2), turn(1, "telegram:1")), actor="owner", at=NOW)
+    house.store.erase(removed(make_record(2), turn(1, "telegram:1")), actor="owner", at=NOW)
     house.mirror.write()
     agree(house)
 
@@ -194,12 +194,12 @@ def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: Hous
 
 
 def test_what_another_process_committed_and_did_not_write_is_made_good(house: House) -> None:
-    house.make(added(record(1, category="a")))
-    house.commit(changed(record(1, category="a"), record(1, category="b")))
-    house.commit(added(record(2), session("x"), turn(0, "x")))
-    house.commit(removed(record(2)))
+    house.make(added(make_record(1, category="a")))
+    house.commit(changed(make_record(1, category="a"), make_record(1, category="b")))
+    house.commit(added(make_record(2), session("x"), turn(0, "x")))
+    house.commit(removed(make_record(2)))
     assert house.mirror.behind() == 5
-    house.make(added(record(3)))  # the next one writes them all
+    house.make(added(make_record(3)))  # the next one writes them all
     agree(house)
 
 
@@ -207,9 +207,9 @@ def test_much_that_is_to_be_made_good_is_left_to_the_background(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror_module, "AT_ONCE", 10)
-    house.make(added(record(1)))
-    house.commit(added(*(record(n) for n in range(100, 120))))
-    assert not house.make(added(record(2))).complete
+    house.make(added(make_record(1)))
+    house.commit(added(*(make_record(n) for n in range(100, 120))))
+    assert not house.make(added(make_record(2))).complete
     assert not (house.root / "memory/000000000002.json").exists()
     house.mirror.write()
     agree(house)
@@ -218,7 +218,7 @@ def test_much_that_is_to_be_made_good_is_left_to_the_background(
 def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "_BATCH", 7)
     for number in range(20):
-        house.commit(added(record(number * 2), record(number * 2 + 1, layer="episodic")))
+        house.commit(added(make_record(number * 2), make_record(number * 2 + 1, layer="episodic")))
         house.commit(added(*([session("x")] if number == 0 else []), turn(number, "x")))
     outcomes = []
     while not (outcome := house.mirror.write(batches=1)).complete:
@@ -241,7 +241,7 @@ def test_a_turn_added_between_two_batches_is_written_once(
 
 
 def test_ten_thousand_records_are_written_and_found_to_be_written(house: House) -> None:
-    values = [record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(10_000)]
+    values = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(10_000)]
     for start in range(0, 10_000, 1_000):
         house.commit(added(*values[start : start + 1_000]))
     outcome = house.mirror.write()
@@ -261,7 +261,7 @@ class Changes:
         self.random = random.Random(seed)
         self.number = 0
 
-    def one(self) -> list[Edit]:
+    def one(self) -> list[Change]:
         return self.random.choice(
             [
                 *(self.add, self.add, self.alter, self.alter, self.drop, self.many),
@@ -270,10 +270,10 @@ class Changes:
             ]
         )()
 
-    def add(self) -> list[Edit]:
+    def add(self) -> list[Change]:
         return added(self.new_record())
 
-    def many(self) -> list[Edit]:
+    def many(self) -> list[Change]:
         return added(*(self.new_record() for _ in range(self.random.randrange(2, 9))))
 
     def new_record(self) -> Record:
@@ -281,13 +281,13 @@ class Changes:
         moment = at(self.random.randrange(-200_000, 200_000))
         layer = self.random.choice(["semantic", "episodic", "episodic"])
         category = self.random.choice([None, "a", "a/b", "a/b/c", "episodic", "D"])
-        return record(self.number, layer=layer, category=category, created_at=moment)
+        return make_record(self.number, layer=layer, category=category, created_at=moment)
 
     def a_record(self) -> Record | None:
         name = f"{self.random.randint(0, self.number):012x}"
         return next(iter(self.house.store.records([name])), None)
 
-    def alter(self) -> list[Edit]:
+    def alter(self) -> list[Change]:
         old = self.a_record()
         if old is None:
             return self.add()
@@ -302,11 +302,11 @@ class Changes:
         )
         return changed(old, new)
 
-    def drop(self) -> list[Edit]:
+    def drop(self) -> list[Change]:
         old = self.a_record()
         return removed(old) if old else self.add()
 
-    def talk(self) -> list[Edit]:
+    def talk(self) -> list[Change]:
         name = self.random.choice(["telegram:1", "Web:B", "x/y"])
         before: list[Value] = [] if self.house.store.session(name) else [session(name)]
         start = len(self.house.store.turns(session=name))
@@ -316,21 +316,21 @@ class Changes:
     def new_id(self) -> str:
         return f"{self.random.getrandbits(47) | 1 << 47:012x}"
 
-    def state(self) -> list[Edit]:
+    def state(self) -> list[Change]:
         states = [overview.state for overview in self.house.store.sessions()]
         if not states:
             return self.talk()
         old = self.random.choice(states)
         return changed(old, replace(old, summary=old.summary + "x", window_start=old.window_start + 1))
 
-    def end(self) -> list[Edit]:
+    def end(self) -> list[Change]:
         states = [overview.state for overview in self.house.store.sessions()]
         if not states or self.random.random() < 0.5:
             return self.talk()
         old = self.random.choice(states)
         return removed(*reversed(self.house.store.turns(session=old.id)), old)
 
-    def tell(self) -> list[Edit]:
+    def tell(self) -> list[Change]:
         self.number += 1
         name = self.random.choice([HISTORY, HISTORY, "2026-03-01.md", "2026-03-02.md"])
         there = self.house.store.paragraphs(page=name)
@@ -338,21 +338,21 @@ class Changes:
         place = self.random.choice([last + 1, last + 1, last + 1, last - 0.5])
         return added(paragraph(self.number, name, place))
 
-    def retell(self) -> list[Edit]:
+    def retell(self) -> list[Change]:
         there = self.house.store.paragraphs(page=HISTORY)
         if not there:
             return self.tell()
         old = self.random.choice(there)
         return removed(old) if self.random.random() < 0.5 else changed(old, replace(old, content="told anew"))
 
-    def write_page(self) -> list[Edit]:
+    def write_page(self) -> list[Change]:
         name = self.random.choice(["MEMORY.md", "projects/atlas.md"])
         old = next(iter(self.house.store.pages([name])), None)
         text = "".join(self.random.choice("abc \n") for _ in range(self.random.randrange(40)))
         if old is not None and self.random.random() < 0.3:
             return removed(old)
         new = page(text, name)
-        return self.write_page() if new == old else [Edit(before=old, after=new)]
+        return self.write_page() if new == old else [Change(before=old, after=new)]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -399,7 +399,7 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     agree(house)
 
 
-def is_told(row: JournalRow) -> bool:
+def is_told(row: JournalEntry) -> bool:
     return row.subject == "paragraph"
 
 
@@ -410,7 +410,7 @@ def is_told(row: JournalRow) -> bool:
 def test_a_folder_that_was_lost_is_written_again(house: House, top: str) -> None:
     some_of_everything(house)
     shutil.rmtree(house.root / top)
-    house.make(added(record(8)))
+    house.make(added(make_record(8)))
     agree(house)
 
 
@@ -427,11 +427,13 @@ def test_without_its_state_only_what_differs_is_written(house: House) -> None:
 def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) -> None:
     some_of_everything(house)
     old = on_disk(house.root)
-    house.make(changed(record(2), replace(record(2), content="Newer")))
+    house.make(changed(make_record(2), replace(make_record(2), content="Newer")))
     house.make(added(turn(2, "telegram:1"), paragraph(5)))
     house.make(changed(page(), page("Newer\n")))
-    house.make(changed(record(1, category="a/b", tags=("x",)), record(1, category="c", tags=("x",))))
-    event = record(4, layer="episodic", kind="event")
+    house.make(
+        changed(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
+    )
+    event = make_record(4, layer="episodic", kind="event")
     house.make(changed(event, replace(event, seen_count=2)))
     house.lose_state()
     for path, data in old.items():
@@ -444,8 +446,8 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) ->
 
 def test_the_state_of_another_memory_is_not_believed(house: House, tmp_path: Path) -> None:
     other = House(tmp_path / "other")
-    other.make(added(*(record(n, moment=at(n)) for n in range(50))))
-    other.store.commit([Edit(before=None, after=page())], actor="somebody else", at=at(1))
+    other.make(added(*(make_record(n, moment=at(n)) for n in range(50))))
+    other.store.commit([Change(before=None, after=page())], actor="somebody else", at=at(1))
     other.mirror.write()
     other.close()
     some_of_everything(house)
@@ -466,7 +468,7 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(house: House,
     source.backup(backup)
     source.close()
     backup.close()
-    house.make(added(record(50, category="late"), turn(2, "telegram:1")))
+    house.make(added(make_record(50, category="late"), turn(2, "telegram:1")))
     house.make(changed(page(), page("late\n")))
     house.close()
     for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):

@@ -311,7 +311,7 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
     def broken() -> None:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr(program.Reverie, "get_command", lambda self, ctx, name: broken)
+    monkeypatch.setattr(program.ReverieGroup, "get_command", lambda self, ctx, name: broken)
     result = CliRunner().invoke(cli, ["version"])
     line = one_line(result)
     assert result.exit_code == 70

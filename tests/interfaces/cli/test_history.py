@@ -62,10 +62,10 @@ def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: s
 
 
 def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder: Path, port: str) -> None:
-    from reverie.domain.change import Edit
+    from reverie.domain.change import Change
 
     with Memory.open(folder) as memory:
-        memory._store.erase([Edit(before=memory.get(port), after=None)], actor="owner", at=memory._clock())
+        memory._store.erase([Change(before=memory.get(port), after=None)], actor="owner", at=memory._clock())
     rows = [line.split("\t") for line in call("history").stdout.splitlines()]
     assert [row[3:6] for row in rows] == [["forgotten", "record", "-"]] * 4
     (change, *_) = answer("history", port)["history"]

@@ -22,7 +22,7 @@ from reverie.domain.conversation import Turn
 from reverie.interfaces.hooks import runner as running
 from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, bounded, read_event
 from reverie.interfaces.hooks.projects import project_scope
-from reverie.interfaces.hooks.runner import Asked
+from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.hooks.transcript import last_exchange
 from tests.interfaces.conftest import environment
 
@@ -56,9 +56,9 @@ def tell(folder: Path) -> Callable[..., str]:
     """One event, in this process; what the agent reads."""
 
     def told(name: str, **fields: Any) -> str:
-        how = {key: fields.pop(key) for key in list(fields) if key in Asked.__dataclass_fields__}
+        how = {key: fields.pop(key) for key in list(fields) if key in HookOptions.__dataclass_fields__}
         event = {"session_id": ID, "cwd": str(folder.parent), "hook_event_name": EVENTS[name], **fields}
-        written = running.run(name, Asked(folder=str(folder), **how), json.dumps(event).encode())
+        written = running.run(name, HookOptions(folder=str(folder), **how), json.dumps(event).encode())
         if not written:
             return ""
         shown = json.loads(written)["hookSpecificOutput"]
@@ -120,7 +120,7 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
 )
 def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
     for event in ("user-prompt", "stop"):
-        output = running.attempted(event, Asked(folder=str(folder)), _Input(data))
+        output = running.attempted(event, HookOptions(folder=str(folder)), _Input(data))
         assert output == b""
         complaint = capfd.readouterr().err
         if data != b'{"session_id": 7}' or event == "stop":
@@ -558,9 +558,9 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
 
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:
-    assert running.parsed(["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]) == Asked(
-        folder="a", scope="b", per_project=True, quiet=True, timeout=3.0
-    )
+    assert running.parsed(
+        ["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
+    ) == HookOptions(folder="a", scope="b", per_project=True, quiet=True, timeout=3.0)
     for wrong in (
         ["--folder"],
         ["--max-chars", "many"],

@@ -17,8 +17,8 @@ from reverie import Memory
 from reverie.domain.errors import StoreUnavailable
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import offered
-from reverie.interfaces.mcp.subscriptions import Changes, changed_by
-from reverie.interfaces.mcp.threads import Threads
+from reverie.interfaces.mcp.subscriptions import SubscriptionHub, changed_by
+from reverie.interfaces.mcp.threads import CallThreads
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -231,14 +231,14 @@ def test_the_journal_is_read_only_while_somebody_asks(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    look = Changes._look
+    look = SubscriptionHub._look
 
-    def counted(self: Changes) -> Any:
+    def counted(self: SubscriptionHub) -> Any:
         nonlocal looks
         looks += 1
         return look(self)
 
-    monkeypatch.setattr(Changes, "_look", counted)
+    monkeypatch.setattr(SubscriptionHub, "_look", counted)
 
     async def scene() -> None:
         async with client_of(memory, STATELESS) as client:
@@ -261,14 +261,14 @@ def test_the_journal_is_read_only_while_somebody_asks(
 def test_a_store_that_fails_for_a_while_ends_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    look, failures = Changes._look, iter(range(3))
+    look, failures = SubscriptionHub._look, iter(range(3))
 
-    def failing(self: Changes) -> Any:
+    def failing(self: SubscriptionHub) -> Any:
         if next(failures, None) is not None:
             raise StoreUnavailable("the disk is full: make room")
         return look(self)
 
-    monkeypatch.setattr(Changes, "_look", failing)
+    monkeypatch.setattr(SubscriptionHub, "_look", failing)
 
     async def scene() -> None:
         async with subscribed(memory, STATELESS, MEMORY) as (_, heard):
@@ -291,7 +291,7 @@ def test_connections_that_ask_without_end_do_not_pile_up(
             self.session = object()
 
     async def scene() -> None:
-        changes = Changes(offered(memory), Threads())
+        changes = SubscriptionHub(offered(memory), CallThreads())
         for _ in range(10):
             await changes.subscribe(Request(), "x")  # type: ignore[arg-type]
         assert len(changes._clients) == 3

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.mcp.http import Guard, checked_token, is_loopback, listening
+from reverie.interfaces.mcp.http import RequestGuard, checked_token, is_loopback, listening
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
 
@@ -229,7 +229,7 @@ def test_the_guard_lets_other_kinds_of_messages_through() -> None:
         seen.append(scope["type"])
 
     async def scene() -> None:
-        await Guard(app, hosts=[], token="x" * 20)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+        await RequestGuard(app, hosts=[], token="x" * 20)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
 
     played(scene)
     assert seen == ["lifespan"]

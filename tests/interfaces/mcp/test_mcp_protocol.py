@@ -19,7 +19,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.interfaces.mcp import prompts, resources
 from reverie.interfaces.mcp.offer import offered
 from reverie.interfaces.mcp.server import tool_shown
-from reverie.tools import Told, Tool, Toolset
+from reverie.tools import Tool, ToolResult, Toolset
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
 pytestmark = pytest.mark.parametrize("mode", MODES)
@@ -145,9 +145,9 @@ def test_a_slow_call_holds_up_no_other(memory: Memory, mode: str) -> None:
     go_on = threading.Event()
     offer = offered(memory)
 
-    def slow(given: Any) -> Told:
+    def slow(given: Any) -> ToolResult:
         assert go_on.wait(30)
-        return Told("at last", {})
+        return ToolResult("at last", {})
 
     (plain,) = offer.tools.only("list_memory_categories")
     tools = Toolset(

@@ -8,23 +8,25 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.search.index.test_search_index import put, record
 
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Wanted, Weight
+from reverie.domain.passage import CandidateQuery, TermWeight
 from reverie.domain.record import Record
-from reverie.search.analyzer import analyse
-from reverie.search.index.inverted_index import BRIEFEST, Leaf, brevity, emphasis
+from reverie.search.analyzer import analyze
+from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, brevity, emphasis
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import Committed
+from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
+from tests.search.index.test_search_index import put, record
 
 WORDS = ("tea", "oolong", "garden", "chess", "queen")
 MINE = Filter(scopes=("user:ann", ""))
 
 
-def wanted(*words: str) -> Wanted:
-    return Wanted(words=[(token, 1.0) for word in words for token in analyse(record(1, word)).terms.split()])
+def wanted(*words: str) -> CandidateQuery:
+    return CandidateQuery(
+        words=[(token, 1.0) for word in words for token in analyze(record(1, word)).terms.split()]
+    )
 
 
 def test_what_is_short_and_what_is_said_often_counts_for_more() -> None:
@@ -38,13 +40,13 @@ def test_what_is_short_and_what_is_said_often_counts_for_more() -> None:
 
 def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     """For every brevity: tantivy multiplies by the binary logarithm of a field."""
-    committed = Committed(None)
+    committed = TantivyIndex(None)
     lengths = {brevity(length): length for length in range(20_000)}
     leaves = []
     for key, length in enumerate(lengths.values(), start=1):
-        analysis = analyse(record(key, "tea tea garden"))
+        analysis = analyze(record(key, "tea tea garden"))
         value = record(key, "tea tea garden")
-        leaves.append(Leaf(key, value, type(analysis)(terms=analysis.terms, length=length)))
+        leaves.append(IndexedPassage(key, value, type(analysis)(terms=analysis.terms, length=length)))
 
     def fill(batch: object) -> int:
         for leaf in leaves:
@@ -54,7 +56,8 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     committed.write(fill, merge=False)
     committed.refresh()
     weights = [
-        Weight(among="words", token=token, weight=weight) for token, weight in (("tea", 701), ("garden", 977))
+        TermWeight(among="words", token=token, weight=weight)
+        for token, weight in (("tea", 701), ("garden", 977))
     ]
     found = committed.weighed("record", weights, Filter(), 100, brief=True)
     assert len(lengths) > 50
@@ -73,8 +76,8 @@ def test_they_do_not_depend_on_commits_nor_on_what_others_hold(
     told = []
     for crowded, fold_every in ((True, 0), (True, 25), (False, 40), (True, 1_000)):
         choose = random.Random(seed)
-        store = InMemoryStore(analyse=analyse)
-        index = SearchIndex(store, None, analyse=analyse, fold_at=10_000)
+        store = InMemoryStore(analyse=analyze)
+        index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
         live: list[Record] = []
         for number in range(1, 90):
             text = " ".join(choose.choices(WORDS, weights=(9, 1, 5, 3, 2), k=choose.randint(1, 12)))
@@ -102,13 +105,13 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
     """The same by counting, with the weights that rarity gives."""
     figures = {}
     tokens = dict(wanted(*asked).words)
-    held = Counter(token for one in live for token in set(analyse(one).terms.split()))
+    held = Counter(token for one in live for token in set(analyze(one).terms.split()))
     weights = {
         token: max(1, round(32 * math.log(1 + (len(live) - held[token] + 0.5) / (held[token] + 0.5))))
         for token in tokens
     }
     for one in live:
-        analysis = analyse(one)
+        analysis = analyze(one)
         times = Counter(analysis.terms.split())
         total = sum(weights[token] * emphasis(times[token]) for token in tokens if times[token])
         if total:
@@ -117,8 +120,8 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
 
 
 def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
-    store = InMemoryStore(analyse=analyse)
-    index = SearchIndex(store, None, analyse=analyse, fold_at=10_000)
+    store = InMemoryStore(analyse=analyze)
+    index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
     mine = [record(number, f"tea note{number}", scope="user:ann") for number in range(1, 1_500)]
     for one in mine:
         put(store, None, one)
@@ -136,12 +139,14 @@ def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
 
 
 def test_a_question_of_very_many_words_stays_exact() -> None:
-    store = InMemoryStore(analyse=analyse)
-    index = SearchIndex(store, None, analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
+    index = SearchIndex(store, None, analyse=analyze)
     words = [f"word{number}" for number in range(3_000)]
     for number in range(1, 30):
         put(store, None, record(number, " ".join(words[number:]), scope="user:ann"))
-    asked = Wanted(words=[(token, 1.0) for token in analyse(record(1, " ".join(words))).terms.split()])
+    asked = CandidateQuery(
+        words=[(token, 1.0) for token in analyze(record(1, " ".join(words))).terms.split()]
+    )
     before = index.any_of("record", asked, Filter(scopes=("user:ann",)), 10)
     index.fold()
     assert index.any_of("record", asked, Filter(scopes=("user:ann",)), 10) == before

@@ -15,14 +15,14 @@ import tantivy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Wanted
+from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import Record
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index import search_index as follower
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import Committed
+from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
@@ -32,7 +32,7 @@ WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"
 TOKENS = [
     token
     for word in WORDS
-    for token in analyse(
+    for token in analyze(
         Record(id="1" * 12, content=word, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
     ).terms.split()
 ]
@@ -44,15 +44,15 @@ def record(number: int, content: str, **fields: object) -> Record:
 
 
 def put(store: Store, before: Record | None, after: Record | None) -> None:
-    store.commit([Edit(before=before, after=after)], actor="test", at=NOON)
+    store.commit([Change(before=before, after=after)], actor="test", at=NOON)
 
 
 def forget(store: Store, before: Record, after: Record | None = None) -> None:
-    store.erase([Edit(before=before, after=after)], actor="test", at=NOON)
+    store.erase([Change(before=before, after=after)], actor="test", at=NOON)
 
 
 def found(index: SearchIndex, token: str) -> list[int]:
-    return index.any_of("record", Wanted(words=[(token, 1.0)]), Filter(), 500)
+    return index.any_of("record", CandidateQuery(words=[(token, 1.0)]), Filter(), 500)
 
 
 def terms(folder: Path) -> set[str]:
@@ -74,7 +74,7 @@ def terms(folder: Path) -> set[str]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield opened
     opened.close()
 
@@ -127,8 +127,8 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
     operations: list[tuple[str, int, list[str], str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("index") / "index"
-    store = InMemoryStore(analyse=analyse)
-    here, there = (SearchIndex(store, folder, analyse=analyse) for _ in range(2))
+    store = InMemoryStore(analyse=analyze)
+    here, there = (SearchIndex(store, folder, analyse=analyze) for _ in range(2))
     now: dict[int, Record] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         if what == "fold":
@@ -140,15 +140,15 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
             there.frequencies("record", TOKENS, None)
         else:
             change(store, now, what, target, record(number, f"{' '.join(words)} note{number}", scope=scope))
-    fresh = SearchIndex(store, None, analyse=analyse)
+    fresh = SearchIndex(store, None, analyse=analyze)
     live = [value for value in now.values() if not value.archived]
     for scopes in (None, ("",), ("user:ann", "user:bob")):
         seen = [value for value in live if scopes is None or value.scope in scopes]
-        counted = {token: sum(token in analyse(value).terms.split() for value in seen) for token in TOKENS}
+        counted = {token: sum(token in analyze(value).terms.split() for value in seen) for token in TOKENS}
         for index in (here, there, fresh):
             assert index.frequencies("record", TOKENS, scopes) == counted
             for token in TOKENS:
-                keys = index.any_of("record", Wanted(words=[(token, 1.0)]), Filter(scopes=scopes), 50)
+                keys = index.any_of("record", CandidateQuery(words=[(token, 1.0)]), Filter(scopes=scopes), 50)
                 assert len(keys) == len(set(keys)) == counted[token]
     keys_there = there.keys("record", 0, None)
     assert keys_there == fresh.keys("record", 0, None)
@@ -158,7 +158,7 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
 
 def test_a_scrubbed_index_has_no_word_of_what_went_in_any_file(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index, other = (SearchIndex(store, folder, analyse=analyse) for _ in range(2))
+    index, other = (SearchIndex(store, folder, analyse=analyze) for _ in range(2))
     secret = record(
         1, "quokka beside the lighthouse", tags=("wombat",), category="numbat/bilby", scope="dingo"
     )
@@ -198,7 +198,7 @@ def test_a_scrubbed_index_has_no_word_of_what_went_in_any_file(store: SQLiteStor
 
 
 def test_the_index_stores_no_text_beside_its_words(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     put(store, None, record(1, "quokka beside the lighthouse"))
     assert index.fold()
     searcher = tantivy.Index.open(str(tmp_path / "index")).searcher()
@@ -211,10 +211,10 @@ def test_the_index_stores_no_text_beside_its_words(store: SQLiteStore, tmp_path:
 FOLLOW = """
 import sys
 from pathlib import Path
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.domain.filter import Filter
 from reverie.search.index.search_index import SearchIndex
-from reverie.domain.passage import Wanted
+from reverie.domain.passage import CandidateQuery
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyse)
 index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyse)
@@ -225,7 +225,7 @@ for _ in sys.stdin:
 
 
 def test_another_process_that_has_everything_open_follows(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     secret = record(1, "quokka tea")
     put(store, None, secret)
     for number in range(2, 30):
@@ -264,12 +264,12 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
     store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyse)
+    index = SearchIndex(store, folder, analyse=analyze)
     secret = record(1, "quokka")
     put(store, None, secret)
     assert index.fold()
     forget(store, secret)
-    writer = Committed(folder)._writer()
+    writer = TantivyIndex(folder)._writer()
     monkeypatch.setattr(follower, "_WAIT_FOR_SCRUB_S", 0.2)
     begun = time.monotonic()
     assert index.scrub() is False
@@ -282,7 +282,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
 
 
 def test_an_index_that_was_deleted_is_scrubbed_by_building_it(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     put(store, None, record(1, "tea"))
     assert index.fold()
     for file in (tmp_path / "index").iterdir():

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
-from reverie.domain.passage import Wanted
+from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import Record
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import Committed, IndexBroken, WriterBusy
+from reverie.search.index.tantivy_index import IndexCorrupt, TantivyIndex, WriterBusy
 from reverie.stores.contract.factories import added, changed, paragraph, removed
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
@@ -39,26 +39,26 @@ def record(number: int, content: str, **fields: object) -> Record:
 
 
 def put(store: Store, before: Record | None, after: Record | None) -> None:
-    store.commit([Edit(before=before, after=after)], actor="test", at=NOON)
+    store.commit([Change(before=before, after=after)], actor="test", at=NOON)
 
 
-def wanted(*words: str) -> Wanted:
-    return Wanted(words=[(analysed, 1.0) for word in words for analysed in analyse_word(word)])
+def wanted(*words: str) -> CandidateQuery:
+    return CandidateQuery(words=[(analysed, 1.0) for word in words for analysed in analyse_word(word)])
 
 
 def analyse_word(word: str) -> list[str]:
-    return analyse(record(1, word)).terms.split()
+    return analyze(record(1, word)).terms.split()
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyse)
+    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     yield opened
     opened.close()
 
 
 def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     put(store, None, record(1, "tea in the garden"))
     assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
     assert index.status().committed == 0
@@ -68,7 +68,7 @@ def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path
 
 
 def test_another_index_on_the_same_folder_sees_writes_and_commits(store: SQLiteStore, tmp_path: Path) -> None:
-    here, there = (SearchIndex(store, tmp_path / "index", analyse=analyse) for _ in range(2))
+    here, there = (SearchIndex(store, tmp_path / "index", analyse=analyze) for _ in range(2))
     put(store, None, record(1, "tea in the garden"))
     assert there.any_of("record", wanted("tea"), LIVE, 10) == here.any_of("record", wanted("tea"), LIVE, 10)
     assert here.fold()
@@ -101,8 +101,8 @@ OPERATIONS = st.lists(
 def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
     operations: list[tuple[str, int, list[str], str]],
 ) -> None:
-    store = InMemoryStore(analyse=analyse)
-    followed = SearchIndex(store, None, analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
+    followed = SearchIndex(store, None, analyse=analyze)
     now: dict[int, Record] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         if what == "fold":
@@ -125,17 +125,17 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
                 del now[key]
         if number % 3 == 0:
             followed.frequencies("record", ["tea"], None)  # follow in steps, not only at the end
-    fresh = SearchIndex(store, None, analyse=analyse)
+    fresh = SearchIndex(store, None, analyse=analyze)
     tokens = [token for word in WORDS for token in analyse_word(word)]
     live = [value for value in now.values() if not value.archived]
     for scopes in (None, ("",), ("user:ann", "user:bob")):
         seen = [value for value in live if scopes is None or value.scope in scopes]
-        counted = {token: sum(token in analyse(value).terms.split() for value in seen) for token in tokens}
+        counted = {token: sum(token in analyze(value).terms.split() for value in seen) for token in tokens}
         assert followed.frequencies("record", tokens, scopes) == counted
         assert fresh.frequencies("record", tokens, scopes) == counted
         allowed = Filter(scopes=scopes)
         for token in tokens:
-            one = Wanted(words=[(token, 1.0)])
+            one = CandidateQuery(words=[(token, 1.0)])
             found = followed.any_of("record", one, allowed, 50)
             assert len(found) == len(set(found)) == counted[token]
             assert set(found) == set(fresh.any_of("record", one, allowed, 50))
@@ -146,8 +146,8 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
 def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
     operations: list[tuple[str, int, list[str], str]],
 ) -> None:
-    store = InMemoryStore(analyse=analyse)
-    followed = SearchIndex(store, None, analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
+    followed = SearchIndex(store, None, analyse=analyze)
     now: dict[int, Paragraph] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         text = f"{' '.join(words)} note{number}"
@@ -167,10 +167,10 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
             del now[int(old.id, 16)]
         if number % 3 == 0:
             followed.frequencies("paragraph", ["tea"], None)
-    fresh = SearchIndex(store, None, analyse=analyse)
+    fresh = SearchIndex(store, None, analyse=analyze)
     tokens = [token for word in WORDS for token in analyse_word(word)]
     told = [value for value in now.values() if value.page == HISTORY]
-    counted = {token: sum(token in analyse(value).terms.split() for value in told) for token in tokens}
+    counted = {token: sum(token in analyze(value).terms.split() for value in told) for token in tokens}
     for index in (followed, fresh):
         for scopes, expected in ((None, counted), (("", "user:ann"), counted), (("user:ann",), {})):
             there = {
@@ -180,7 +180,7 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
             }
             assert there == {token: count for token, count in expected.items() if count}
         for token in tokens:
-            one = Wanted(words=[(token, 1.0)])
+            one = CandidateQuery(words=[(token, 1.0)])
             assert len(index.any_of("paragraph", one, LIVE, 50)) == counted[token]
             assert index.any_of("paragraph", one, Filter(tags=("a",)), 50) == []
             assert index.any_of("turn", one, LIVE, 50) == index.any_of("record", one, LIVE, 50) == []
@@ -193,7 +193,7 @@ def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
     for folder in (earlier, newer):
         folder.mkdir(parents=True)
         (folder / "meta.json").write_text("{}")
-    index = SearchIndex(store, tmp_path / "index" / "2", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index" / "2", analyse=analyze)
     index.status()
     assert not earlier.exists()
     assert newer.exists()
@@ -201,7 +201,7 @@ def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
 
 
 def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
-    store = InMemoryStore(analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
     choose = random.Random(5)
     records = [
         record(
@@ -235,8 +235,8 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
         Filter(valid_at=NOON),
         Filter(valid_at=NOON + timedelta(days=2)),
     ]
-    waiting = SearchIndex(store, None, analyse=analyse)
-    folded = SearchIndex(store, None, analyse=analyse)
+    waiting = SearchIndex(store, None, analyse=analyze)
+    folded = SearchIndex(store, None, analyse=analyze)
     assert folded.fold()
     for allowed in filters:
         expected = {r.id for r in store.find(allowed)}
@@ -247,21 +247,21 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
 
 
 def test_what_may_say_the_same_is_found_before_and_after_a_commit() -> None:
-    store = InMemoryStore(analyse=analyse)
-    index = SearchIndex(store, None, analyse=analyse)
+    store = InMemoryStore(analyse=analyze)
+    index = SearchIndex(store, None, analyse=analyze)
     for number, text in enumerate(["The user likes tea.", "Likes tea in the garden", "Coffee"], start=1):
         put(store, None, record(number, text))
     for _ in range(2):
-        keys, sequence = index.alike(analyse(record(9, "Likes tea")).cues.split(), LIVE, 5)
+        keys, sequence = index.alike(analyze(record(9, "Likes tea")).cues.split(), LIVE, 5)
         assert sequence == store.sequence()
         assert {r.content for r in store.records(keys)} == {"The user likes tea.", "Likes tea in the garden"}
-        assert index.alike(analyse(record(9, "Bob plays chess")).cues.split(), LIVE, 5)[0] == []
+        assert index.alike(analyze(record(9, "Bob plays chess")).cues.split(), LIVE, 5)[0] == []
         assert index.alike([], LIVE, 5)[0] == []
         index.fold()
 
 
 def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     state = SessionState(id="chat:1", created_at=NOON)
     turns = [
         Turn(id=f"{n:012x}", session="chat:1", position=n, role="user", speaker=name, content=text, at=NOON)
@@ -269,13 +269,13 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
             [("Ann", "I planted roses"), ("Bob", "Lovely roses"), ("Ann", "Thanks")]
         )
     ]
-    store.commit([Edit(before=None, after=value) for value in (state, *turns)], actor="test", at=NOON)
+    store.commit([Change(before=None, after=value) for value in (state, *turns)], actor="test", at=NOON)
     for _ in range(2):
         roses = index.any_of("turn", wanted("roses"), Filter(sessions=("chat:1",)), 10)
         assert [t.position for t in sorted(store.turns(roses), key=lambda t: t.position)] == [0, 1]
-        by_ann = index.any_of("turn", Wanted(words=[], speakers=[("ann", 1.0)]), Filter(), 10)
+        by_ann = index.any_of("turn", CandidateQuery(words=[], speakers=[("ann", 1.0)]), Filter(), 10)
         assert sorted(t.position for t in store.turns(by_ann)) == [0, 2]
-        in_march = index.any_of("turn", Wanted(words=[], dates=[("@2025-03", 1.0)]), Filter(), 10)
+        in_march = index.any_of("turn", CandidateQuery(words=[], dates=[("@2025-03", 1.0)]), Filter(), 10)
         assert len(in_march) == 3
         assert index.any_of("turn", wanted("roses"), Filter(sessions=("chat:2",)), 10) == []
         index.fold()
@@ -285,7 +285,7 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
 
 def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyse)
+    index = SearchIndex(store, folder, analyse=analyze)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
@@ -299,7 +299,7 @@ def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteSt
     index.fold()
     index.close()
     assert (folder / "meta.json").exists()
-    again = SearchIndex(store, folder, analyse=analyse)
+    again = SearchIndex(store, folder, analyse=analyze)
     assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 30
     assert again.status().committed == 30
     again.close()
@@ -308,7 +308,7 @@ def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteSt
 @pytest.mark.parametrize("broken", ["meta.json", "segment"])
 def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broken: str) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyse)
+    index = SearchIndex(store, folder, analyse=analyze)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
@@ -320,21 +320,21 @@ def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broke
             file.unlink()
         for file in folder.glob("*.term"):
             file.write_bytes(b"")
-    again = SearchIndex(store, folder, analyse=analyse)
+    again = SearchIndex(store, folder, analyse=analyze)
     assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 29
     again.close()
 
 
 def test_an_index_of_another_store_is_not_believed(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyse)
+    index = SearchIndex(store, folder, analyse=analyze)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
     index.close()
-    with_less = SQLiteStore(tmp_path / "other.db", analyse=analyse)
+    with_less = SQLiteStore(tmp_path / "other.db", analyse=analyze)
     put(with_less, None, record(1, "coffee"))
-    other = SearchIndex(with_less, folder, analyse=analyse)
+    other = SearchIndex(with_less, folder, analyse=analyze)
     assert other.any_of("record", wanted("tea"), LIVE, 10) == []
     assert len(other.any_of("record", wanted("coffee"), LIVE, 10)) == 1
     other.close()
@@ -345,7 +345,7 @@ def test_where_the_disk_refuses_the_index_is_held_in_memory(
     store: SQLiteStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    index = SearchIndex(store, tmp_path / "file" / "index", analyse=analyse)
+    index = SearchIndex(store, tmp_path / "file" / "index", analyse=analyze)
     put(store, None, record(1, "tea in the garden"))
     assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
     assert index.fold()
@@ -361,13 +361,13 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     store: SQLiteStore, tmp_path: Path
 ) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyse)
+    index = SearchIndex(store, folder, analyse=analyze)
     put(store, None, record(1, "tea in the garden"))
     index.status()
-    holder = Committed(folder)
+    holder = TantivyIndex(folder)
     writer = holder._writer()
     with pytest.raises(WriterBusy):
-        Committed(folder).write(lambda _: 1, merge=False)
+        TantivyIndex(folder).write(lambda _: 1, merge=False)
     assert index.fold() is False
     assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
     del writer
@@ -376,10 +376,10 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
 
 
 def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse, fold_at=50)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze, fold_at=50)
     for start in range(0, 200, 20):
         new = [record(n, f"tea note{n}") for n in range(start + 1, start + 21)]
-        store.commit([Edit(before=None, after=value) for value in new], actor="test", at=NOON)
+        store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
         assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == start + 20
     _until(lambda: index.status().waiting < 50)
     assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == 200
@@ -389,8 +389,8 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
 
 def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:
     new = [record(n, f"tea note{n}") for n in range(1, 2_101)]
-    store.commit([Edit(before=None, after=value) for value in new], actor="test", at=NOON)
-    index = SearchIndex(store, tmp_path / "index", analyse=analyse)
+    store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
+    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     status = index.status()
     assert (status.committed, status.waiting) == (2_100, 0)
     index.close()
@@ -398,8 +398,8 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
 
 def test_garbage_is_reported_as_broken(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(b"\x00\x01")
-    with pytest.raises(IndexBroken):
-        Committed(tmp_path)
+    with pytest.raises(IndexCorrupt):
+        TantivyIndex(tmp_path)
 
 
 def _until(true: object, seconds: float = 10.0) -> None:

@@ -16,9 +16,9 @@ from reverie.stores.contract.factories import (
     NOW,
     added,
     analyse,
+    make_record,
     page,
     paragraph,
-    record,
     removed,
     session,
     turn,
@@ -42,8 +42,8 @@ def store(path: Path) -> Iterator[SQLiteStore]:
 def test_a_copy_has_everything_and_is_for_its_owner_alone(
     store: SQLiteStore, tmp_path: Path, mask: int
 ) -> None:
-    store.commit(added(record(1), session(), turn(0), page(), paragraph(1)), actor="owner", at=NOW)
-    store.erase(removed(record(1)), actor="owner", at=NOW, tombstones=["mark"])
+    store.commit(added(make_record(1), session(), turn(0), page(), paragraph(1)), actor="owner", at=NOW)
+    store.erase(removed(make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
     target = tmp_path / "backups" / "monday.db"
     before = os.umask(mask)
     try:
@@ -58,7 +58,7 @@ def test_a_copy_has_everything_and_is_for_its_owner_alone(
         assert contents(copy) == contents(store)
         assert copy.tombstones(["mark"]) == {"mark"}
         assert copy.check() == []
-        copy.commit(added(record(2)), actor="owner", at=NOW)
+        copy.commit(added(make_record(2)), actor="owner", at=NOW)
         assert copy.check() == []
     assert store.sequence() == 6, "the store itself is not touched"
 
@@ -94,8 +94,8 @@ def test_copies_made_while_others_write_are_each_of_one_moment(store: SQLiteStor
             number = first
             while not done.is_set():
                 pair = (
-                    record(number),
-                    record(number + 500_000, content=f"The other of {number} " + "x" * 3000),
+                    make_record(number),
+                    make_record(number + 500_000, content=f"The other of {number} " + "x" * 3000),
                 )
                 store.commit(added(*pair), actor=str(first), at=NOW)
                 number += 1

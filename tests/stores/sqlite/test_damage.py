@@ -20,9 +20,9 @@ from reverie.stores.contract.factories import (
     at,
     changed,
     entry,
+    make_record,
     page,
     paragraph,
-    record,
     session,
     turn,
 )
@@ -47,7 +47,7 @@ def spoil(path: Path, sql: str, *values: object) -> None:
 
 
 def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(record(number) for number in range(200))), actor="test", at=NOW)
+    store.commit(added(*(make_record(number) for number in range(200))), actor="test", at=NOW)
     store.close()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -77,7 +77,7 @@ def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
 def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
     path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
 ) -> None:
-    known = [record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
+    known = [make_record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
     store.commit(added(*known), actor="test", at=NOW)
     spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
     with pytest.raises(StoreCorrupt):
@@ -141,7 +141,7 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
     ],
 )
 def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
-    one, two = record(1), record(2)
+    one, two = make_record(1), make_record(2)
     note, line = page(content="Old"), paragraph(2, page="2026-03-01.md")
     store.commit(added(one, two, session(), turn(0), turn(1), note, paragraph(1), line), actor="test", at=NOW)
     store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW, counts={"n": 1})
@@ -153,7 +153,7 @@ def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> Non
 
 
 def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(record(number) for number in range(400))), actor="test", at=NOW)
+    store.commit(added(*(make_record(number) for number in range(400))), actor="test", at=NOW)
     store.close()
     content = bytearray(path.read_bytes())
     content[4096 * 5 : 4096 * 40] = os.urandom(4096 * 35)
@@ -180,7 +180,9 @@ def test_a_page_and_a_paragraph_that_cannot_be_read_are_named(path: Path, store:
 def test_words_that_are_no_text_cost_only_their_own_passage(
     path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, around: int
 ) -> None:
-    store.commit(added(record(1), record(2), session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
+    store.commit(
+        added(make_record(1), make_record(2), session(), turn(0), turn(1), turn(2)), actor="test", at=NOW
+    )
     spoil(path, "UPDATE records SET terms = CAST(x'41ff' AS TEXT) WHERE key = 1")
     spoil(path, "UPDATE turns SET terms = CAST(x'41ff' AS TEXT) WHERE position = 1")
     assert [one.key for one in store.passages("record", [1, 2], around=around)] == [2]
@@ -192,7 +194,7 @@ def test_words_that_are_no_text_cost_only_their_own_passage(
 def test_the_log_of_a_store_that_is_gone_is_not_taken_for_that_of_a_new_one(
     path: Path, store: SQLiteStore
 ) -> None:
-    store.commit(added(*(record(number) for number in range(50))), actor="test", at=NOW)
+    store.commit(added(*(make_record(number) for number in range(50))), actor="test", at=NOW)
     log = Path(f"{path}-wal").read_bytes()
     store.close()
     path.unlink()

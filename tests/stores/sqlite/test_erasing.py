@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
@@ -28,9 +28,9 @@ from reverie.stores.contract.factories import (
     analyse,
     at,
     changed,
+    make_record,
     page,
     paragraph,
-    record,
     removed,
     session,
     turn,
@@ -82,22 +82,22 @@ def run(program: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def secrets_in(store: SQLiteStore) -> tuple[list[Edit], list[str]]:
+def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
     """Fill the store with things to be forgotten among others; returns what removes them, and their words."""
     texts = [text(seed) for seed in range(12)]
-    one = record(1, content=texts[0])
+    one = make_record(1, content=texts[0])
     call = ToolCall(id="c1", name="read", arguments=f'{{"path": "{texts[1]}"}}')
     said = turn(0, "chat:1", content=texts[2], tool_calls=(call,))
     state, note, told = session("chat:1"), page(content=texts[3]), paragraph(1, content=texts[4])
     for number in range(100, 130):
-        store.commit(added(record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW)
+        store.commit(added(make_record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW)
     store.commit(added(state, said, note, told), actor="owner", reason=f"about {texts[5]}", at=NOW)
     store.commit(added(one), actor="owner", reason=f"of {texts[6]}", at=NOW)
     for seed, version in enumerate(texts[7:10]):
         later = replace(one, content=version, updated_at=at(seed))
         store.commit(changed(one, later), actor="agent", at=NOW)
         one = later
-        between = record(200 + seed, content=f"Between {seed} " + "b" * 2000)
+        between = make_record(200 + seed, content=f"Between {seed} " + "b" * 2000)
         store.commit(added(between), actor="owner", at=NOW)
     later_state, later_note = replace(state, summary=texts[10]), replace(note, content=texts[11])
     store.commit([*changed(state, later_state), *changed(note, later_note)], actor="agent", at=NOW)
@@ -113,7 +113,7 @@ def test_not_one_word_is_left_of_what_was_erased(path: Path, store: SQLiteStore,
     with contextlib.ExitStack() as others:
         if shared:
             second = others.enter_context(contextlib.closing(SQLiteStore(path, analyse=analyse)))
-            second.commit(added(record(300)), actor="second", at=NOW)
+            second.commit(added(make_record(300)), actor="second", at=NOW)
             third = run(HOLD, path, "connection")
             others.callback(finish, third)
             assert third.stdout is not None
@@ -139,7 +139,7 @@ def test_not_one_word_is_left_of_the_past_of_what_stays(path: Path, store: SQLit
         for value in there
     ]
     left[1] = replace(left[1], tool_calls=())  # type: ignore[call-arg]
-    edits = [Edit(before=before, after=after) for before, after in zip(there, left, strict=True)]
+    edits = [Change(before=before, after=after) for before, after in zip(there, left, strict=True)]
     store.erase(edits, actor="owner", at=NOW)
     assert store.scrub()
     assert left_of(path, texts) == set()
@@ -150,7 +150,7 @@ def test_not_one_word_is_left_of_the_past_of_what_stays(path: Path, store: SQLit
 
 def test_not_one_word_is_left_of_what_had_been_purged_before(path: Path, store: SQLiteStore) -> None:
     secret = text(99)
-    one = record(1, content=secret)
+    one = make_record(1, content=secret)
     store.commit(added(one), actor="owner", at=NOW)
     store.commit(removed(one), actor="owner", at=NOW)
     empty = replace(one, content="…")
@@ -184,8 +184,8 @@ def finish(process: subprocess.Popen[str]) -> None:
 def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) -> None:
     store = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(seconds=0.4))
     with contextlib.closing(store):
-        store.commit(added(record(1, content=text(1))), actor="owner", at=NOW)
-        store.erase(removed(record(1, content=text(1))), actor="owner", at=NOW)
+        store.commit(added(make_record(1, content=text(1))), actor="owner", at=NOW)
+        store.erase(removed(make_record(1, content=text(1))), actor="owner", at=NOW)
         other = run(HOLD, path, what)
         assert other.stdout is not None
         assert other.stdout.readline() == "holding\n"
@@ -193,7 +193,7 @@ def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) 
         assert not store.scrub()
         assert time.monotonic() - began < 30
         if what == "reading":
-            store.commit(added(record(2)), actor="owner", at=NOW)
+            store.commit(added(make_record(2)), actor="owner", at=NOW)
         finish(other)
         assert store.scrub()
         assert left_of(path, [text(1)]) == set()
@@ -203,7 +203,7 @@ def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) 
 def test_a_search_that_is_not_finished_is_in_the_way(path: Path) -> None:
     store = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(seconds=0.2))
     with contextlib.closing(store):
-        store.commit(added(*(record(number) for number in range(600))), actor="owner", at=NOW)
+        store.commit(added(*(make_record(number) for number in range(600))), actor="owner", at=NOW)
         found = store.find(Filter())
         first = next(found)
         assert not store.scrub()
@@ -221,8 +221,8 @@ def test_writers_and_readers_go_on_while_a_store_is_scrubbed(path: Path, store: 
         try:
             number = first
             while not done.is_set():
-                store.commit(added(record(number)), actor="owner", at=NOW)
-                acknowledged.append(record(number).id)
+                store.commit(added(make_record(number)), actor="owner", at=NOW)
+                acknowledged.append(make_record(number).id)
                 number += 1
         except BaseException as error:
             failures.append(error)
@@ -255,7 +255,7 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, added, analyse, record
+    from reverie.stores.contract.factories import NOW, added, analyse, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     print("begun", flush=True)
     while True:
@@ -290,7 +290,9 @@ def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> No
     try:
         with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
             for number in range(40):
-                store.commit(added(record(number, content=text(number, words=1000))), actor="owner", at=NOW)
+                store.commit(
+                    added(make_record(number, content=text(number, words=1000))), actor="owner", at=NOW
+                )
             with pytest.raises(StoreUnavailable, match="disk is full"):
                 store.scrub()
             assert store.sequence() == len(list(store.find(Filter()))) == 40

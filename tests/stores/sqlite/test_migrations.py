@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 import pytest
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Measure
+from reverie.domain.passage import CollectionStats
 from reverie.stores.contract.factories import (
     NOW,
     added,
@@ -23,9 +23,9 @@ from reverie.stores.contract.factories import (
     at,
     changed,
     entry,
+    make_record,
     page,
     paragraph,
-    record,
     removed,
     session,
     turn,
@@ -34,7 +34,7 @@ from reverie.stores.contract.replay import contents, unbroken
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
 
-ONE = record(
+ONE = make_record(
     1,
     content='Grüße, 東京 — it’s "quoted"',
     category="a/b",
@@ -43,9 +43,9 @@ ONE = record(
     metadata=MappingProxyType({"k": "v"}),
     importance=1 / 3,
 )
-TWO = record(2, content="Was it the deploy?", moment=at(1))
+TWO = make_record(2, content="Was it the deploy?", moment=at(1))
 TWO_LATER = replace(TWO, pinned=True, seen_count=2)
-GONE = record(3, content="Not for long", moment=at(2))
+GONE = make_record(3, content="Not for long", moment=at(2))
 BACK = replace(GONE, archived_at=at(4), archive_reason="old")
 SAID = [
     turn(0),
@@ -56,7 +56,7 @@ SAID = [
         tool_calls=(ToolCall(id="c1", name="read", arguments='{"path": "a"}'),),
     ),
 ]
-EDITS: list[Edit] = [
+EDITS: list[Change] = [
     *added(ONE, TWO, GONE, session(summary="So far"), *SAID),
     *changed(TWO, TWO_LATER),
     *removed(GONE),
@@ -102,7 +102,7 @@ def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
             ("dream", "tidy", at(2), "record"),
         ]
         assert [row.sequence for row in store.journal(id=GONE.id)] == [3, 8, 9]
-        assert store.measure("record", None) == Measure(passages=2, tokens=13)
+        assert store.measure("record", None) == CollectionStats(passages=2, tokens=13)
         assert store.cursor("seen") == "1"
         assert store.entries("agent", now=NOW) == [Entry(**{**vars_of(entry()), "tags": ("t",)})]
         assert unbroken(store)

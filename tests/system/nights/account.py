@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from reverie.consolidation.cycle import ACTOR
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
@@ -138,7 +138,7 @@ class Account:
         self.told = max(0, self.told + heard - learned)
         self._archived = Counter()
 
-    def _take(self, row: JournalRow, *, checked: bool) -> None:
+    def _take(self, row: JournalEntry, *, checked: bool) -> None:
         edit = row.edit
         if edit is None:
             self.fault("nothing is removed", f"change {row.sequence} says nothing any more")

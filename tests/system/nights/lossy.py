@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
 from reverie.domain.errors import ModelError
-from reverie.llm.messages import Ask, Message
+from reverie.llm.messages import ChatMessage, ModelRequest
 from tests.system.nights.models import MOODS, Actor
 from tests.system.nights.simulation import Clock
 from tests.system.nights.texts import Fact, Texts
@@ -92,9 +92,11 @@ def _consolidate(entries: dict[str, str], actor: Actor, night: int) -> None:
         for n, (name, text) in enumerate(shown, 1)
     )
     try:
-        reply = actor.answer(Ask(messages=(Message(role="user", content=lines),), purpose="merge"))
-        answer: Any = parsed(reply.text, keys=("merge", "archive", "toDelete"))
-    except (Unusable, ModelError):
+        reply = actor.answer(
+            ModelRequest(messages=(ChatMessage(role="user", content=lines),), purpose="merge")
+        )
+        answer: Any = parse_json(reply.text, keys=("merge", "archive", "toDelete"))
+    except (UnusableReply, ModelError):
         return
     if not isinstance(answer, dict):
         return

@@ -17,7 +17,7 @@ from typing import Any
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import specifics
 from reverie.domain.text import validation as tokens
-from reverie.llm.messages import Ask, Reply, Usage
+from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
 
 _RECORD = re.compile(r"^\d+\. (NEW )?\[([0-9a-f]{12})\] \((.*?)\): (.*)$", re.MULTILINE)
@@ -68,7 +68,7 @@ class Seen:
     text: str
 
 
-def seen(ask: Ask) -> Seen:
+def seen(ask: ModelRequest) -> Seen:
     """The question as a model sees it."""
     text = ask.messages[-1].content
     records, turns, notes, note = (), (), "", ""
@@ -90,7 +90,7 @@ def seen(ask: Ask) -> Seen:
     )
 
 
-Personality = Callable[["Actor", Seen], str | Reply]
+Personality = Callable[["Actor", Seen], str | ModelReply]
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Actor:
 
     chance: random.Random
     mood: str = "good"
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
 
     @property
@@ -114,15 +114,15 @@ class Actor:
         """What it calls itself."""
         return f"scripted:{self.mood}"
 
-    def answer(self, ask: Ask, *, on_text: OnText | None = None) -> Reply:
+    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer as the mood is."""
         del on_text
         self.asked.append(ask)
         given = MOODS[self.mood](self, seen(ask))
-        reply = given if isinstance(given, Reply) else Reply(text=given)
-        read = sum(tokens.estimate(message.content) for message in ask.messages)
-        usage = Usage(requests=1, input_tokens=read, output_tokens=tokens.estimate(reply.text))
-        return Reply(text=reply.text, finish=reply.finish, model=self.name, usage=usage)
+        reply = given if isinstance(given, ModelReply) else ModelReply(text=given)
+        read = sum(tokens.estimate_tokens(message.content) for message in ask.messages)
+        usage = TokenUsage(requests=1, input_tokens=read, output_tokens=tokens.estimate_tokens(reply.text))
+        return ModelReply(text=reply.text, finish=reply.finish, model=self.name, usage=usage)
 
     def some(self, records: Sequence[Shown], most: int = 4) -> list[Shown]:
         """A few of the records, in any order; none where there are less than two."""
@@ -286,7 +286,7 @@ def _smuggled(text: str, chance: random.Random) -> str:
 
 
 def _reply_with(text: str, finish: Any = "stop") -> Personality:
-    return lambda actor, shown: Reply(text=text, finish=finish)
+    return lambda actor, shown: ModelReply(text=text, finish=finish)
 
 
 def broken(actor: Actor, shown: Seen) -> str:
@@ -297,12 +297,14 @@ def broken(actor: Actor, shown: Seen) -> str:
     return "".join(text)
 
 
-def truncated(actor: Actor, shown: Seen) -> str | Reply:
+def truncated(actor: Actor, shown: Seen) -> str | ModelReply:
     """A good answer that breaks off; the provider tells of it, or does not."""
     text = good(actor, shown)
     cut = text[: actor.chance.randrange(len(text))]
     return (
-        Reply(text=cut, finish="length") if shown.purpose == "compact" or actor.chance.random() < 0.5 else cut
+        ModelReply(text=cut, finish="length")
+        if shown.purpose == "compact" or actor.chance.random() < 0.5
+        else cut
     )
 
 
@@ -637,6 +639,6 @@ MOODS: dict[str, Personality] = {
 GOOD = ("good", "good, in prose", "good, at times")
 
 
-def ids_in(ask: Ask) -> set[str]:
+def ids_in(ask: ModelRequest) -> set[str]:
     """All ids that a question names."""
     return set(_ID.findall("\n".join(message.content for message in ask.messages)))

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.consolidation.cycle import PASSES, Outcome
+from reverie.consolidation.cycle import PASSES, PassOutcome
 from reverie.domain.filter import Filter
-from reverie.llm.messages import Ask
+from reverie.llm.messages import ModelRequest
 from reverie.settings import Settings
 from tests.system.nights import models
 from tests.system.nights.account import Account
@@ -205,7 +205,7 @@ class Simulation:
             return names[(night // 2) % len(names)]
         return self._chance.choice(models.GOOD if self._chance.random() < 0.4 else names)
 
-    def _count(self, outcomes: Sequence[Outcome]) -> None:
+    def _count(self, outcomes: Sequence[PassOutcome]) -> None:
         for outcome in outcomes:
             self.states[f"{outcome.name} {outcome.state}"] += 1
             if outcome.plan is None:
@@ -226,7 +226,7 @@ class Simulation:
             self.account.expect(size <= MOST_TOKENS, "cost is bounded", f"{ask.purpose}: {size} tokens")
             self._check_scope(ask)
 
-    def _check_scope(self, ask: Ask) -> None:
+    def _check_scope(self, ask: ModelRequest) -> None:
         if ask.purpose == "merge":
             shown = (self.account.records.get(name) for name in models.ids_in(ask))
             scopes = {record.scope for record in shown if record is not None}
@@ -236,7 +236,7 @@ class Simulation:
         cursors = {name: self._store.cursor(f"dream.{name}.sequence") for name in PASSES}
         return cursors | {"merge, what was left": self._store.cursor("dream.merge.left")}
 
-    def _check_cursors(self, outcomes: Sequence[Outcome], before: Mapping[str, str | None]) -> None:
+    def _check_cursors(self, outcomes: Sequence[PassOutcome], before: Mapping[str, str | None]) -> None:
         after = self._cursors()
         for outcome in outcomes:
             if outcome.name in PASSES and outcome.state == "failed":
@@ -255,7 +255,7 @@ class Simulation:
             "sessions": {each.state.id: (each.state, each.turns) for each in self._store.sessions()},
         }
 
-    def _take_back(self, outcomes: Sequence[Outcome], before: Mapping[str, Any]) -> None:
+    def _take_back(self, outcomes: Sequence[PassOutcome], before: Mapping[str, Any]) -> None:
         """Undo the night and compare, then make it again by undoing that, and compare again."""
         after = self._state()
         batches = [outcome.batch for outcome in outcomes if outcome.batch is not None]

@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, Note, NotFound, ScopeNeeded, Settings
-from reverie.domain.scope import below, chain, checked_scope, scope_of_session, session_within
+from reverie import (
+    EVERY_SCOPE,
+    AsyncMemory,
+    InvalidInput,
+    Memory,
+    NewRecord,
+    NotFound,
+    ScopeRequired,
+    Settings,
+)
+from reverie.domain.scope import checked_scope, join_scope, scope_of_session, session_within, visible_scopes
 from reverie.integrations.agentkit import FILTools
-from reverie.llm.messages import Ask
+from reverie.llm.messages import ModelRequest
 from tests.conftest import MovableClock
 
 NUTS = "Alice is allergic to nuts"
@@ -28,8 +37,8 @@ def contents(found: object) -> list[str]:
 )
 def test_a_scope_is_a_path_of_names(scope: str) -> None:
     assert checked_scope(scope) == scope
-    assert chain(scope)[-1] == ""
-    assert chain(scope)[0] == scope
+    assert visible_scopes(scope)[-1] == ""
+    assert visible_scopes(scope)[0] == scope
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,7 @@ def test_what_is_no_scope_is_refused_everywhere(memory: Memory, scope: str, says
 
 
 def test_names_of_sessions_never_meet() -> None:
-    assert below("user:a", "task:b") == "user:a/task:b"
+    assert join_scope("user:a", "task:b") == "user:a/task:b"
     assert session_within("user:a", "task:b//c") != session_within("user:a/task:b", "c")
     assert session_within("user:a", session_within("user:a", "c")) == session_within("user:a", "c")
     assert scope_of_session(session_within("user:a/task:b", "chat//1")) == "user:a/task:b"
@@ -134,11 +143,11 @@ def test_a_conversation_recalls_along_the_chain(memory: Memory) -> None:
 def test_many_notes_go_to_the_scope_and_to_no_other(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     saved = alice.save_many(
-        [{"content": "one"}, Note(content="two"), {"content": "three", "scope": "user:alice"}]
+        [{"content": "one"}, NewRecord(content="two"), {"content": "three", "scope": "user:alice"}]
     )
     assert {each.record.scope for each in saved} == {"user:alice"}
     assert {each.record.scope for each in alice.remember_fil(["four"])} == {"user:alice"}
-    for note in ({"content": "five", "scope": "user:bob"}, Note(content="five", scope="user:bob")):
+    for note in ({"content": "five", "scope": "user:bob"}, NewRecord(content="five", scope="user:bob")):
         with pytest.raises(InvalidInput, match="everything is saved in 'user:alice'"):
             alice.save_many([note])
     with pytest.raises(TypeError, match="scope"):
@@ -289,7 +298,7 @@ def test_background_thinking_keeps_scopes_apart(clock: MovableClock, tmp_path: P
     """No question to the model shows two scopes, and no pass moves anything from one to another."""
     asked: list[str] = []
 
-    def model(ask: Ask) -> str:
+    def model(ask: ModelRequest) -> str:
         asked.append("\n".join(message.content for message in ask.messages))
         return "{}"
 
@@ -348,13 +357,13 @@ def test_where_scopes_are_in_use_it_has_to_be_said_whose_is_meant(memory: Memory
     memory.session("chat:1").add("user", "Where is the tea?")
     read(memory)
     record = memory.save("Alice likes tea", scope="user:alice").record
-    with pytest.raises(ScopeNeeded, match="scope=EVERY_SCOPE to look at all on purpose"):
+    with pytest.raises(ScopeRequired, match="scope=EVERY_SCOPE to look at all on purpose"):
         read(memory)
     for scope in ("", "user:alice", ["user:alice", ""], EVERY_SCOPE):
         read(memory, scope=scope)
     with memory.as_of(1) as past:
         read(past)
-    with memory.as_of(memory.stats().journal) as past, pytest.raises(ScopeNeeded):
+    with memory.as_of(memory.stats().journal) as past, pytest.raises(ScopeRequired):
         read(past)
     memory.forget(record.id)
     read(memory)
@@ -363,12 +372,12 @@ def test_where_scopes_are_in_use_it_has_to_be_said_whose_is_meant(memory: Memory
 def test_an_archived_record_and_a_session_without_a_turn_count_too(memory: Memory) -> None:
     memory.search("tea")
     memory.archive(memory.save("Alice likes tea", scope="user:alice").record.id)
-    with pytest.raises(ScopeNeeded):
+    with pytest.raises(ScopeRequired):
         memory.records(archived=True)
     memory.purge(older_than=0)
     assert memory.records(archived=True) == []
     memory.session("chat:1", scope="user:alice").pause()
-    with pytest.raises(ScopeNeeded):
+    with pytest.raises(ScopeRequired):
         memory.sessions()
     memory.delete_session("chat:1")
     assert memory.sessions() == []
@@ -379,7 +388,7 @@ def test_another_process_that_begins_with_scopes_is_noticed(tmp_path: Path) -> N
         here.save("Tea is in the kitchen")
         assert len(here.search("tea")) == 1
         record = there.save("Alice likes tea", scope="user:alice").record
-        with pytest.raises(ScopeNeeded):
+        with pytest.raises(ScopeRequired):
             here.search("tea")
         there.forget(record.id)
         assert len(here.search("tea")) == 1

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reverie import Memory, ReverieError, Scoped
+from reverie import Memory, ReverieError, ScopedMemory
 
 WORDS = (
     "deploy",
@@ -59,7 +59,7 @@ class World:
         self.acting, self.now = who, BEGINNING + timedelta(minutes=at)
         yield
 
-    def scoped(self, who: str) -> Scoped:
+    def scoped(self, who: str) -> ScopedMemory:
         return self.memory.scoped({"alice": "user:alice", "bob": "user:bob", "owner": ""}[who])
 
 
@@ -77,33 +77,33 @@ def do(world: World, at: int, deed: Deed) -> None:
         _DEEDS[what](world, world.scoped(who), *given)
 
 
-def _save(world: World, scoped: Scoped, text: str, category: str | None, tag: str, origin: str) -> None:
+def _save(world: World, scoped: ScopedMemory, text: str, category: str | None, tag: str, origin: str) -> None:
     scoped.save(text, category=category, tags=[tag], origin=origin)  # type: ignore[arg-type]
 
 
-def _narrow(world: World, scoped: Scoped, text: str) -> None:
+def _narrow(world: World, scoped: ScopedMemory, text: str) -> None:
     if scoped.scope:
         scoped.scoped("task:x").save(text)
 
 
-def _talk(world: World, scoped: Scoped, session: str, text: str) -> None:
+def _talk(world: World, scoped: ScopedMemory, session: str, text: str) -> None:
     chat = scoped.session(session)
     chat.add("user", text, speaker=scoped.scope.removeprefix("user:"))
     chat.add("assistant", f"About that: {text}.")
     chat.working.set("noted", text)
 
 
-def _change(world: World, scoped: Scoped, which: int, text: str) -> None:
+def _change(world: World, scoped: ScopedMemory, which: int, text: str) -> None:
     if ids := [record.id for record in scoped.records(limit=None, archived=None)]:
         scoped.update(ids[which % len(ids)], content=text)
 
 
-def _archive(world: World, scoped: Scoped, which: int) -> None:
+def _archive(world: World, scoped: ScopedMemory, which: int) -> None:
     if ids := [record.id for record in scoped.records(limit=None, archived=None)]:
         scoped.archive(ids[which % len(ids)], reason="old")
 
 
-def _keep(world: World, scoped: Scoped, text: str) -> None:
+def _keep(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.scratchpad.set("note", text)
     scoped.shelf("app").put(("values",), "tone", {"text": text})
     scoped.documents().create(("notes.txt",), text)
@@ -111,16 +111,16 @@ def _keep(world: World, scoped: Scoped, text: str) -> None:
     scoped.knowledge_graph().create_entities([entity])
 
 
-def _write(world: World, scoped: Scoped, text: str) -> None:
+def _write(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.pages.append("HISTORY.md", text)
     scoped.pages.write("MEMORY.md", f"# About\n\n{text}\n")
 
 
-def _fold(world: World, scoped: Scoped) -> None:
+def _fold(world: World, scoped: ScopedMemory) -> None:
     world.memory._index.fold()
 
 
-def _delete(world: World, scoped: Scoped, session: str) -> None:
+def _delete(world: World, scoped: ScopedMemory, session: str) -> None:
     scoped.delete_session(session)
 
 
@@ -137,7 +137,7 @@ _DEEDS: dict[str, Callable[..., None]] = {
 }
 
 
-def seen(world: World, scoped: Scoped, queries: list[str]) -> dict[str, str]:
+def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, str]:
     """Everything that can be seen through one scope, in words."""
     found: dict[str, str] = {}
     world.acting, world.now = "alice", BEGINNING + timedelta(days=1)
@@ -190,12 +190,12 @@ def seen(world: World, scoped: Scoped, queries: list[str]) -> dict[str, str]:
     return found | _told_by_tools(scoped, queries[0])
 
 
-def _prompt(scoped: Scoped, session: str, query: str) -> object:
+def _prompt(scoped: ScopedMemory, session: str, query: str) -> object:
     pack = scoped.session(session).context(query, mark=False)
     return pack.text, pack.explain()
 
 
-def _told_by_tools(scoped: Scoped, query: str) -> dict[str, str]:
+def _told_by_tools(scoped: ScopedMemory, query: str) -> dict[str, str]:
     """What a model is told by each tool that only reads."""
     from reverie.tools import GROUPS
 

@@ -96,7 +96,7 @@ def _forms(run: str) -> Iterator[bytes]:
     for order in ("utf-16-le", "utf-16-be"):
         yield run.encode(order)
     yield json.dumps(run)[1:-1].lower().encode()
-    tokens = analysis.tokens(run)
+    tokens = analysis.tokenize(run)
     if len(tokens) > 1:
         yield "  ".join(tokens).encode()
         yield " ".join(tokens).encode()

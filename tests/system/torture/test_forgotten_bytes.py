@@ -22,11 +22,11 @@ from typing import Any
 
 from reverie import Memory, NotFound
 from reverie.admin.erasure.eraser import PENDING
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.text import tokenizer as analysis
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from tests.system.torture.scanning import found_in, indexed, tables, words_in
 
@@ -132,7 +132,7 @@ class Writer:
         summary = f"{self.sentence()}\n{self.quoting(texts[0])}"
         told = replace(chat.state, summary=summary, metadata={"title": texts[0]})
         store = self.memory._store
-        edits = [Edit(before=chat.state, after=told)]
+        edits = [Change(before=chat.state, after=told)]
         self.memory._noticed(store.commit(edits, actor="digest", at=self.memory._clock()))
         chat.context(texts[0])
 
@@ -229,9 +229,9 @@ def rest(memory: Memory) -> dict[str, tuple[Any, Any]]:
 
 def gone(memory: Memory, folder: Path, other: Other, secret: Secret) -> None:
     """Nobody finds it, everybody counts right, and no byte says it."""
-    tokens = sorted(set(analysis.tokens(secret.text)))
+    tokens = sorted(set(analysis.tokenize(secret.text)))
     assert other.ask("look", [secret.text]) == [0]
-    fresh = SearchIndex(memory._store, None, analyse=analyse)
+    fresh = SearchIndex(memory._store, None, analyse=analyze)
     counted = [fresh.frequencies(subject, tokens, None) for subject in SEARCHABLE]
     fresh.close()
     assert other.ask("count", tokens) == counted

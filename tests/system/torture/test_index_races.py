@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from reverie import Memory, Record
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.search.index import tantivy_index as module
-from reverie.search.index.inverted_index import Leaf
-from reverie.search.index.tantivy_index import Committed
+from reverie.search.index.inverted_index import IndexedPassage
+from reverie.search.index.tantivy_index import TantivyIndex
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 FRUIT = ("apple", "pear", "quince", "plum", "fig")
@@ -36,15 +36,15 @@ def scores(asked: Memory) -> list[list[float]]:
 
 def just_before_the_writer(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
     """Let `act` happen once, when somebody is about to take the writer's lock."""
-    original = Committed._writer
+    original = TantivyIndex._writer
     waiting = [act]
 
-    def writer(self: Committed) -> Any:
+    def writer(self: TantivyIndex) -> Any:
         if waiting:
             waiting.pop()()
         return original(self)
 
-    monkeypatch.setattr(module.Committed, "_writer", writer)
+    monkeypatch.setattr(module.TantivyIndex, "_writer", writer)
 
 
 def test_two_that_fold_at_once_count_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,14 +87,14 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
     shutil.rmtree(tmp_path / "m" / "index", ignore_errors=True)
     late = replace(gone, id="aaaaaaaaaaaa", content="A late crate with a zither and a harp")
 
-    def archived(record: Record) -> Edit:
-        return Edit(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
+    def archived(record: Record) -> Change:
+        return Change(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
 
     with memory(tmp_path / "m") as one:
         leaves = one._index._all_leaves
 
-        def meanwhile() -> Iterator[Leaf]:
-            one._store.commit([Edit(before=None, after=late), archived(gone)], actor="other", at=NOW)
+        def meanwhile() -> Iterator[IndexedPassage]:
+            one._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)
             yield from leaves()
             one._store.commit([archived(late)], actor="other", at=NOW)
 

@@ -16,19 +16,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
-from reverie.admin.doctor.findings import Diagnosis, Finding, Ill, Part, Remedy, Severity, count, some
+from reverie.admin.doctor.findings import (
+    Diagnosis,
+    Finding,
+    Part,
+    Remedy,
+    RepairableFinding,
+    Severity,
+    count,
+    some,
+)
 from reverie.admin.doctor.folder_checks import folder_ills, obstructed, remove_leftovers, set_modes
 from reverie.admin.doctor.mirror_checks import file_ills
-from reverie.admin.erasure.eraser import Forgetter
-from reverie.admin.erasure.redact_stored import Exposing
+from reverie.admin.erasure.eraser import Eraser
+from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.context.window import chat_messages
 from reverie.domain.errors import ReverieError
 from reverie.domain.text.timestamps import Clock
-from reverie.files.folder import Folder
+from reverie.files.folder import MemoryFolder
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import FORMAT, IndexBroken
+from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import damaged_files, difference
-from reverie.stores.protocol import Problem, Store
+from reverie.stores.protocol import Store, StoreProblem
 
 _PART_OF: Mapping[Remedy, Part] = MappingProxyType(
     {
@@ -43,7 +52,7 @@ _PART_OF: Mapping[Remedy, Part] = MappingProxyType(
 
 
 @runtime_checkable
-class Mending(Protocol):
+class RepairableStore(Protocol):
     """A store that can put right some of what is wrong with it, as `SQLiteStore` can."""
 
     def mend(self, *, at: datetime) -> None:
@@ -65,9 +74,9 @@ class Doctor:
         *,
         path: Path | None,
         clock: Clock,
-        files: Folder | None = None,
-        forgetter: Forgetter | None = None,
-        exposing: Exposing | None = None,
+        files: MemoryFolder | None = None,
+        forgetter: Eraser | None = None,
+        exposing: StoredSecretRedactor | None = None,
     ) -> None:
         """Examine a memory.
 
@@ -121,7 +130,7 @@ class Doctor:
             checked=MappingProxyType(dict(sorted(self._checked.items()))),
         )
 
-    def _look(self) -> list[Ill]:
+    def _look(self) -> list[RepairableFinding]:
         self._checked.clear()
         found = list(self._database())
         unreadable = any(ill.finding.severity == "error" for ill in found)
@@ -135,15 +144,15 @@ class Doctor:
 
     # -- the store -----------------------------------------------------------------------------------------
 
-    def _database(self) -> Iterator[Ill]:
+    def _database(self) -> Iterator[RepairableFinding]:
         self._checked["changes"] = self._store.sequence()
         problems = self._store.check()
         for problem in problems:
             yield _of_problem(problem)
-        if not isinstance(self._store, Mending) or not all(problem.mendable for problem in problems):
+        if not isinstance(self._store, RepairableStore) or not all(problem.mendable for problem in problems):
             return
         if ids := tuple(self._store.misread()):
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="words-outdated",
                     part="database",
@@ -156,7 +165,7 @@ class Doctor:
                 "database",
             )
 
-    def _sessions(self) -> Iterator[Ill]:
+    def _sessions(self) -> Iterator[RepairableFinding]:
         """Results of tools that answer no call: they are left out of prompts."""
         overviews = self._store.sessions()
         self._checked["sessions"] = len(overviews)
@@ -166,7 +175,7 @@ class Doctor:
             self._checked["turns"] += len(turns)
             orphans = chat_messages(turns).orphans
             if orphans:
-                yield Ill(
+                yield RepairableFinding(
                     Finding(
                         code="result-without-call",
                         part="sessions",
@@ -179,11 +188,11 @@ class Doctor:
                     None,
                 )
 
-    def _secrets(self) -> Iterator[Ill]:
+    def _secrets(self) -> Iterator[RepairableFinding]:
         """Secrets that were stored before they were redacted; which they are is not said."""
         found = () if self._exposing is None else self._exposing.find()
         if names := tuple(f"{each.subject} {each.id}" for each in found if not each.named):
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="secrets-stored",
                     part="database",
@@ -197,7 +206,7 @@ class Doctor:
                 None,
             )
         if named := tuple(f"{each.subject} {each.id}" for each in found if each.named):
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="secret-name",
                     part="database",
@@ -211,7 +220,7 @@ class Doctor:
 
     # -- the index -----------------------------------------------------------------------------------------
 
-    def _index_files(self) -> Iterator[Ill]:
+    def _index_files(self) -> Iterator[RepairableFinding]:
         if self._path is None:
             return
         if damaged := damaged_files(self._path / "index" / FORMAT):
@@ -221,7 +230,7 @@ class Doctor:
                 about=tuple(damaged),
             )
 
-    def _index_content(self) -> Iterator[Ill]:
+    def _index_content(self) -> Iterator[RepairableFinding]:
         if self._path is not None and damaged_files(self._path / "index" / FORMAT):
             return
         status = self._index.status()
@@ -231,7 +240,7 @@ class Doctor:
             )
         try:
             compared = difference(self._index, self._store)
-        except IndexBroken:
+        except IndexCorrupt:
             yield _index_ill("index-damaged", "the search index cannot be read")
             return
         self._checked["passages"] = compared.passages
@@ -247,7 +256,7 @@ class Doctor:
                 "index-differs", f"the search index counts {count(compared.words, 'word')} wrongly"
             )
         if not compared.counted:
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="index-busy",
                     part="index",
@@ -260,7 +269,7 @@ class Doctor:
 
     # -- files, and what is to be forgotten ------------------------------------------------------------------
 
-    def _mirrored(self) -> list[Ill]:
+    def _mirrored(self) -> list[RepairableFinding]:
         if self._files is None or self._path is None:
             return []
         if obstructed(self._path, "memory", "sessions", "files.db"):
@@ -274,10 +283,10 @@ class Doctor:
         )
         return found
 
-    def _forgetting(self) -> Iterator[Ill]:
+    def _forgetting(self) -> Iterator[RepairableFinding]:
         left = self._forgetter.pending() if self._forgetter is not None else ()
         if left:
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="forgetting-unfinished",
                     part="database",
@@ -324,11 +333,11 @@ class Doctor:
             treat(self._path)
 
     def _mend(self) -> None:
-        if isinstance(self._store, Mending):
+        if isinstance(self._store, RepairableStore):
             self._store.mend(at=self._clock())
 
 
-def _remedies(ills: Sequence[Ill]) -> set[Remedy]:
+def _remedies(ills: Sequence[RepairableFinding]) -> set[Remedy]:
     found = {ill.remedy for ill in ills if ill.remedy is not None}
     return found | {"index"} if "database" in found else found  # it followed a journal that said not all
 
@@ -337,8 +346,8 @@ def _identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
     return finding.code, finding.what, finding.about
 
 
-def _of_problem(problem: Problem) -> Ill:
-    return Ill(
+def _of_problem(problem: StoreProblem) -> RepairableFinding:
+    return RepairableFinding(
         Finding(
             code="database",
             part="database",
@@ -351,8 +360,8 @@ def _of_problem(problem: Problem) -> Ill:
     )
 
 
-def _index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> Ill:
-    return Ill(
+def _index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
+    return RepairableFinding(
         Finding(
             code=code,
             part="index",

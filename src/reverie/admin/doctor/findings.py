@@ -61,7 +61,7 @@ class Diagnosis:
         return all(finding.severity == "note" for finding in self.findings)
 
 
-class Ill(NamedTuple):
+class RepairableFinding(NamedTuple):
     """A finding, and what can be done about it here."""
 
     finding: Finding

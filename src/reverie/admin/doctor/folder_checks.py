@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.admin.doctor.findings import Diagnosis, Finding, Ill, count, name_in, some
-from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
+from reverie.admin.doctor.findings import Diagnosis, Finding, RepairableFinding, count, name_in, some
+from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.search.index.tantivy_index import FORMAT
 
 _DATABASE = "reverie.db"
@@ -31,7 +31,7 @@ _FEW_FILES = 1_000
 _ABANDONED_S = 600.0
 
 
-def folder_ills(path: Path) -> Iterator[Ill]:
+def folder_ills(path: Path) -> Iterator[RepairableFinding]:
     """What is not as it should be in a memory's folder, beside what is stored in it."""
     yield from _in_the_way(path)
     yield from _modes(path)
@@ -65,14 +65,14 @@ def _obstacle(place: Path) -> str:
     return "" if os.access(place, access) else f"a {wanted} that this user may not use"
 
 
-def _in_the_way(path: Path) -> Iterator[Ill]:
+def _in_the_way(path: Path) -> Iterator[RepairableFinding]:
     for name in (*_FOLDERS, *_FILES):
         if why := _obstacle(path / name):
             held = name in ("memory", "sessions")
             fix = "move it away, and run `reverie doctor --fix`"
             if "may not" in why or "looked at" in why:
                 fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
-            yield Ill(
+            yield RepairableFinding(
                 Finding(
                     code="in-the-way",
                     part="files" if held or name in _FILES else "index",
@@ -85,14 +85,14 @@ def _in_the_way(path: Path) -> Iterator[Ill]:
             )
 
 
-def _modes(path: Path) -> Iterator[Ill]:
+def _modes(path: Path) -> Iterator[RepairableFinding]:
     open_to_others = _open_to_others(path)
     if open_to_others:
         names = tuple(name_in(file, path) for file in open_to_others)
         reach = any(_can_be_reached(file, path) for file in open_to_others)
         shut = "" if reach else ", were no folder above them closed"
         what = f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="modes",
                 part="folder",
@@ -108,7 +108,7 @@ def _modes(path: Path) -> Iterator[Ill]:
     if mode & _OTHERS:
         harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
         can = "remove and replace files in it" if harm else "see the names of what is in it"
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="folder-mode",
                 part="folder",
@@ -157,10 +157,10 @@ def set_modes(path: Path) -> None:
         file.chmod(0o700 if file.is_dir() else 0o600)
 
 
-def _leftovers(path: Path) -> Iterator[Ill]:
+def _leftovers(path: Path) -> Iterator[RepairableFinding]:
     if drafts := _abandoned(path):
         names = tuple(name_in(file, path) for file in drafts)
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="drafts",
                 part="folder",
@@ -176,7 +176,7 @@ def _leftovers(path: Path) -> Iterator[Ill]:
     strangers = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
     if strangers:
         names = tuple(name_in(file, path) for file in strangers)
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="other-index",
                 part="index",
@@ -212,11 +212,11 @@ def remove_leftovers(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _keepsakes(path: Path) -> Iterator[Ill]:
+def _keepsakes(path: Path) -> Iterator[RepairableFinding]:
     """Copies of the database that a person has to decide about."""
     if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
         names = tuple(name_in(file, path) for file in aside)
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="moved-aside",
                 part="folder",
@@ -230,7 +230,7 @@ def _keepsakes(path: Path) -> Iterator[Ill]:
         )
     if backups := sorted(path.glob(_BACKUPS)):
         names = tuple(name_in(file, path) for file in backups)
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="old-backups",
                 part="folder",
@@ -244,11 +244,11 @@ def _keepsakes(path: Path) -> Iterator[Ill]:
         )
 
 
-def _room(path: Path) -> Iterator[Ill]:
+def _room(path: Path) -> Iterator[RepairableFinding]:
     disk = os.statvfs(path)
     room, size = disk.f_bavail * disk.f_frsize, _size(path)
     if room < _LITTLE_ROOM or (disk.f_files and disk.f_favail < _FEW_FILES):
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="little-room",
                 part="folder",
@@ -260,7 +260,7 @@ def _room(path: Path) -> Iterator[Ill]:
             None,
         )
     elif room < size:
-        yield Ill(
+        yield RepairableFinding(
             Finding(
                 code="no-room-for-a-copy",
                 part="folder",
@@ -313,7 +313,7 @@ def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
             what=f"{_DATABASE} is missing from {str(path)!r}, where {beside} of a memory are",
             fix=fix,
         )
-    elif isinstance(error, StoreForeign):
+    elif isinstance(error, StoreIncompatible):
         finding = Finding(
             code="database-foreign",
             part="database",

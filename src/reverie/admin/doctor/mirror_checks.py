@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.admin.doctor.findings import Finding, Ill, Severity, count, some
+from reverie.admin.doctor.findings import Finding, RepairableFinding, Severity, count, some
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.files.disk.atomic import Disk, Refused
+from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.expected import present, session_content
-from reverie.files.folder import Folder
+from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     MEMORY,
     SESSIONS,
@@ -30,7 +30,7 @@ from reverie.files.layout import (
     render_record,
     session_path,
 )
-from reverie.files.scan import CONFLICT, ignored, sweep
+from reverie.files.scan import CONFLICT, ignored, scan
 from reverie.stores.protocol import Store
 
 _PATIENCE_S = 0.1
@@ -38,7 +38,7 @@ _WAIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class MirrorComparison:
     """Where files and store do not agree; paths relative to the memory's folder.
 
     Attributes:
@@ -58,20 +58,20 @@ class Compared:
     files: int
 
 
-def compared(store: Store, root: Path) -> Compared:
+def compared(store: Store, root: Path) -> MirrorComparison:
     """Compare all files with the store; what changes meanwhile is looked at again.
 
     Raises:
         StoreCorrupt: the store has something that cannot be read.
     """
-    disk = Disk(root)
+    disk = AtomicFolder(root)
     expected: set[str] = set()
     suspects: list[str] = []
     for path, data in _expected(store):
         expected.add(path)
         if _content(disk, path) != data:
             suspects.append(path)
-    found = sweep(root, {})
+    found = scan(root, {})
     suspects += [path for path in found.added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # somebody may be between a change and its file
@@ -86,7 +86,7 @@ def compared(store: Store, root: Path) -> Compared:
             missing.append(path)
         elif there != wanted.data:
             different.append(path)
-    return Compared(
+    return MirrorComparison(
         missing=missing,
         different=different,
         unknown=unknown,
@@ -113,11 +113,11 @@ def _expected(store: Store) -> Iterator[tuple[str, bytes]]:
             yield path, content.data
 
 
-def _content(disk: Disk, path: str) -> bytes | None:
+def _content(disk: AtomicFolder, path: str) -> bytes | None:
     """What a file says; None if there is none, or none that may be read."""
     try:
         found = disk.read(path)
-    except (Refused, OSError):
+    except (UnsafePath, OSError):
         return None
     return None if found is None else found[0]
 
@@ -136,12 +136,14 @@ def _foreign(root: Path) -> list[str]:
     return sorted(found)
 
 
-def file_ills(store: Store, folder: Folder, root: Path, checked: Counter[str]) -> Iterator[Ill]:
-    """What is wrong with the files of a memory, beside their modes; `checked` is told how many there are."""
+def file_ills(
+    store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]
+) -> Iterator[RepairableFinding]:
+    """What is wrong with the files of a memory, beside their modes; `validate_record` is told how many there are."""
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
-        yield Ill(_finding("file-problem", "warning", problem.what, problem.fix), None)
+        yield RepairableFinding(_finding("file-problem", "warning", problem.what, problem.fix), None)
     for conflict in folder.conflicts():
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
@@ -149,11 +151,13 @@ def file_ills(store: Store, folder: Folder, root: Path, checked: Counter[str]) -
             f"the version by hand is in force, the program's is in {conflict.path!r}"
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
-        yield Ill(_finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None)
+        yield RepairableFinding(
+            _finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None
+        )
     try:
         result = compared(store, root)
     except StoreCorrupt as error:
-        yield Ill(
+        yield RepairableFinding(
             _finding("files-unread", "warning", f"files could not be compared: {error}", "see above"), None
         )
         return
@@ -162,7 +166,7 @@ def file_ills(store: Store, folder: Folder, root: Path, checked: Counter[str]) -
     yield from _differences(result, told)
 
 
-def _differences(found: Compared, told: str) -> Iterator[Ill]:
+def _differences(found: MirrorComparison, told: str) -> Iterator[RepairableFinding]:
     def untold(paths: list[str]) -> tuple[str, ...]:
         return tuple(path for path in paths if repr(path) not in told)
 
@@ -185,11 +189,13 @@ def _differences(found: Compared, told: str) -> Iterator[Ill]:
     if found.foreign:
         paths = tuple(found.foreign)
         what = f"{some(paths, 'file is', 'files are')} not Reverie's and left alone"
-        yield Ill(_finding("files-foreign", "note", what, "nothing has to be done", paths), None)
+        yield RepairableFinding(
+            _finding("files-foreign", "note", what, "nothing has to be done", paths), None
+        )
 
 
-def _repairable(code: str, what: str, fix: str, paths: tuple[str, ...]) -> Ill:
-    return Ill(_finding(code, "warning", what, fix, paths, repairable=True), "files")
+def _repairable(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
+    return RepairableFinding(_finding(code, "warning", what, fix, paths, repairable=True), "files")
 
 
 def _finding(

@@ -21,12 +21,12 @@ from typing import Any
 
 from reverie.admin.erasure.matching import (
     FORGOTTEN,
+    EraseDecision,
+    EraseQuery,
+    EraseSurvey,
+    EraseTarget,
+    ErasureItem,
     Name,
-    Sought,
-    Survey,
-    Target,
-    Trace,
-    Verdict,
     belonging_to,
     common,
     first_words,
@@ -35,25 +35,25 @@ from reverie.admin.erasure.matching import (
     session_of,
     verdict,
 )
-from reverie.domain.change import Edit, JournalRow, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry, session_namespace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.scope import checked_scope, lies_in
-from reverie.domain.text.shingles import Phrase, Phrases, folded, phrases_of
+from reverie.domain.scope import checked_scope, is_within
+from reverie.domain.text.shingles import Phrase, PhraseMatcher, folded, phrases_of
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.text.validation import plain_text
+from reverie.domain.text.validation import validate_text
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.layout import place_of, recovered_from
-from reverie.files.mirror.scrub import remove_remains
+from reverie.files.mirror.scrub import scrub_files
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.stores.protocol import Store
-from reverie.stores.tombstones import content_marks, make_key, marks_of
+from reverie.stores.tombstones import content_marks, make_key, tombstone_keys
 
 _log = logging.getLogger("reverie")
 
@@ -78,7 +78,7 @@ _ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class EraseRequest:
     """What a person wants forgotten: by ids, or a session, or a scope, or whatever has a text.
 
     Attributes:
@@ -106,13 +106,13 @@ class Request:
         if self.scope is not None and not checked_scope(self.scope):
             raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
         if self.match is not None:
-            plain_text(self.match, name="match", longest=10_000)
+            validate_text(self.match, name="match", longest=10_000)
             if not folded(self.match):
                 raise InvalidInput("match is blank: pass the text that shall be forgotten")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forgetting:
+class ErasureReport:
     """What forgetting something takes away and what it leaves: a plan, or what was done.
 
     Attributes:
@@ -123,8 +123,8 @@ class Forgetting:
         notes: What else a person should know.
     """
 
-    going: tuple[Trace, ...]
-    left: tuple[Trace, ...] = ()
+    going: tuple[ErasureItem, ...]
+    left: tuple[ErasureItem, ...] = ()
     done: bool = False
     pending: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Forgetting:
         }
 
 
-def _counted(traces: Iterable[Trace]) -> dict[str, int]:
+def _counted(traces: Iterable[ErasureItem]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for trace in traces:
         name = "past" if trace.fate == "past" else trace.subject
@@ -154,7 +154,7 @@ def _counted(traces: Iterable[Trace]) -> dict[str, int]:
     return counts
 
 
-def _trace_dict(trace: Trace) -> dict[str, str]:
+def _trace_dict(trace: ErasureItem) -> dict[str, str]:
     return {
         "subject": trace.subject,
         "id": trace.id,
@@ -164,7 +164,7 @@ def _trace_dict(trace: Trace) -> dict[str, str]:
     }
 
 
-class Forgetter:
+class Eraser:
     """Forgets in one store and its folder. Safe to use from several threads, and beside other processes."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Forgetter:
         folder: Path | None,
         clock: Clock,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         sync: Callable[[], None] | None = None,
     ) -> None:
         """Forget in a store.
@@ -200,32 +200,32 @@ class Forgetter:
 
     # -- planning --------------------------------------------------------------------------------------
 
-    def plan(self, request: Request) -> Forgetting:
+    def plan(self, request: EraseRequest) -> ErasureReport:
         """What forgetting that would take away and leave; changes nothing (see `Memory.forgetting`)."""
         self._sync()
         target = self._target(request)
         going, left = self._told(target, self._verdicts(target))
         if not going:
             raise _nothing(request, left)
-        return Forgetting(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
+        return ErasureReport(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
 
-    def _target(self, request: Request) -> Target:
+    def _target(self, request: EraseRequest) -> EraseTarget:
         if request.match is not None:
             phrases = phrases_of(request.match)
             short = phrases_of(request.match, short=False) != phrases
-            sought = Sought(
-                phrases=Phrases.of(phrases, piece=folded(request.match)),
+            sought = EraseQuery(
+                phrases=PhraseMatcher.of(phrases, piece=folded(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
             )
-            return Target(sought=sought)
+            return EraseTarget(sought=sought)
         if request.session is not None:
             return self._target_session(request.session, request.turns)
         if request.scope is not None:
             return self._target_scope(request.scope, request.turns)
         return self._target_ids(request.ids, request.turns)
 
-    def _target_ids(self, ids: Sequence[str], turns: bool) -> Target:
+    def _target_ids(self, ids: Sequence[str], turns: bool) -> EraseTarget:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
         for name in ids:
@@ -248,9 +248,11 @@ class Forgetter:
                 # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
                 short = not isinstance(value, Turn)
                 phrases |= {each for text in _quotable(value) for each in phrases_of(text, short=short)}
-        return Target(sought=Sought(phrases=Phrases.of(phrases), turns=turns), names=frozenset(names))
+        return EraseTarget(
+            sought=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
+        )
 
-    def _target_session(self, session: str, turns: bool) -> Target:
+    def _target_session(self, session: str, turns: bool) -> EraseTarget:
         said_at: dict[Phrase, datetime] = {}
         state = self._store.session(session)
         known = state is not None
@@ -267,18 +269,18 @@ class Forgetter:
                     said_at.setdefault(phrase, row.at)
         if not known and not self._store.entries(session_namespace(session), now=_EVER):
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        sought = Sought(
-            phrases=Phrases.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
+        sought = EraseQuery(
+            phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
         )
-        return Target(sought=sought)
+        return EraseTarget(sought=sought)
 
-    def _target_scope(self, scope: str, turns: bool) -> Target:
+    def _target_scope(self, scope: str, turns: bool) -> EraseTarget:
         said_at: dict[Phrase, datetime] = {}
         sessions: set[str] = set()
         names: set[Name] = set()
         for row in self._rows():
             for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
-                if value is None or not lies_in(belonging_to(value), scope):
+                if value is None or not is_within(belonging_to(value), scope):
                     continue
                 names.add(name_of(value))
                 if isinstance(value, SessionState):
@@ -287,21 +289,21 @@ class Forgetter:
                 for phrase in (each for text in texts for each in phrases_of(text, short=False)):
                     said_at.setdefault(phrase, row.at)
         entries = [
-            entry for entry in self._store.entries(None, now=_EVER) if lies_in(belonging_to(entry), scope)
+            entry for entry in self._store.entries(None, now=_EVER) if is_within(belonging_to(entry), scope)
         ]
         if not names and not entries:
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
-        sought = Sought(
-            phrases=Phrases.of(said_at),
+        sought = EraseQuery(
+            phrases=PhraseMatcher.of(said_at),
             sessions=frozenset(sessions | {session_of(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
             turns=turns,
         )
-        return Target(sought=sought, names=frozenset(names))
+        return EraseTarget(sought=sought, names=frozenset(names))
 
-    def _verdicts(self, target: Target) -> tuple[Survey, list[Verdict]]:
-        survey = Survey(target)
+    def _verdicts(self, target: EraseTarget) -> tuple[EraseSurvey, list[EraseDecision]]:
+        survey = EraseSurvey(target)
         for row in self._rows():
             survey.see_row(row)
         for value in self._everything():
@@ -319,7 +321,7 @@ class Forgetter:
         }
         return survey, list(judged.values())
 
-    def _take_note_of_answer(self, survey: Survey, turn: Value | Entry | None) -> None:
+    def _take_note_of_answer(self, survey: EraseSurvey, turn: Value | Entry | None) -> None:
         """Have the daily note go that repeats a user's turn: it was written from the answer to it."""
         if not isinstance(turn, Turn) or turn.role != "user":
             return
@@ -331,7 +333,7 @@ class Forgetter:
         if answer is not None and answer.role == "assistant":
             survey.take_notes_of(answer.id, repeating=turn.content)
 
-    def _rows(self, *, id: str | None = None) -> Iterator[JournalRow]:
+    def _rows(self, *, id: str | None = None) -> Iterator[JournalEntry]:
         after = 0
         while rows := self._store.journal(after=after, id=id, limit=_BATCH):
             yield from rows
@@ -347,8 +349,8 @@ class Forgetter:
         yield from self._store.entries(None, now=_EVER)
 
     def _told(
-        self, target: Target, judged: tuple[Survey, list[Verdict]]
-    ) -> tuple[tuple[Trace, ...], tuple[Trace, ...]]:
+        self, target: EraseTarget, judged: tuple[EraseSurvey, list[EraseDecision]]
+    ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         survey, verdicts = judged
         going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank))
         left = [
@@ -368,7 +370,7 @@ class Forgetter:
         left += self._files_left(target.sought.phrases)
         return going, tuple(sorted(left, key=_rank))
 
-    def _names_left(self, phrases: Phrases, told: set[tuple[str, str]]) -> Iterator[Trace]:
+    def _names_left(self, phrases: PhraseMatcher, told: set[tuple[str, str]]) -> Iterator[ErasureItem]:
         """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
         if not phrases.piece:
             return
@@ -387,7 +389,7 @@ class Forgetter:
             if phrases.has_piece(scope):
                 yield _kept("scope", scope, "its name has the text: forget it by scope")
 
-    def _files_left(self, phrases: Phrases) -> Iterator[Trace]:
+    def _files_left(self, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
         """Files in the folder that are not Reverie's and say it."""
         for file in _strange_files(self._folder) if self._folder is not None else ():
             try:
@@ -402,8 +404,8 @@ class Forgetter:
     # -- doing -----------------------------------------------------------------------------------------
 
     def forget(
-        self, request: Request, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
-    ) -> Forgetting:
+        self, request: EraseRequest, *, cursors_of: Callable[[str], Iterable[str]] = lambda _: ()
+    ) -> ErasureReport:
         """Forget it (see `Memory.forget`).
 
         Args:
@@ -417,8 +419,8 @@ class Forgetter:
         self._sync()
         target = self._target(request)
         cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
-        done: dict[tuple[str, str], Trace] = {}
-        left: tuple[Trace, ...] = ()
+        done: dict[tuple[str, str], ErasureItem] = {}
+        left: tuple[ErasureItem, ...] = ()
         rounds = 0
         for attempt in range(_ATTEMPTS):
             start = self._store.sequence()
@@ -441,7 +443,7 @@ class Forgetter:
             raise _nothing(request, left)
         notes = (*self._doomed_backups(), *self._elsewhere())
         files = self._remains(target.sought, done)
-        return Forgetting(
+        return ErasureReport(
             going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
         )
 
@@ -482,7 +484,7 @@ class Forgetter:
                 _log.warning("%s", error)
                 return False
 
-    def _remains(self, sought: Sought, done: Iterable[tuple[str, str]]) -> list[Trace]:
+    def _remains(self, sought: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
         """Remove what the mirror of the files may not touch; what a person has to see to."""
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
@@ -491,7 +493,7 @@ class Forgetter:
         gone = set(ids).difference(record.id for record in self._store.records(ids))
         with closing(FileState(self._folder)) as state:
             try:
-                remains = remove_remains(
+                remains = scrub_files(
                     self._folder,
                     state,
                     sought.phrases,
@@ -516,7 +518,7 @@ class Forgetter:
             time.sleep(_PAUSE_S)
         return True
 
-    def _erase(self, verdicts: Sequence[Verdict], cursors: Mapping[str, str | None]) -> set[int]:
+    def _erase(self, verdicts: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
         """Erase in the store what the verdicts say; returns the numbers of the changes."""
         now = self._clock()
         key = make_key(self._store, at=now)
@@ -537,9 +539,9 @@ class Forgetter:
         self._notice(rows)
         return {row.sequence for row in rows}
 
-    def _said_since(self, target: Target, start: int, own: set[int]) -> bool:
+    def _said_since(self, target: EraseTarget, start: int, own: set[int]) -> bool:
         """Whether somebody else has said it again while it was being looked for."""
-        survey = Survey(target)
+        survey = EraseSurvey(target)
         after = start
         while rows := self._store.journal(after=after, limit=_BATCH):
             for row in rows:
@@ -569,30 +571,30 @@ class Forgetter:
 # -- verdicts as changes -------------------------------------------------------------------------------
 
 
-def _rank(trace: Trace) -> tuple[bool, bool, int]:
+def _rank(trace: ErasureItem) -> tuple[bool, bool, int]:
     """What was asked for first, what loses only its past last."""
     asked = trace.because == "asked for"
     return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
 
 
-def _goes(made: Verdict) -> bool:
+def _goes(made: EraseDecision) -> bool:
     return made.trace.fate in ("removed", "emptied") or (made.found.now is None and made.trace.fate == "past")
 
 
-def _edits(made: Verdict) -> list[Edit]:
+def _edits(made: EraseDecision) -> list[Change]:
     now = made.found.now
     if now is None or isinstance(now, Entry):
         return []
-    return [Edit(before=now, after=made.after)]
+    return [Change(before=now, after=made.after)]
 
 
-def _order(edit: Edit) -> tuple[int, int]:
+def _order(edit: Change) -> tuple[int, int]:
     """Turns from the last to the first, and sessions after their turns."""
     value = edit.value
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
 
 
-def _entries(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
+def _entries(verdicts: Sequence[EraseDecision]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
     for made in verdicts:
         if isinstance(made.found.now, Entry):
@@ -600,21 +602,21 @@ def _entries(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
     return keys
 
 
-def _marks(verdicts: Sequence[Verdict], key: bytes) -> list[str]:
+def _marks(verdicts: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
     for made in verdicts:
         whole = made.trace.fate == "removed" or made.found.now is None
-        of = marks_of if whole else content_marks
+        of = tombstone_keys if whole else content_marks
         marks |= dict.fromkeys(mark for value in made.forgotten for mark in of(value, key))
     return list(marks)
 
 
-def _gone(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+def _gone(verdicts: Sequence[EraseDecision]) -> list[tuple[str, str]]:
     """Subject and id of what only the journal still has."""
     return [made.found.name for made in verdicts if made.found.now is None]
 
 
-def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Edit]:
+def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
     """Edits that empty the journal of things that are no more: each is put back without content, and removed.
 
     Only the journal still has them, and a store erases what it is given an edit of.
@@ -644,7 +646,7 @@ def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Edit]:
             things.append(Page(name=name, content="", updated_at=now))
         elif subject == "paragraph":
             things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
-    there = [Edit(before=None, after=thing) for thing in things]
+    there = [Change(before=None, after=thing) for thing in things]
     return [*there, *(edit.inverse() for edit in reversed(there))]
 
 
@@ -655,11 +657,11 @@ def _quotable(value: Value) -> list[str]:
     return said_in(value, by_label=False)
 
 
-def _kept(subject: str, name: str, because: str, text: str = "") -> Trace:
-    return Trace(subject=subject, id=name, fate="kept", because=because, text=text)
+def _kept(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
+    return ErasureItem(subject=subject, id=name, fate="kept", because=because, text=text)
 
 
-def _nothing(request: Request, left: Sequence[Trace]) -> NotFound:
+def _nothing(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
     if request.match is not None and left:
         named = "; ".join(f"{trace.subject} {trace.id!r} ({trace.because})" for trace in left[:_NAMED])
         return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")

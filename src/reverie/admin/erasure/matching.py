@@ -23,13 +23,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.domain.change import JournalRow, Subject, Value, subject_of
+from reverie.domain.change import JournalEntry, Subject, Value, subject_of
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, session_namespace
 from reverie.domain.page import Page, Paragraph, day_of, source_of
 from reverie.domain.record import NOTHING, PROMOTED_FROM, Record
-from reverie.domain.scope import lies_in, scope_of_session
-from reverie.domain.text.shingles import RUN, Phrase, Phrases, words
+from reverie.domain.scope import is_within, scope_of_session
+from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, words
 
 FORGOTTEN = "[forgotten]"
 """What a turn says from then on whose content was forgotten."""
@@ -51,7 +51,7 @@ _LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class ErasureItem:
     """One thing that says, or once said, what shall be forgotten.
 
     Attributes:
@@ -72,7 +72,7 @@ class Trace:
 
 
 @dataclass(slots=True)
-class Found:
+class Match:
     """What was seen of one thing, now and in the journal.
 
     Attributes:
@@ -113,7 +113,7 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sought:
+class EraseQuery:
     """What is looked for.
 
     Attributes:
@@ -125,7 +125,7 @@ class Sought:
         turns: Whether turns that repeat it go too.
     """
 
-    phrases: Phrases
+    phrases: PhraseMatcher
     sessions: frozenset[str] = frozenset()
     scope: str | None = None
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
@@ -139,7 +139,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class EraseDecision:
     """What becomes of one thing.
 
     Attributes:
@@ -149,8 +149,8 @@ class Verdict:
         forgotten: Values that say what is forgotten of it, for marks that it must not come back.
     """
 
-    found: Found
-    trace: Trace
+    found: Match
+    trace: ErasureItem
     after: Value | None = None
     forgotten: Sequence[Value] = ()
 
@@ -238,7 +238,7 @@ def _texts_of(metadata: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class EraseTarget:
     """What was asked for, and how to know it.
 
     Attributes:
@@ -246,7 +246,7 @@ class Target:
         names: The sort and id of each thing that was asked for by its id.
     """
 
-    sought: Sought
+    sought: EraseQuery
     names: frozenset[Name] = frozenset()
 
     def why(self, value: Value | Entry) -> str:
@@ -258,7 +258,7 @@ class Target:
             return "copied from it"
         own = name_of(value) in self.names
         if scope is not None and not isinstance(value, Paragraph | Page):
-            own = own or lies_in(belonging_to(value), scope)
+            own = own or is_within(belonging_to(value), scope)
         if isinstance(value, Entry):
             own = own or session_of(value) in sessions
         elif isinstance(value, Turn):
@@ -268,7 +268,7 @@ class Target:
         return "asked for" if own else ""
 
 
-class Survey:
+class EraseSurvey:
     """What was seen of everything that may say it.
 
     Attributes:
@@ -276,15 +276,15 @@ class Survey:
         mentions: Records by the ids that they name as their sources.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: EraseTarget) -> None:
         """Look for what the target says."""
-        self.found: dict[Name, Found] = {}
+        self.found: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
         self._target = target
         self._sought = target.sought
-        self._notes: dict[str, dict[Name, Found]] = {}
+        self._notes: dict[str, dict[Name, Match]] = {}
 
-    def see_row(self, row: JournalRow) -> None:
+    def see_row(self, row: JournalEntry) -> None:
         """Take in a change, with the reason given for it."""
         if row.edit is None:
             return
@@ -306,14 +306,14 @@ class Survey:
             for name in mentioned(value):
                 self.mentions.setdefault(name, {})[value.id] = value
 
-    def _see(self, value: Value | Entry, *, at: datetime | None) -> Found | None:
+    def _see(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = name_of(value)
         asked = self._target.why(value)
         piece, phrases = self._hits(value)
         labelled = not self._sought.labels.isdisjoint(beside(value))
         one = self.found.get(name)
         if one is None:
-            one = self._noted(value) or Found(name=name)
+            one = self._noted(value) or Match(name=name)
             if asked or piece or phrases or labelled:
                 self.found[name] = one
         one.asked = one.asked or asked
@@ -337,15 +337,15 @@ class Survey:
                 piece = piece or phrases.has_piece(text)
         return piece, met
 
-    def _noted(self, value: Value | Entry) -> Found | None:
+    def _noted(self, value: Value | Entry) -> Match | None:
         """The same thing for every sight of a paragraph, in case the turn it was written from goes."""
         if not isinstance(value, Paragraph) or not value.source:
             return None
         name = name_of(value)
-        return self._notes.setdefault(value.source, {}).setdefault(name, Found(name=name))
+        return self._notes.setdefault(value.source, {}).setdefault(name, Match(name=name))
 
-    def _one(self, name: Name) -> Found:
-        return self.found.setdefault(name, Found(name=name))
+    def _one(self, name: Name) -> Match:
+        return self.found.setdefault(name, Match(name=name))
 
     def take_notes_of(self, turn: str, *, repeating: str = "") -> None:
         """Have the notes go that were written from a turn that goes.
@@ -354,7 +354,7 @@ class Survey:
             turn: The id of the turn that they name as their source.
             repeating: Only those that repeat the beginning of this text.
         """
-        beginning = Phrases.of([tuple(words(repeating)[:RUN])])
+        beginning = PhraseMatcher.of([tuple(words(repeating)[:RUN])])
         for name, one in self._notes.get(turn, {}).items():
             note = one.now if isinstance(one.now, Paragraph) else None
             if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
@@ -374,7 +374,7 @@ def emptied(turn: Turn) -> Turn:
     return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
 
 
-def without(value: Value, sought: Phrases, *, labels: Collection[str] = ()) -> Value | None:
+def without(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
     """What is left of a thing when all that says it is taken out; None when nothing is.
 
     Args:
@@ -414,13 +414,13 @@ def without(value: Value, sought: Phrases, *, labels: Collection[str] = ()) -> V
             return replace(value, source="")
 
 
-def _session_without(state: SessionState, sought: Phrases) -> SessionState:
+def _session_without(state: SessionState, sought: PhraseMatcher) -> SessionState:
     summary, _ = sought.cut(state.summary)
     return replace(state, summary=summary, metadata=_mapping_without(state.metadata, sought, ()))
 
 
 def _mapping_without(
-    metadata: Mapping[str, str], sought: Phrases, labels: Collection[str]
+    metadata: Mapping[str, str], sought: PhraseMatcher, labels: Collection[str]
 ) -> Mapping[str, str]:
     kept = {
         key: text
@@ -433,7 +433,7 @@ def _mapping_without(
 # -- what becomes of all that was found --------------------------------------------------------------
 
 
-def common(found: Iterable[Found]) -> set[tuple[str, Phrase]]:
+def common(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
     """Runs that stand in so many things of one sort, not asked for, that they are no repetition."""
     counts = Counter(
         (one.name[0], phrase) for one in found if not one.asked for phrase in {*one.now_has, *one.once_had}
@@ -441,7 +441,7 @@ def common(found: Iterable[Found]) -> set[tuple[str, Phrase]]:
     return {name for name, number in counts.items() if number > COMMON}
 
 
-def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Verdict:
+def verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> EraseDecision:
     """What becomes of a thing.
 
     Args:
@@ -449,7 +449,7 @@ def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Ver
         sought: What is looked for.
         house: What `common` gave.
     """
-    if sought.scope is not None and found.belongs_to and not lies_in(found.belongs_to, sought.scope):
+    if sought.scope is not None and found.belongs_to and not is_within(found.belongs_to, sought.scope):
         after = None if isinstance(found.now, Entry) else found.now
         return _told(found, "kept", f"it is the own of {found.belongs_to!r}", after)
     piece = sought.phrases.piece if found.has_piece or found.had_piece else ""
@@ -457,10 +457,12 @@ def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Ver
         phrase for phrase in {*found.now_has, *found.once_had} if _repeats(found, phrase, sought, house)
     }
     withheld = found.name[0] == "turn" and not sought.turns and not found.asked
-    effective = Phrases.of(() if withheld else repeated, piece=piece)
+    effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
     if found.now is None:
         gone = bool(found.asked or found.had_piece or found.names_session or repeated)
-        return _past(found, Phrases.of(repeated, piece=piece)) if gone else _kept(found, withheld, house)
+        return (
+            _past(found, PhraseMatcher.of(repeated, piece=piece)) if gone else _kept(found, withheld, house)
+        )
     if found.asked:
         return _asked(found, sought)
     if isinstance(found.now, Entry):
@@ -473,11 +475,11 @@ def verdict(found: Found, sought: Sought, house: set[tuple[str, Phrase]]) -> Ver
     left = withheld and bool(found.now_has)
     once = found.had_piece or found.names_session or not repeated.isdisjoint(found.once_had)
     if once and not left:
-        return _past(found, Phrases.of(repeated, piece=piece))
+        return _past(found, PhraseMatcher.of(repeated, piece=piece))
     return _kept(found, withheld, house)
 
 
-def _repeats(found: Found, phrase: Phrase, sought: Sought, house: set[tuple[str, Phrase]]) -> bool:
+def _repeats(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> bool:
     """Whether a phrase in a thing makes it a repetition of what was asked for."""
     if phrase in sought.always:
         return True
@@ -486,7 +488,7 @@ def _repeats(found: Found, phrase: Phrase, sought: Sought, house: set[tuple[str,
     return (found.name[0], phrase) not in house and not was_there_before
 
 
-def _asked(found: Found, sought: Sought) -> Verdict:
+def _asked(found: Match, sought: EraseQuery) -> EraseDecision:
     now = found.now
     keeps_its_place = isinstance(now, Turn) and now.session not in sought.sessions
     after = emptied(now) if keeps_its_place and isinstance(now, Turn) else None
@@ -500,7 +502,7 @@ def _asked(found: Found, sought: Sought) -> Verdict:
     )
 
 
-def _changed(found: Found, after: Value | None, effective: Phrases) -> Verdict:
+def _changed(found: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
     now = found.now
     assert now is not None
     assert not isinstance(now, Entry)
@@ -516,14 +518,14 @@ def _changed(found: Found, after: Value | None, effective: Phrases) -> Verdict:
     return _told(found, fate, _why(found), after, forgotten=[*forgotten, *versions])
 
 
-def _past(found: Found, effective: Phrases) -> Verdict:
+def _past(found: Match, effective: PhraseMatcher) -> EraseDecision:
     versions = [_only(one, effective) if isinstance(one, Page) else one for one in found.versions]
     after = None if isinstance(found.now, Entry) else found.now
     because = found.asked or ("it once said so" if after is not None else "it was removed before")
     return _told(found, "past", because, after, forgotten=versions)
 
 
-def _kept(found: Found, withheld: bool, house: set[tuple[str, Phrase]]) -> Verdict:
+def _kept(found: Match, withheld: bool, house: set[tuple[str, Phrase]]) -> EraseDecision:
     after = None if isinstance(found.now, Entry) else found.now
     because = "it said so before"
     if withheld:
@@ -534,25 +536,25 @@ def _kept(found: Found, withheld: bool, house: set[tuple[str, Phrase]]) -> Verdi
 
 
 def _told(
-    found: Found, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
-) -> Verdict:
+    found: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
+) -> EraseDecision:
     subject, name = found.name
     said = found.now
     if fate == "past" or (isinstance(said, Page) and forgotten):
         said = forgotten[0] if forgotten else None
-    trace = Trace(
+    trace = ErasureItem(
         subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=first_words(said)
     )
-    return Verdict(found=found, trace=trace, after=after, forgotten=forgotten)
+    return EraseDecision(found=found, trace=trace, after=after, forgotten=forgotten)
 
 
-def _why(found: Found) -> str:
+def _why(found: Match) -> str:
     if found.has_piece:
         return "it has the text"
     return "it repeats it" if found.now_has else "it names it"
 
 
-def _only(page: Page, effective: Phrases) -> Page:
+def _only(page: Page, effective: PhraseMatcher) -> Page:
     """The lines of a page that say it, alone."""
     return replace(page, content="\n".join(effective.cut(page.content)[1]))
 

@@ -7,23 +7,23 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from reverie.admin.erasure.eraser import Forgetter, Request
-from reverie.domain.change import Edit
+from reverie.admin.erasure.eraser import Eraser, EraseRequest
+from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.protocol import Store
-from reverie.stores.tombstones import KEY, is_forgotten, without_forgotten
+from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
 
 _BATCH = 500
 _ACTOR = "owner"
 
 
-def forget_again(new: Store, old: Store, *, at: datetime) -> int:
+def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     """Forget in one store what was forgotten in another.
 
     Args:
@@ -37,18 +37,18 @@ def forget_again(new: Store, old: Store, *, at: datetime) -> int:
     if old.cursor(KEY) is None:
         return 0
     names = [name for batch in _batches(new) for name in sorted(is_forgotten(old, batch))]
-    index = SearchIndex(new, None, analyse=analyse)
-    forgetter = Forgetter(
+    index = SearchIndex(new, None, analyse=analyze)
+    forgetter = Eraser(
         new, index, folder=None, clock=lambda: at, actor=_ACTOR, notice=lambda rows: index.notice(rows)
     )
     for name in names:
         with suppress(NotFound):  # it went along with another
-            forgetter.forget(Request(ids=(name,)))
+            forgetter.forget(EraseRequest(ids=(name,)))
     pages = 0
     for page in new.pages():
-        after = without_forgotten(old, page)
+        after = drop_forgotten(old, page)
         if after != page:
-            new.erase([Edit(before=page, after=after)], actor=_ACTOR, at=at)
+            new.erase([Change(before=page, after=after)], actor=_ACTOR, at=at)
             pages += 1
     if pages:
         new.scrub()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reverie.admin.erasure.eraser import Forgetter, long_gone
-from reverie.domain.change import Edit, JournalRow, Value, subject_of
+from reverie.admin.erasure.eraser import Eraser, long_gone
+from reverie.domain.change import Change, JournalEntry, Value, subject_of
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -20,7 +20,7 @@ from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import bare, kinds_in, redacted_value
+from reverie.stores.redacting import kinds_in, redact_value, unwrap
 
 _BATCH = 1_000
 _CHUNK = 200
@@ -30,7 +30,7 @@ ACTOR = "redaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposed:
+class SecretFinding:
     """One thing that holds a secret, or did.
 
     Attributes:
@@ -59,7 +59,7 @@ class Exposed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redaction:
+class RedactionReport:
     """What came of looking for secrets that are stored.
 
     Attributes:
@@ -69,12 +69,12 @@ class Redaction:
             does it.
     """
 
-    found: tuple[Exposed, ...]
+    found: tuple[SecretFinding, ...]
     done: bool
     pending: tuple[str, ...] = ()
 
     @property
-    def left(self) -> tuple[Exposed, ...]:
+    def left(self) -> tuple[SecretFinding, ...]:
         """What cannot be redacted because its name is a secret."""
         return tuple(each for each in self.found if each.named)
 
@@ -87,7 +87,7 @@ class Redaction:
         }
 
 
-class Exposing:
+class StoredSecretRedactor:
     """Finds secrets in a store, and takes them out."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Exposing:
         redactor: Redactor,
         *,
         clock: Clock,
-        notice: Callable[[Sequence[JournalRow]], None],
-        forgetter: Forgetter,
+        notice: Callable[[Sequence[JournalEntry]], None],
+        forgetter: Eraser,
     ) -> None:
         """Look through a store.
 
@@ -108,16 +108,16 @@ class Exposing:
             notice: Told of every change made here.
             forgetter: What cleans files, index and free space afterwards.
         """
-        self._store = bare(store)
+        self._store = unwrap(store)
         self._redactor = redactor
         self._clock = clock
         self._notice = notice
         self._forgetter = forgetter
 
-    def find(self) -> tuple[Exposed, ...]:
+    def find(self) -> tuple[SecretFinding, ...]:
         """Everything that holds a secret or did; takes a fifth of a millisecond for a turn of two pages."""
         now = {_key(value): value for value in self._present()}
-        found: dict[tuple[str, str], Exposed] = {}
+        found: dict[tuple[str, str], SecretFinding] = {}
         for key, value in now.items():
             if kinds := kinds_in(value, self._redactor):
                 named = self._named(value)
@@ -130,7 +130,7 @@ class Exposing:
                     found[key] = self._exposed(key, kinds, past=True, named=self._named(said))
         return tuple(found.values())
 
-    def redact(self) -> Redaction:
+    def redact(self) -> RedactionReport:
         """Take them out, for good.
 
         Raises:
@@ -138,10 +138,10 @@ class Exposing:
         """
         found = self.find()
         if not found:
-            return Redaction(found=(), done=True)
+            return RedactionReport(found=(), done=True)
         past = {(each.subject, each.id) for each in found if each.past and not each.named}
         gone = set(past)
-        edits: list[Edit] = []
+        edits: list[Change] = []
         taken: set[tuple[str, str]] = set()
         for value in self._present():
             key = _key(value)
@@ -149,20 +149,20 @@ class Exposing:
                 self._redact_entry(value)
                 continue
             gone.discard(key)
-            clean = redacted_value(value, self._redactor, known=True)
+            clean = redact_value(value, self._redactor, known=True)
             if clean == value and key not in past:
                 continue
             if isinstance(clean, Record) and isinstance(value, Record):
                 clean = self._alone(value, clean, taken)
-            edits.append(Edit(before=value, after=clean))
+            edits.append(Change(before=value, after=clean))
         now = self._clock()
         for start in range(0, len(edits), _CHUNK):
             self._erase(edits[start : start + _CHUNK])
         if gone:
             self._erase(long_gone(sorted(gone), now))
-        return Redaction(found=found, done=True, pending=self._forgetter.finish())
+        return RedactionReport(found=found, done=True, pending=self._forgetter.finish())
 
-    def _erase(self, edits: Sequence[Edit]) -> None:
+    def _erase(self, edits: Sequence[Change]) -> None:
         self._notice(self._store.erase(edits, actor=ACTOR, at=self._clock()))
 
     def _alone(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
@@ -177,14 +177,14 @@ class Exposing:
         return clean
 
     def _redact_entry(self, entry: Entry) -> None:
-        clean = redacted_value(entry, self._redactor, known=True)
+        clean = redact_value(entry, self._redactor, known=True)
         if clean != entry:
             self._store.put_entry(clean, capacity=None, now=self._clock())
 
     def _exposed(
         self, key: tuple[str, str], kinds: tuple[str, ...], *, past: bool = False, named: bool = False
-    ) -> Exposed:
-        return Exposed(
+    ) -> SecretFinding:
+        return SecretFinding(
             subject=key[0],
             id=self._redactor.text(key[1]) if named else key[1],
             kinds=kinds,
@@ -194,7 +194,7 @@ class Exposing:
 
     def _named(self, value: Value | Entry) -> bool:
         try:
-            redacted_value(value, self._redactor)
+            redact_value(value, self._redactor)
         except InvalidInput:
             return True
         return False
@@ -210,7 +210,7 @@ class Exposing:
             yield from self._store.paragraphs(page=log)
         yield from self._store.entries(None, now=self._clock())
 
-    def _rows(self) -> Iterator[JournalRow]:
+    def _rows(self) -> Iterator[JournalEntry]:
         after = 0
         while rows := self._store.journal(after=after, limit=_BATCH):
             yield from rows

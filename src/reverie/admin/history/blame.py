@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from reverie.admin.history.diff import What, brought, difference
-from reverie.domain.change import JournalRow, Subject
+from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Page
 from reverie.domain.record import Record
@@ -26,7 +26,7 @@ _LONGEST_QUOTE = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class BlameChange:
     """One change, told in a line.
 
     Attributes:
@@ -81,7 +81,7 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class BlameLine:
     """A line of a page, or a paragraph of a log, and the change that brought it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Line:
 
     number: int
     text: str
-    change: Told | None
+    change: BlameChange | None
 
     def __str__(self) -> str:
         if self.change is None:
@@ -125,14 +125,14 @@ class Blame:
     subject: Subject
     id: str
     there: bool
-    created: Told | None
+    created: BlameChange | None
     turns: tuple[Turn, ...] = ()
     sessions: tuple[str, ...] = ()
     merged: tuple[Record, ...] = ()
     related: tuple[Record, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
-    changes: tuple[Told, ...] = ()
-    lines: tuple[Line, ...] = ()
+    changes: tuple[BlameChange, ...] = ()
+    lines: tuple[BlameLine, ...] = ()
     recalled: int | None = None
     recalled_at: datetime | None = None
 
@@ -202,10 +202,10 @@ class Blame:
         }
 
 
-def told(row: JournalRow) -> Told:
+def told(row: JournalEntry) -> BlameChange:
     """A change in a line."""
     found = difference(row)
-    return Told(
+    return BlameChange(
         sequence=row.sequence,
         batch=row.batch,
         at=row.at,
@@ -216,7 +216,7 @@ def told(row: JournalRow) -> Told:
     )
 
 
-def repetitions(rows: Iterable[JournalRow]) -> tuple[Repetition, ...]:
+def repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
     """The changes of a record that were saves of what it said already, or of more."""
     found = []
     for row in rows:
@@ -240,7 +240,7 @@ def repetitions(rows: Iterable[JournalRow]) -> tuple[Repetition, ...]:
     return tuple(found)
 
 
-def taken_in(record: Record, transaction: Sequence[JournalRow], merged_from: str) -> list[str]:
+def taken_in(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:
     """The ids of the records that were archived in a transaction and whose content went into this one.
 
     Those that its own metadata names (`merged_from`), and of those that nobody's names each one most of
@@ -263,18 +263,18 @@ def taken_in(record: Record, transaction: Sequence[JournalRow], merged_from: str
             archived.append(after)
     named = {name for other in written for name in other.metadata.get(merged_from, "").split()}
     own = record.metadata.get(merged_from, "").split()
-    words = {other.id: frozenset(analysis.tokens(other.content)) for other in written}
+    words = {other.id: frozenset(analysis.tokenize(other.content)) for other in written}
     for source in archived:
         if source.id in named or source.scope != record.scope:
             continue
-        said = frozenset(analysis.tokens(source.content))
+        said = frozenset(analysis.tokenize(source.content))
         shares = {name: len(said & there) / max(1, len(said)) for name, there in words.items()}
         if shares.get(record.id, 0.0) >= max(_ALIKE, *shares.values()):
             own.append(source.id)
     return list(dict.fromkeys(own))
 
 
-def lines_of(rows: Sequence[JournalRow], changes: Sequence[Told]) -> tuple[Line, ...]:
+def lines_of(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:
     """The lines of a page as its changes left it, each with the change that brought it.
 
     Args:
@@ -282,7 +282,7 @@ def lines_of(rows: Sequence[JournalRow], changes: Sequence[Told]) -> tuple[Line,
         changes: The same, told.
     """
     texts: list[str] = []
-    brought_by: list[Told | None] = []
+    brought_by: list[BlameChange | None] = []
     for row, change in zip(rows, changes, strict=True):
         if row.edit is None:
             continue
@@ -291,15 +291,15 @@ def lines_of(rows: Sequence[JournalRow], changes: Sequence[Told]) -> tuple[Line,
             texts, brought_by = [], []
             continue
         now = after.content.removesuffix("\n").split("\n") if after.content else []
-        by: list[Told | None] = [None if row.forgotten else change] * len(now)
+        by: list[BlameChange | None] = [None if row.forgotten else change] * len(now)
         for i, j in matches(texts, now):
             by[j] = brought_by[i]
         texts, brought_by = now, by
     numbered = enumerate(zip(texts, brought_by, strict=True), 1)
-    return tuple(Line(number=n, text=text, change=change) for n, (text, change) in numbered)
+    return tuple(BlameLine(number=n, text=text, change=change) for n, (text, change) in numbered)
 
 
-def _told(change: Told | None) -> dict[str, Any] | None:
+def _told(change: BlameChange | None) -> dict[str, Any] | None:
     if change is None:
         return None
     return {

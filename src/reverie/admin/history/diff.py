@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from reverie.domain.change import JournalRow, Subject, Value
+from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import matches
 
@@ -153,7 +153,7 @@ class Difference:
         }
 
 
-def difference(row: JournalRow) -> Difference:
+def difference(row: JournalEntry) -> Difference:
     """What one change did to its thing."""
     edit = row.edit
     return Difference(

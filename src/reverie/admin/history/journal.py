@@ -8,11 +8,18 @@ from dataclasses import replace
 from itertools import islice
 
 from reverie.admin.history import blame as blames
-from reverie.admin.history.blame import Blame, Line
+from reverie.admin.history.blame import Blame, BlameLine
 from reverie.admin.history.diff import Difference, difference
-from reverie.admin.history.positions import When, backwards, forwards, made_before, made_by, transaction
+from reverie.admin.history.positions import (
+    When,
+    backwards,
+    forwards,
+    sequence_at,
+    sequence_before,
+    transaction,
+)
 from reverie.context.ledger import recalled_counter
-from reverie.domain.change import JournalRow, Subject, Value
+from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Page, Paragraph, is_log
@@ -65,7 +72,7 @@ class Journal:
         actor: str | None = None,
         since: When | None = None,
         until: When | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """The changes that were made, in their order.
 
         Args:
@@ -88,7 +95,7 @@ class Journal:
         checked_count(limit, name="limit")
         if id is not None:
             _checked_id(id)
-        first = max(after, 0 if since is None else made_before(self._store, since))
+        first = max(after, 0 if since is None else sequence_before(self._store, since))
         last = self._last(until, name="until")
         if actor is None:
             return self._store.journal(after=first, until=last, id=id, limit=limit, newest_first=newest_first)
@@ -115,7 +122,7 @@ class Journal:
             if done and done[-1].forgotten:
                 raise InvalidInput(_FORGOTTEN.format(id=id))
             return difference(done[-1]) if done else Difference(subject=rows[0].subject, id=id)
-        before, after = _version(rows, made_by(self._store, a, name="a"), id), _version(rows, last, id)
+        before, after = _version(rows, sequence_at(self._store, a, name="a"), id), _version(rows, last, id)
         return Difference(subject=rows[0].subject, id=id, before=before, after=after)
 
     def changes(self, *, since: When, until: When | None = None) -> list[Difference]:
@@ -134,7 +141,7 @@ class Journal:
             InvalidInput: an argument is not of its form.
             NotFound: there is no change of a number that was given.
         """
-        first, last = made_before(self._store, since), self._last(until, name="until")
+        first, last = sequence_before(self._store, since), self._last(until, name="until")
         return net(forwards(self._store, after=first, until=last))
 
     def blame(self, id: str) -> Blame:
@@ -180,10 +187,10 @@ class Journal:
         """The number of the last change by then, within what this journal knows of."""
         if until is None:
             return self._until
-        last = made_by(self._store, until, name=name)
+        last = sequence_at(self._store, until, name=name)
         return last if self._until is None else min(last, self._until)
 
-    def _rows(self, id: str) -> list[JournalRow]:
+    def _rows(self, id: str) -> list[JournalEntry]:
         """All changes of a thing, the oldest first; of the newest, where several sorts share the id."""
         rows = list(forwards(self._store, until=self._until, id=id))
         if not rows:
@@ -198,7 +205,7 @@ class Journal:
         for number, paragraph in enumerate(paragraphs, 1):
             wrote = [row for row in self._rows(paragraph.id) if _wrote(row)]
             change = blames.told(wrote[-1]) if wrote and not wrote[-1].forgotten else None
-            lines.append(Line(number=number, text=paragraph.content, change=change))
+            lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
 
@@ -227,7 +234,7 @@ class Journal:
         named = [text.removeprefix(_SESSION) for text in texts if text.startswith(_SESSION)]
         return tuple(dict.fromkeys(name.rpartition("#")[0] or name for name in named if name))
 
-    def _merged(self, rows: Sequence[JournalRow], named: dict[str, Record]) -> dict[str, Record]:
+    def _merged(self, rows: Sequence[JournalEntry], named: dict[str, Record]) -> dict[str, Record]:
         """The records whose content went into this one, by id, as they are now or were last."""
         from reverie.consolidation.planning.plan_builder import (
             MERGED_FROM,  # here: most programs never ask this
@@ -253,7 +260,7 @@ class Journal:
         return value if isinstance(value, Record) else None
 
 
-def net(rows: Iterable[JournalRow]) -> list[Difference]:
+def net(rows: Iterable[JournalEntry]) -> list[Difference]:
     """What changes came to, one difference for each thing, without those that came to nothing.
 
     Args:
@@ -275,12 +282,12 @@ def net(rows: Iterable[JournalRow]) -> list[Difference]:
     return [one for one in found.values() if one.what != "unchanged"]
 
 
-def _latest(rows: Sequence[JournalRow]) -> Value | None:
+def _latest(rows: Sequence[JournalEntry]) -> Value | None:
     """A thing as it is, or as it was before it went; None when that has been forgotten."""
     return next((row.edit.value for row in reversed(rows) if row.edit is not None), None)
 
 
-def _version(rows: Sequence[JournalRow], until: int | None, id: str) -> Value | None:
+def _version(rows: Sequence[JournalEntry], until: int | None, id: str) -> Value | None:
     """What the changes up to a number made of their thing; None when it was not there."""
     last = next((row for row in reversed(rows) if until is None or row.sequence <= until), None)
     if last is None:
@@ -290,7 +297,7 @@ def _version(rows: Sequence[JournalRow], until: int | None, id: str) -> Value | 
     return last.edit.after
 
 
-def _wrote(row: JournalRow) -> bool:
+def _wrote(row: JournalEntry) -> bool:
     """Whether a change gave its thing other words than it had."""
     if row.edit is None:
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.text import timestamps as clock
 from reverie.stores.protocol import Store
@@ -22,7 +22,7 @@ _CHUNK = 1_000
 _FEW, _MORE = 32, 8  # most transactions are small
 
 
-def made_by(store: Store, when: When, *, name: str = "moment") -> int:
+def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
     """The number of the last change made by then, the transaction of a change number included; 0 for none.
 
     Raises:
@@ -36,7 +36,7 @@ def made_by(store: Store, when: When, *, name: str = "moment") -> int:
     return transaction(store, number)[-1].sequence if number else 0
 
 
-def made_before(store: Store, when: When, *, name: str = "since") -> int:
+def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """The number of the last change made before then, or before the transaction of a change number."""
     if isinstance(when, datetime):
         moment = clock.utc(when, name=name)
@@ -45,7 +45,7 @@ def made_before(store: Store, when: When, *, name: str = "since") -> int:
     return row_of(store, number).batch - 1 if number else 0
 
 
-def row_of(store: Store, number: int) -> JournalRow:
+def row_of(store: Store, number: int) -> JournalEntry:
     """The change of that number.
 
     Raises:
@@ -59,7 +59,7 @@ def row_of(store: Store, number: int) -> JournalRow:
 
 def backwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
-) -> Iterator[JournalRow]:
+) -> Iterator[JournalEntry]:
     """The changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
     while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK, newest_first=True):
         yield from rows
@@ -68,14 +68,14 @@ def backwards(
 
 def forwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
-) -> Iterator[JournalRow]:
+) -> Iterator[JournalEntry]:
     """The changes (of one thing) after `after` up to `until` (None: all)."""
     while rows := store.journal(after=after, until=until, id=id, limit=_CHUNK):
         yield from rows
         after = rows[-1].sequence
 
 
-def transaction(store: Store, number: int) -> list[JournalRow]:
+def transaction(store: Store, number: int) -> list[JournalEntry]:
     """The changes that were made together with that one, in order.
 
     Raises:

@@ -11,23 +11,23 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn
 
-from reverie.admin.history.positions import When, backwards, forwards, made_by, row_of
-from reverie.domain.change import Edit, JournalRow, Value, subject_of
+from reverie.admin.history.positions import When, backwards, forwards, row_of, sequence_at
+from reverie.domain.change import Change, JournalEntry, Value, subject_of
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, Analysis, Measure, Passage, Searchable
+from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 
-_UNREAD = Analysis(terms="", length=0)
+_UNREAD = AnalyzedText(terms="", length=0)
 
 
-class EarlierStore(InMemoryStore):
+class SnapshotStore(InMemoryStore):
     """A store as it was at an earlier moment. Safe to use from several threads; refuses every change.
 
     Words are read only when something is searched for: for what is in the store to this day they are taken
@@ -55,7 +55,7 @@ class EarlierStore(InMemoryStore):
         self._source = store
         self._read_words = analyse
         self._has_words = False
-        self.last = made_by(store, when)
+        self.last = sequence_at(store, when)
         if isinstance(when, datetime):
             self.moment = clock.utc(when)
         else:
@@ -78,7 +78,7 @@ class EarlierStore(InMemoryStore):
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """A row for each thing, as if all had been put in as they were: what an index needs to know."""
         with self._open():
             keys = sorted(
@@ -89,7 +89,7 @@ class EarlierStore(InMemoryStore):
             if newest_first:
                 keys.reverse()
             return [
-                JournalRow(
+                JournalEntry(
                     sequence=key,
                     batch=key,
                     at=self.moment,
@@ -97,7 +97,7 @@ class EarlierStore(InMemoryStore):
                     reason="",
                     key=key,
                     subject=subject_of(self._keys[key].value),
-                    edit=Edit(before=None, after=self._keys[key].value),
+                    edit=Change(before=None, after=self._keys[key].value),
                 )
                 for key in keys[:limit]
             ]
@@ -116,12 +116,12 @@ class EarlierStore(InMemoryStore):
         self._with_words()
         return super().live(subject, after=after, limit=limit)
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         self._with_words()
         return super().measure(subject, scopes)
 
-    def analysis(self, value: Record | Turn | Paragraph) -> Analysis:
+    def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
         """What the analyser makes of something that is in this store, or of anything else."""
         self._with_words()
         kept = self._things.get((subject_of(value), value.id))
@@ -140,11 +140,11 @@ class EarlierStore(InMemoryStore):
                     self._swap(kept, replace(kept, analysis=known.get(key) or self._read_words(kept.value)))
             self._has_words = True
 
-    def _known_words(self) -> dict[int, Analysis]:
+    def _known_words(self) -> dict[int, AnalyzedText]:
         """What the store as it is knows of the words of things that nobody changed since."""
         sequence = self._source.sequence()
         changed = {row.key for row in forwards(self._source, after=self.last)}
-        found: dict[int, Analysis] = {}
+        found: dict[int, AnalyzedText] = {}
         for subject in SEARCHABLE:
             keys = [
                 key
@@ -152,7 +152,7 @@ class EarlierStore(InMemoryStore):
                 if subject_of(kept.value) == subject and key not in changed
             ]
             for passage in self._source.passages(subject, keys):
-                found[passage.key] = Analysis(
+                found[passage.key] = AnalyzedText(
                     terms=passage.terms,
                     length=passage.length,
                     speaker=passage.speaker,
@@ -167,7 +167,7 @@ class EarlierStore(InMemoryStore):
 
     def commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         reason: str = "",
@@ -175,13 +175,13 @@ class EarlierStore(InMemoryStore):
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Refuse: raises `InvalidInput`."""
         self._refuse()
 
     def erase(
-        self, edits: Sequence[Edit], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
-    ) -> list[JournalRow]:
+        self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
+    ) -> list[JournalEntry]:
         """Refuse: raises `InvalidInput`."""
         self._refuse()
 

@@ -14,13 +14,13 @@ from itertools import pairwise
 from typing import Any, assert_never
 
 from reverie.admin.history.diff import Difference
-from reverie.admin.history.positions import When, forwards, made_before, row_of, transaction
-from reverie.domain.change import UNDO, Edit, JournalRow, Subject, Value
+from reverie.admin.history.positions import When, forwards, row_of, sequence_before, transaction
+from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import matches, merged
+from reverie.domain.similarity.three_way_merge import matches, merge_values
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
 
@@ -40,7 +40,7 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class NotUndone:
     """Something that was not taken back.
 
     Attributes:
@@ -57,7 +57,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class UndoResult:
     """What an undo came to, or would come to.
 
     Attributes:
@@ -70,8 +70,8 @@ class Undone:
 
     changes: tuple[int, ...]
     differences: tuple[Difference, ...]
-    left: tuple[Left, ...] = ()
-    rows: tuple[JournalRow, ...] = ()
+    left: tuple[NotUndone, ...] = ()
+    rows: tuple[JournalEntry, ...] = ()
     dry_run: bool = False
 
     @property
@@ -101,16 +101,16 @@ class Undone:
 class _Asked:
     """The changes to take back, in their order, and whether they are all there are since the first."""
 
-    rows: Sequence[JournalRow]
+    rows: Sequence[JournalEntry]
     is_tail: bool
     reason: str
 
 
-class Undoing:
+class Undo:
     """Takes changes back. Safe to use from several threads, and beside other processes."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, actor: str, notice: Callable[[Sequence[JournalRow]], None]
+        self, store: Store, *, clock: Clock, actor: str, notice: Callable[[Sequence[JournalEntry]], None]
     ) -> None:
         """Take back changes of a store.
 
@@ -127,12 +127,12 @@ class Undoing:
 
     def undo(
         self,
-        what: int | JournalRow | Iterable[int | JournalRow] | None = None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | None = None,
         *,
         batch: int | None = None,
         since: When | None = None,
         dry_run: bool = False,
-    ) -> Undone:
+    ) -> UndoResult:
         """Take changes back (see `Memory.undo`)."""
         if sum(each is not None for each in (what, batch, since)) != 1:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
@@ -146,7 +146,7 @@ class Undoing:
                 edits = list(self._edits(taken))
             if not asked.is_tail:
                 self._refuse_broken(edits)
-            result = Undone(
+            result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(taken)),
                 differences=_net(edits),
                 left=kept,
@@ -168,28 +168,30 @@ class Undoing:
                 time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
                 continue
             self._notice(made)
-            return Undone(changes=result.changes, differences=result.differences, left=kept, rows=tuple(made))
+            return UndoResult(
+                changes=result.changes, differences=result.differences, left=kept, rows=tuple(made)
+            )
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     # -- which changes ---------------------------------------------------------------------------------
 
     def _asked(
         self,
-        what: int | JournalRow | Iterable[int | JournalRow] | None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | None,
         batch: int | None,
         since: When | None,
     ) -> _Asked:
         if since is not None:
-            after = made_before(self._store, since)
+            after = sequence_before(self._store, since)
             rows = list(forwards(self._store, after=after))
             return _Asked(rows, True, _reason([row.sequence for row in rows]))
         if batch is not None:
             rows = transaction(self._store, _checked_number(batch, "batch"))
             return _Asked(rows, False, _reason([row.sequence for row in rows]))
-        if isinstance(what, JournalRow) or not isinstance(what, Iterable):
+        if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
             what = [] if what is None else [what]
         numbers = {
-            each.sequence if isinstance(each, JournalRow) else _checked_number(each, "change")
+            each.sequence if isinstance(each, JournalEntry) else _checked_number(each, "change")
             for each in what
         }
         rows = [row_of(self._store, number) for number in sorted(numbers)]
@@ -203,7 +205,7 @@ class Undoing:
 
     # -- what they come to -------------------------------------------------------------------------------
 
-    def _edits(self, rows: Sequence[JournalRow]) -> Iterator[Edit]:
+    def _edits(self, rows: Sequence[JournalEntry]) -> Iterator[Change]:
         """The edits that take the changes back, the last first, each upon what the one before left."""
         now = self._present(rows)
         undone = {row.sequence for row in rows}
@@ -216,9 +218,9 @@ class Undoing:
             except _Clash as clash:
                 raise Conflict(self._explained(row, clash, undone)) from None
             if now[name] != value:
-                yield Edit(before=value, after=now[name])
+                yield Change(before=value, after=now[name])
 
-    def _torn(self, edits: Sequence[Edit]) -> set[str]:
+    def _torn(self, edits: Sequence[Change]) -> set[str]:
         """Sessions of which turns would come back without the session, or without turns before them.
 
         Those were forgotten after the session was deleted: nothing says any more that they were of it.
@@ -242,7 +244,7 @@ class Undoing:
         gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
         return torn.union(gaps)
 
-    def _present(self, rows: Sequence[JournalRow]) -> dict[Name, Value | None]:
+    def _present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
         """The things that the rows changed as they are now."""
         ids: dict[Subject, dict[str, None]] = {}
         for row in rows:
@@ -269,7 +271,7 @@ class Undoing:
             case _:
                 assert_never(subject)
 
-    def _explained(self, row: JournalRow, clash: _Clash, undone: set[int]) -> str:
+    def _explained(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
         assert row.edit is not None
         later = [
             one.sequence
@@ -282,7 +284,7 @@ class Undoing:
             "undo that first, or everything since"
         )
 
-    def _refuse_broken(self, edits: Sequence[Edit]) -> None:
+    def _refuse_broken(self, edits: Sequence[Change]) -> None:
         """Raise `Conflict` where some of what would be left could not stand without the rest."""
         final = {(edit.subject, edit.id): edit.after for edit in edits}
         places = self._places(edits)
@@ -301,7 +303,7 @@ class Undoing:
             elif subject == "session" and value is None and len(places.get(name, range(self._length(name)))):
                 raise Conflict(f"session {name!r} has turns: undo what added them too, or everything since")
 
-    def _places(self, edits: Sequence[Edit]) -> dict[str, set[int]]:
+    def _places(self, edits: Sequence[Change]) -> dict[str, set[int]]:
         """The positions that the turns of each session would have that loses or gets some."""
         places: dict[str, set[int]] = {}
         for edit in edits:
@@ -336,7 +338,7 @@ class _Clash(Exception):
     """A change cannot be taken back alone, because of what its words say was done to the thing since."""
 
 
-def _without(edit: Edit, value: Value | None) -> Value | None:
+def _without(edit: Change, value: Value | None) -> Value | None:
     """What a thing would be without a change, as far as nothing else was made of what it changed.
 
     Raises:
@@ -355,7 +357,7 @@ def _without(edit: Edit, value: Value | None) -> Value | None:
     pages = (edit.before, edit.after, value)
     if all(isinstance(page, Page) for page in pages) and _overlap(*(page.content for page in pages)):  # type: ignore[union-attr]
         raise _Clash("was changed in the same lines")
-    result = merged(edit.after, value, edit.before)
+    result = merge_values(edit.after, value, edit.before)
     if result.conflicts:
         raise _Clash(f"was changed in the same fields ({', '.join(result.conflicts)})")
     return result.value
@@ -379,7 +381,7 @@ def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[tuple[i
         i, j = a + 1, b + 1
 
 
-def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalRow], tuple[Left, ...]]:
+def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
     """The changes that can be taken back, and those that have to be left because something was forgotten.
 
     What happened to a thing after it was forgotten in part can be taken back up to there. A conversation of
@@ -391,8 +393,8 @@ def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalRow]
         if row.forgotten:
             cut[row.key] = row.sequence
             sessions |= _conversation(row)
-    taken: list[JournalRow] = []
-    kept: dict[int, list[JournalRow]] = {}
+    taken: list[JournalEntry] = []
+    kept: dict[int, list[JournalEntry]] = {}
     for row in asked.rows:
         if row.sequence <= cut.get(row.key, 0) or _conversation(row) & sessions:
             kept.setdefault(row.key, []).append(row)
@@ -401,16 +403,16 @@ def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalRow]
     return taken, tuple(_left(rows, cut) for rows in kept.values())
 
 
-def _left(rows: Sequence[JournalRow], cut: dict[int, int]) -> Left:
+def _left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
     name = next((row.edit.id for row in rows if row.edit is not None), "")
     why = "what was before has been forgotten for good"
     if rows[0].key not in cut:
         why = "something said in its session has been forgotten for good"
     numbers = tuple(row.sequence for row in rows)
-    return Left(changes=numbers, subject=rows[0].subject, id=name, why=why)
+    return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)
 
 
-def _conversation(row: JournalRow) -> set[str]:
+def _conversation(row: JournalEntry) -> set[str]:
     """The session that a change is about, if it is about one."""
     value = None if row.edit is None else row.edit.value
     if isinstance(value, Turn):
@@ -418,7 +420,7 @@ def _conversation(row: JournalRow) -> set[str]:
     return {value.id} if isinstance(value, SessionState) else set()
 
 
-def _net(edits: Sequence[Edit]) -> tuple[Difference, ...]:
+def _net(edits: Sequence[Change]) -> tuple[Difference, ...]:
     """What the edits come to, thing by thing."""
     found: dict[Name, Difference] = {}
     for edit in edits:

@@ -17,7 +17,7 @@ from reverie.domain.errors import InvalidInput, StoreUnavailable
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 
 
-class Tree:
+class AtomicTree:
     """A folder that is being written, which nobody looks into yet."""
 
     def __init__(self, folder: Path) -> None:
@@ -92,7 +92,7 @@ def new_text(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Tree]:
+def new_folder(path: Path) -> Iterator[AtomicTree]:
     """A folder to be filled, which gets its name when it is complete.
 
     Args:
@@ -107,7 +107,7 @@ def new_folder(path: Path) -> Iterator[Tree]:
     try:
         draft.mkdir(mode=0o700)
         draft.chmod(0o700)
-        yield Tree(draft)
+        yield AtomicTree(draft)
         os.rename(draft, path)  # over an empty folder, and over nothing else
         sync_folder(path.parent)
     except OSError as error:

@@ -32,16 +32,16 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from reverie.admin.erasure.reapply import forget_again
+from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.atomic_writes import new_file, publish, sync_folder, unwritable
-from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreForeign, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps as clock
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.search.analyzer import analyse
+from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import bare
+from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replace import replace_file
@@ -106,7 +106,7 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
+class RecoveryReport:
     """A folder that was brought back from a backup.
 
     Attributes:
@@ -163,7 +163,7 @@ def make(
         StoreCorrupt: the store is damaged.
         StoreUnavailable: the file cannot be written.
     """
-    store = bare(store)
+    store = unwrap(store)
     if not isinstance(store, SQLiteStore):
         raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
     path = Path(target).expanduser().absolute()
@@ -193,7 +193,7 @@ def _nobody(size: int) -> None:
 
 def _examined(database: Path) -> dict[str, int]:
     """What a copy of the database holds; raises `StoreCorrupt` if it is damaged."""
-    with closing(SQLiteStore(database, analyse=analyse, create=False)) as store:
+    with closing(SQLiteStore(database, analyse=analyze, create=False)) as store:
         problems = store.check()
         damaged = [problem for problem in problems if "damaged" in problem.what]
         if damaged:
@@ -274,7 +274,7 @@ class _File:
 
 
 class _Opened:
-    """A backup that is read; whatever is wrong with it is told as `StoreCorrupt` or `StoreForeign`."""
+    """A backup that is read; whatever is wrong with it is told as `StoreCorrupt` or `StoreIncompatible`."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
@@ -331,7 +331,7 @@ class _Opened:
         if not isinstance(version, int) or version < 1:
             raise self._damaged(f"it says it is of version {version!r}")
         if version > VERSION:
-            raise StoreForeign(
+            raise StoreIncompatible(
                 f"{str(self._path)!r} was made by a newer Reverie (backup version {version}, this one knows "
                 f"up to {VERSION}): upgrade Reverie"
             )
@@ -373,8 +373,8 @@ class _Opened:
             f"{str(self._path)!r} is damaged: {what}; nothing was changed, take another backup"
         )
 
-    def _foreign(self, what: str) -> StoreForeign:
-        return StoreForeign(f"{str(self._path)!r} is no backup of Reverie: {what}; nothing was changed")
+    def _foreign(self, what: str) -> StoreIncompatible:
+        return StoreIncompatible(f"{str(self._path)!r} is no backup of Reverie: {what}; nothing was changed")
 
 
 def _is_allowed(name: str) -> bool:
@@ -395,7 +395,7 @@ def recover(
     replace: bool = False,
     at: datetime | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Recovered:
+) -> RecoveryReport:
     """Bring a memory back from a backup.
 
     The backup is read through and opened before anything in the folder is touched. What is in the folder is
@@ -449,8 +449,8 @@ def _refuse_unusable(database: Path, source: Path) -> None:
     """Raise if the database that was unpacked cannot be opened; an older one is brought up to date."""
     try:
         _opened_store(database).close()
-    except StoreForeign:
-        raise StoreForeign(
+    except StoreIncompatible:
+        raise StoreIncompatible(
             f"{str(source)!r} holds a database that is none of Reverie's, or that a newer Reverie made: "
             "upgrade Reverie; nothing was changed"
         ) from None
@@ -459,7 +459,7 @@ def _refuse_unusable(database: Path, source: Path) -> None:
 
 
 def _opened_store(database: Path) -> SQLiteStore:
-    return SQLiteStore(database, analyse=analyse, create=False)
+    return SQLiteStore(database, analyse=analyze, create=False)
 
 
 def _unpack(archive: _Opened, place: Path, cleaning: ExitStack, progress: Callable[[int], None]) -> Path:
@@ -527,14 +527,14 @@ class _Recovery:
                 closing(_opened_store(self._place / DATABASE)) as old,
                 closing(_opened_store(self._staged / DATABASE)) as new,
             ):
-                self._forgotten = forget_again(new, old, at=self._moment)
+                self._forgotten = reapply_tombstones(new, old, at=self._moment)
         except StoreError as error:
             self._notes.append(
                 "the memory that was there cannot be read; what was forgotten in it since the backup was "
                 f"made may be back: {error}"
             )
 
-    def carry_out(self, backup: Backup) -> Recovered:
+    def carry_out(self, backup: Backup) -> RecoveryReport:
         """Move aside what is there, and put the new in its place."""
         aside = self._aside()
         state = FileState(self._place)
@@ -554,7 +554,7 @@ class _Recovery:
         for ending in ("", "-wal", "-shm", "-journal"):
             (self._place / f"{FILES_DATABASE}{ending}").unlink(missing_ok=True)
         sync_folder(self._place)
-        return Recovered(
+        return RecoveryReport(
             folder=self._place,
             backup=backup,
             moved_to=aside if aside.exists() else None,

@@ -29,13 +29,13 @@ from reverie.admin.transfer.items import (
     another_id,
     digest,
 )
-from reverie.domain.change import Edit, Value, subject_of
+from reverie.domain.change import Change, Value, subject_of
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import Record
 from reverie.stores.protocol import Store
-from reverie.stores.tombstones import is_forgotten, without_forgotten
+from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 _T = TypeVar("_T", Record, Turn, Paragraph)
 
@@ -43,7 +43,7 @@ _MARK = 8
 
 
 @dataclass(slots=True)
-class Met:
+class SeenItems:
     """What was dealt with, so that what stands twice in a source is noticed, in a dry run too.
 
     Attributes:
@@ -64,7 +64,7 @@ class Met:
     found: dict[str, Counter[str]] = field(default_factory=dict)
     had: dict[str, Counter[str]] = field(default_factory=dict, repr=False)
 
-    def add(self, other: Met) -> None:
+    def add(self, other: SeenItems) -> None:
         """Take over what was dealt with besides."""
         self.ids |= other.ids
         self.said |= other.said
@@ -75,7 +75,7 @@ class Met:
             self.found.setdefault(name, Counter()).update(counted)
 
 
-class Decided:
+class ImportBatch:
     """One batch: what is to be committed for it, and what is left out of it.
 
     Attributes:
@@ -87,7 +87,7 @@ class Decided:
     def __init__(
         self,
         store: Store,
-        before: Met,
+        before: SeenItems,
         *,
         now: datetime,
         dry_run: bool,
@@ -100,19 +100,19 @@ class Decided:
             now: The time now.
             dry_run: Whether earlier batches were not committed.
         """
-        self.met = Met()
+        self.met = SeenItems()
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
         self._store = store
         self._before = before
         self._now = now
         self._dry_run = dry_run
-        self._edits: list[Edit] = []
-        self._pages: dict[str, Edit] = {}
+        self._edits: list[Change] = []
+        self._pages: dict[str, Change] = {}
         self._following: dict[str, int] = {}
         self._last: dict[str, float] = {}
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Change]:
         """What is to be committed."""
         return [*self._edits, *self._pages.values()]
 
@@ -189,7 +189,7 @@ class Decided:
         if self._is_forgotten(state):  # what stood in the window for turns that were forgotten
             state = replace(state, summary="")
         self.met.sessions[state.id] = state
-        self._edits.append(Edit(before=None, after=state))
+        self._edits.append(Change(before=None, after=state))
         self.taken["session"] += 1
 
     def _fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
@@ -237,7 +237,7 @@ class Decided:
     # -- pages and logs --------------------------------------------------------------------------------
 
     def _add_page(self, item: FoundPage) -> None:
-        page = without_forgotten(self._store, item.page)
+        page = drop_forgotten(self._store, item.page)
         if lines := item.page.content.count("\n") - page.content.count("\n"):
             self._skip("page", item.place, "forgotten", "lines of it", lines)
         here = self._page(page.name)
@@ -256,7 +256,7 @@ class Decided:
             return
         begun = self._pages.get(page.name)
         before = here if begun is None else begun.before
-        self._pages[page.name] = Edit(before=before, after=after)
+        self._pages[page.name] = Change(before=before, after=after)
         self.met.pages[page.name] = after
         self.taken["page"] += 1
 
@@ -358,7 +358,7 @@ class Decided:
 
     def _take(self, value: Record | Turn | Paragraph) -> None:
         self._meet(value)
-        self._edits.append(Edit(before=None, after=value))
+        self._edits.append(Change(before=None, after=value))
         self.taken[subject_of(value)] += 1
 
     def _meet(self, value: Record | Turn | Paragraph) -> None:

@@ -17,7 +17,7 @@ from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolC
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text.tokenizer import MONTHS
-from reverie.domain.text.validation import plain_text, raw_text
+from reverie.domain.text.validation import validate_raw_text, validate_text
 
 Format = Literal["auto", "jsonl", "locomo"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -41,7 +41,7 @@ _LOCOMO_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class ImportedConversation:
     """Turns of one session that follow one another.
 
     A long session, or one that alternates with others in the file, comes in several pieces, in order.
@@ -56,7 +56,7 @@ class Conversation:
     turns: list[dict[str, Any]]
 
 
-def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator[Conversation]:
+def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator[ImportedConversation]:
     """The conversations of a file, one after the other, in the file's order.
 
     JSON lines have one message a line: `role` and `content` (text, or a list of parts as OpenAI and
@@ -122,7 +122,7 @@ def format_of(path: Path) -> Literal["jsonl", "locomo"]:
 # -- JSON lines --------------------------------------------------------------------------------------
 
 
-def _read_lines(path: Path) -> Iterator[Conversation]:
+def _read_lines(path: Path) -> Iterator[ImportedConversation]:
     usual = f"import:{path.stem}"
     session, turns = usual, list[dict[str, Any]]()
     with _opened(path) as lines:
@@ -133,12 +133,12 @@ def _read_lines(path: Path) -> Iterator[Conversation]:
             message = _object(line, place)
             whose = _first(message, _SESSION_KEYS, place, usual)
             if turns and (whose != session or len(turns) >= BATCH):
-                yield Conversation(session=session, turns=turns)
+                yield ImportedConversation(session=session, turns=turns)
                 turns = []
             session = whose
             turns += turns_of(message, place)
     if turns:
-        yield Conversation(session=session, turns=turns)
+        yield ImportedConversation(session=session, turns=turns)
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
 
 
 def _checked(content: str, place: str) -> str:
-    return raw_text(content, name=f"{place}: content", longest=LONGEST_TURN, empty=True)
+    return validate_raw_text(content, name=f"{place}: content", longest=LONGEST_TURN, empty=True)
 
 
 def _content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[str, str]]]:
@@ -260,7 +260,7 @@ def _first(message: Mapping[str, Any], keys: tuple[str, ...], place: str, defaul
             continue
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise InvalidInput(f"{place}: {key} is {type(value).__name__}: pass text")
-        return plain_text(str(value), name=f"{place}: {key}", longest=LONGEST_NAME)
+        return validate_text(str(value), name=f"{place}: {key}", longest=LONGEST_NAME)
     return default
 
 
@@ -311,7 +311,7 @@ def load_locomo(path: Path) -> list[dict[str, Any]]:
     return samples
 
 
-def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> list[Conversation]:
+def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> list[ImportedConversation]:
     """The sessions of one LoCoMo sample that have turns, in their order.
 
     `speaker_a` is the user and `speaker_b` the assistant; a shared picture's caption is part of what was
@@ -338,7 +338,7 @@ def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> li
             for i, message in enumerate(messages)
         ]
         if spoken := [turn for turn in turns if turn["content"].strip()]:
-            sessions.append(Conversation(session=f"locomo:{number}:session_{k}", turns=spoken))
+            sessions.append(ImportedConversation(session=f"locomo:{number}:session_{k}", turns=spoken))
     if not sessions:
         raise InvalidInput(f"{file}, sample {number}: no 'session_1', 'session_2', … with turns in it")
     return sessions

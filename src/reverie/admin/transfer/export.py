@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from reverie.admin.transfer.atomic_writes import new_folder, new_text
 from reverie.admin.transfer.formats.native.folder import FolderWriter
-from reverie.admin.transfer.formats.native.jsonl import LinesWriter, Writable
+from reverie.admin.transfer.formats.native.jsonl import JsonlWriter, Writable
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -36,7 +36,7 @@ _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportReport:
     """What was exported.
 
     Attributes:
@@ -74,7 +74,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class ExportSelection:
     """What is to be exported.
 
     Attributes:
@@ -93,7 +93,7 @@ class Selection:
         return self.scopes is None or "" in self.scopes
 
 
-class Writer(Protocol):
+class ExportWriter(Protocol):
     """What writes one form."""
 
     def put_record(self, record: Record) -> None:
@@ -121,12 +121,12 @@ def export(
     store: Store,
     target: str | os.PathLike[str] | Writable,
     form: ExportForm,
-    selection: Selection,
+    selection: ExportSelection,
     *,
     at: datetime,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Exported:
+) -> ExportReport:
     """Write an export; a file or folder has its name only when it is complete.
 
     Args:
@@ -148,12 +148,12 @@ def export(
     if not isinstance(target, str | os.PathLike):
         if form != "jsonl":
             raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")
-        run.write(LinesWriter(target, at=at))
+        run.write(JsonlWriter(target, at=at))
         return run.exported(form, None)
     path = Path(target).expanduser().absolute()
     if form == "jsonl":
         with new_text(path, overwrite=overwrite) as file:
-            run.write(LinesWriter(file, at=at))
+            run.write(JsonlWriter(file, at=at))
     else:
         with new_folder(path) as tree:
             run.write(MarkdownWriter(tree, at=at) if form == "markdown" else FolderWriter(tree, at=at))
@@ -163,14 +163,14 @@ def export(
 class _Export:
     """One export while it is made."""
 
-    def __init__(self, store: Store, selection: Selection, progress: Callable[[int], None]) -> None:
+    def __init__(self, store: Store, selection: ExportSelection, progress: Callable[[int], None]) -> None:
         self._store = store
         self._selection = selection
         self._progress = progress
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
-    def write(self, writer: Writer) -> None:
+    def write(self, writer: ExportWriter) -> None:
         """Write everything that is selected."""
         for record in self._records():
             writer.put_record(record)
@@ -189,9 +189,9 @@ class _Export:
                 self._counts["paragraphs"] += len(paragraphs)
         writer.finish(dict(self._counts))
 
-    def exported(self, form: ExportForm, path: Path | None) -> Exported:
+    def exported(self, form: ExportForm, path: Path | None) -> ExportReport:
         """What was exported."""
-        return Exported(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
+        return ExportReport(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
 
     def _records(self) -> Iterator[Record]:
         """The first created first, so that an import stores them in the order they came."""

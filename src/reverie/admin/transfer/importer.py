@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.batch import Decided, Met
+from reverie.admin.transfer.batch import ImportBatch, SeenItems
 from reverie.admin.transfer.formats import detection
 from reverie.admin.transfer.formats import registry as reading
 from reverie.admin.transfer.items import (
@@ -24,21 +24,21 @@ from reverie.admin.transfer.items import (
     FoundParagraph,
     FoundRecord,
     FoundTurns,
+    ImportTerms,
     Item,
     Reason,
     Skipped,
-    Terms,
     What,
     valid_form,
 )
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
-from reverie.domain.record import ORIGINS, Origin, one_of
+from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import checked_scope
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redacted_value, redactor_of
+from reverie.stores.redacting import redact_value, redactor_of
 
 BATCH = 300
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
@@ -51,7 +51,7 @@ _COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportReport:
     """What an import took in, or in a dry run would take in.
 
     Attributes:
@@ -111,10 +111,10 @@ def take_in(
     origin: Origin | None,
     actor: str,
     clock: Clock,
-    notice: Callable[[Sequence[JournalRow]], None],
+    notice: Callable[[Sequence[JournalEntry]], None],
     dry_run: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Imported:
+) -> ImportReport:
     """Take in a file or folder (see `Memory.import_`).
 
     Args:
@@ -133,9 +133,9 @@ def take_in(
     if scope is not None:
         checked_scope(scope)
     if origin is not None:
-        one_of(origin, ORIGINS, name="origin")
+        validate_choice(origin, ORIGINS, name="origin")
     found = detection.form_of(path) if form is None else valid_form(form)
-    intake = Intake(
+    intake = Importer(
         store=store,
         source=path.name,
         actor=actor,
@@ -145,7 +145,7 @@ def take_in(
         dry_run=dry_run,
         progress=progress or _nobody,
     )
-    return intake.take(reading.read(path, found, Terms(now=clock(), scope=scope, origin=origin)), found)
+    return intake.take(reading.read(path, found, ImportTerms(now=clock(), scope=scope, origin=origin)), found)
 
 
 def _nobody(count: int) -> None:
@@ -153,7 +153,7 @@ def _nobody(count: int) -> None:
 
 
 @dataclass(slots=True)
-class Intake:
+class Importer:
     """What takes found things in.
 
     Attributes:
@@ -172,14 +172,14 @@ class Intake:
     actor: str
     reason: str
     clock: Clock
-    notice: Callable[[Sequence[JournalRow]], None]
+    notice: Callable[[Sequence[JournalEntry]], None]
     dry_run: bool = False
     progress: Callable[[int], None] = _nobody
-    _met: Met = field(default_factory=Met)
+    _met: SeenItems = field(default_factory=SeenItems)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
 
-    def take(self, items: Iterable[Item], form: Form) -> Imported:
+    def take(self, items: Iterable[Item], form: Form) -> ImportReport:
         """Take in everything that a reader gives.
 
         A source that cannot be read any further, such as a file that was cut, is taken in up to there, and
@@ -198,7 +198,7 @@ class Intake:
                 batch, weight = [], 0
         self._take_batch(batch)
         counts = {f"{what}s": self._taken[what] for what in _COUNTED}
-        return Imported(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
+        return ImportReport(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
 
     def _as_far_as_it_goes(self, items: Iterable[Item]) -> Iterator[Item]:
         begun, redactor = False, redactor_of(self.store)
@@ -214,7 +214,7 @@ class Intake:
 
     def _take_batch(self, batch: Sequence[Item]) -> None:
         for attempt in range(ATTEMPTS):
-            decided = Decided(self.store, self._met, now=self.clock(), dry_run=self.dry_run)
+            decided = ImportBatch(self.store, self._met, now=self.clock(), dry_run=self.dry_run)
             for item in batch:
                 decided.add(item)
             try:
@@ -230,7 +230,7 @@ class Intake:
         self._skipped += decided.skipped
         self.progress(sum(map(_weight, batch)))
 
-    def _commit(self, decided: Decided) -> None:
+    def _commit(self, decided: ImportBatch) -> None:
         edits = decided.edits()
         if not edits or self.dry_run:
             return
@@ -249,14 +249,14 @@ def _redacted(item: Item, redactor: Redactor) -> Item:
     try:
         match item:
             case FoundRecord():
-                return replace(item, record=redacted_value(item.record, redactor))
+                return replace(item, record=redact_value(item.record, redactor))
             case FoundTurns():
-                turns = tuple(redacted_value(turn, redactor) for turn in item.turns)
-                return replace(item, state=redacted_value(item.state, redactor), turns=turns)
+                turns = tuple(redact_value(turn, redactor) for turn in item.turns)
+                return replace(item, state=redact_value(item.state, redactor), turns=turns)
             case FoundPage():
-                return replace(item, page=redacted_value(item.page, redactor))
+                return replace(item, page=redact_value(item.page, redactor))
             case FoundParagraph():
-                return replace(item, paragraph=redacted_value(item.paragraph, redactor))
+                return replace(item, paragraph=redact_value(item.paragraph, redactor))
             case Skipped():
                 return replace(item, detail=redactor.text(item.detail))
     except InvalidInput as error:

@@ -131,7 +131,7 @@ Item = FoundRecord | FoundTurns | FoundPage | FoundParagraph | Skipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ImportTerms:
     """How things are to be taken in.
 
     Attributes:

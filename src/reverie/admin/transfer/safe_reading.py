@@ -310,7 +310,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 # -- archives ----------------------------------------------------------------------------------------------
 
 
-class Archive:
+class ZipArchive:
     """A zip archive whose files can be read, one after the other, without unpacking them to disk.
 
     Raises:
@@ -332,7 +332,7 @@ class Archive:
             _refuse_unsafe(member, path.name)
         self.names = [member.filename for member in members if not member.is_dir()]
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> ZipArchive:
         return self
 
     def __exit__(self, *_: object) -> None:

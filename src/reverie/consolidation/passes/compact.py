@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
 
-from reverie.consolidation.plan import Plan, Step
+from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.reply_parsing import Unusable, without_reasoning
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.reply_parsing import UnusableReply, without_reasoning
 from reverie.consolidation.planning.transcript import told
 from reverie.domain import provenance as trust
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import validation as tokens
-from reverie.llm.messages import Ask, Message, Reply
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "compact"
 PROMPT = "compact.md"
@@ -62,7 +62,7 @@ def is_due(turns: Sequence[Turn], *, most_tokens: int, input_limit: int | None =
     return estimate(turns) > limit
 
 
-def compact(view: View, state: SessionState, older: Sequence[Turn], *, start: int) -> Flow[Plan]:
+def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Flow[Plan]:
     """The pass.
 
     Args:
@@ -78,30 +78,30 @@ def compact(view: View, state: SessionState, older: Sequence[Turn], *, start: in
     if conversation:
         reply = yield _question(view, state, conversation)
         usage = reply.usage
-        if isinstance(reply, Reply):
+        if isinstance(reply, ModelReply):
             summary, note = _summary(reply)
         else:
             note = f"no summary: {reply.why}"
     heard = (trust.summarised_from(state), *(turn.origin for turn in older))
-    after = trust.with_summary(state, summary or state.summary, origin=trust.lowest(*heard))
+    after = trust.with_summary(state, summary or state.summary, origin=trust.least_trusted(*heard))
     after = replace(after, window_start=start)
     why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
-    step = Step(edit=Edit(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
+    step = PlanStep(edit=Change(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
     plan = _plan(view, steps=(step,), notes=() if summary else (note,))
     return plan if usage is None else replace(plan, usage=usage)
 
 
 def _plan(
-    view: View, *, steps: tuple[Step, ...] = (), notes: tuple[str, ...] = (), skipped: str = ""
+    view: PassInput, *, steps: tuple[PlanStep, ...] = (), notes: tuple[str, ...] = (), skipped: str = ""
 ) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=steps, notes=notes, skipped=skipped)
 
 
-def _question(view: View, state: SessionState, conversation: str) -> Ask:
-    before = f"What was said before these messages:\n{quoting.fenced(state.summary)}\n\n"
+def _question(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:
+    before = f"What was said before these messages:\n{quoting.fence(state.summary)}\n\n"
     text = view.filled(PROMPT, summary=before if state.summary else "", conversation=conversation)
-    return Ask(
-        messages=(Message(role="user", content=text),),
+    return ModelRequest(
+        messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
         max_tokens=MOST_TOKENS,
         temperature=TEMPERATURE,
@@ -109,13 +109,13 @@ def _question(view: View, state: SessionState, conversation: str) -> Ask:
     )
 
 
-def _summary(reply: Reply) -> tuple[str, str]:
+def _summary(reply: ModelReply) -> tuple[str, str]:
     """The summary in an answer, and why there is none where there is none."""
     try:
         text = without_reasoning(reply.text)
-    except Unusable as error:
+    except UnusableReply as error:
         return "", f"no summary: {error}"
-    text = tokens.cleaned(text).strip()[:_LONGEST_SUMMARY]
+    text = tokens.clean_text(text).strip()[:_LONGEST_SUMMARY]
     if not text or reply.finish == "refused":
         return "", "no summary: the answer is empty or was refused"
     if reply.finish == "length":

@@ -15,20 +15,20 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.plan import Plan, Refusal, Step
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.reply_parsing import Unusable, as_text, parsed
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, parse_json
 from reverie.consolidation.planning.transcript import told
 from reverie.domain import provenance as trust
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, source_of
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.rewrites import guarded
+from reverie.domain.similarity.rewrites import guard_rewrite
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import fenced, own_words, unfenced
-from reverie.llm.messages import Ask, Message, NoReply, Reply
+from reverie.domain.text.escaping import fence, unfenced, unquoted_text
+from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest
 
 NAME = "digest"
 PROMPT = "digest.md"
@@ -66,7 +66,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class DigestPages:
     """What is written to.
 
     Attributes:
@@ -85,7 +85,9 @@ def kept(memory_window: int) -> int:
     return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
 
 
-def digest(view: View, state: SessionState, older: Sequence[Turn], *, start: int, notes: Notes) -> Flow[Plan]:
+def digest(
+    view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int, notes: DigestPages
+) -> Flow[Plan]:
     """The pass.
 
     Args:
@@ -103,10 +105,10 @@ def digest(view: View, state: SessionState, older: Sequence[Turn], *, start: int
     if not conversation:
         return _plan(view, state, older, start, [])
     reply = yield _question(view, conversation, notes)
-    if isinstance(reply, Reply):
+    if isinstance(reply, ModelReply):
         try:
             entry, update = _answer(reply)
-        except Unusable as error:
+        except UnusableReply as error:
             return _failed(view, str(error), reply)
         steps, refused = _steps(view, older, entry, update, notes)
         plan = _plan(view, state, older, start, steps)
@@ -141,35 +143,37 @@ def stamped(text: str, at: datetime) -> str:
     >>> stamped("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
     '[2025-01-15 10:31] User asked.'
     """
-    folded = " ".join(tokens.cleaned(text).split())
+    folded = " ".join(tokens.clean_text(text).split())
     return f"[{at:%Y-%m-%d %H:%M}] {_STAMP.sub('', folded, count=1)[:_LONGEST_PARAGRAPH]}".strip()
 
 
 # -- the request and its answer --------------------------------------------------------------------------
 
 
-def _question(view: View, conversation: str, notes: Notes) -> Ask:
+def _question(view: PassInput, conversation: str, notes: DigestPages) -> ModelRequest:
     memory = notes.page.content.strip() if notes.page is not None else ""
-    text = view.filled(PROMPT, memory=fenced(memory) if memory else "(empty)", conversation=conversation)
-    return Ask(
-        messages=(Message(role="user", content=text),),
+    text = view.filled(PROMPT, memory=fence(memory) if memory else "(empty)", conversation=conversation)
+    return ModelRequest(
+        messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
         schema=SCHEMA,
-        max_tokens=MOST_TOKENS + tokens.estimate(memory),
+        max_tokens=MOST_TOKENS + tokens.estimate_tokens(memory),
         temperature=0.3,
         timeout_s=120.0,
     )
 
 
-def _answer(reply: Reply) -> tuple[str, str]:
+def _answer(reply: ModelReply) -> tuple[str, str]:
     if reply.finish in {"length", "refused"}:
-        raise Unusable("the answer was cut off" if reply.finish == "length" else "the model would not answer")
-    answer = parsed(reply.text, keys=("history_entry", "memory_update"))
+        raise UnusableReply(
+            "the answer was cut off" if reply.finish == "length" else "the model would not answer"
+        )
+    answer = parse_json(reply.text, keys=("history_entry", "memory_update"))
     if not isinstance(answer, Mapping):
-        raise Unusable("the answer is no JSON object")
+        raise UnusableReply("the answer is no JSON object")
     entry = as_text(answer.get("history_entry"))
     if not entry:
-        raise Unusable("the answer has no history_entry")
+        raise UnusableReply("the answer has no history_entry")
     update = answer.get("memory_update")
     return entry, unfenced(update if isinstance(update, str) else as_text(update))
 
@@ -178,8 +182,8 @@ def _answer(reply: Reply) -> tuple[str, str]:
 
 
 def _steps(
-    view: View, older: Sequence[Turn], entry: str, update: str, notes: Notes
-) -> tuple[list[Step], tuple[Refusal, ...]]:
+    view: PassInput, older: Sequence[Turn], entry: str, update: str, notes: DigestPages
+) -> tuple[list[PlanStep], tuple[Rejection, ...]]:
     names = tuple(turn.id for turn in older)
     paragraph = Paragraph(
         id=view.new_id(),
@@ -190,26 +194,28 @@ def _steps(
         source=source_of(older[-1].session, from_tools=_rests_on_tools(older)),
     )
     why = f"what {len(older)} turns came to"
-    steps = [Step(edit=Edit(before=None, after=paragraph), why=why, sources=names)]
+    steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
     before = notes.page.content if notes.page is not None else ""
-    clean = tokens.cleaned(update).replace("\r\n", "\n").replace("\r", "\n").strip()
+    clean = tokens.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
     if not clean or clean == before.strip() or clean == "(empty)":
         return steps, ()
     clean, doubted = _confirmed(clean, before, older)
-    text, kept_lines = guarded(before, f"{clean}\n")
+    text, kept_lines = guard_rewrite(before, f"{clean}\n")
     refused = tuple(
-        Refusal(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
+        Rejection(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
         for line in kept_lines
     ) + tuple(
-        Refusal(what="add a line to the notes", why=f"only a tool's word stands behind it: {_cut(line)}")
+        Rejection(what="add a line to the notes", why=f"only a tool's word stands behind it: {_cut(line)}")
         for line in doubted
     )
     if len(text) > max(LONGEST_NOTES, len(before)):
-        too_long = Refusal(what="rewrite the notes", why=f"they would have {len(text):,} characters")
+        too_long = Rejection(what="rewrite the notes", why=f"they would have {len(text):,} characters")
         return steps, (*refused, too_long)
     if text != before:
         after = Page(name=notes.name, content=text, updated_at=view.now)
-        steps.append(Step(edit=Edit(before=notes.page, after=after), why="brought up to date", sources=names))
+        steps.append(
+            PlanStep(edit=Change(before=notes.page, after=after), why="brought up to date", sources=names)
+        )
     return steps, refused
 
 
@@ -227,7 +233,7 @@ def _confirmed(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tu
     if not _rests_on_tools(older):
         return update, ()
     known = [before] + [
-        own_words(turn.content) if turn.role == "user" else turn.content
+        unquoted_text(turn.content) if turn.role == "user" else turn.content
         for turn in older
         if turn.origin not in UNTRUSTED
     ]
@@ -240,22 +246,24 @@ def _confirmed(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tu
     return "\n".join(kept), tuple(doubted)
 
 
-def _plan(view: View, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[Step]) -> Plan:
+def _plan(
+    view: PassInput, state: SessionState, older: Sequence[Turn], start: int, steps: Iterable[PlanStep]
+) -> Plan:
     """What was learned, and only behind it the window's new beginning."""
-    moved = Step(
-        edit=Edit(before=state, after=replace(state, window_start=start)),
+    moved = PlanStep(
+        edit=Change(before=state, after=replace(state, window_start=start)),
         why=f"{len(older)} turns leave the window",
         sources=tuple(turn.id for turn in older),
     )
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
 
 
-def _failed(view: View, why: str, reply: Reply | NoReply) -> Plan:
+def _failed(view: PassInput, why: str, reply: ModelReply | ModelFailure) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=reply.usage)
 
 
 def _sentences(text: str) -> list[str]:
-    found = [" ".join(part.split()) for part in _SENTENCE_END.split(tokens.cleaned(text))]
+    found = [" ".join(part.split()) for part in _SENTENCE_END.split(tokens.clean_text(text))]
     return [part for part in found if part] or [""]
 
 

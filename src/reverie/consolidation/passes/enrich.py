@@ -11,19 +11,19 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.plan import Plan, Refusal, Step
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
 from reverie.domain.category import valid_category
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import ROUGH, Record, checked, labels
+from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
 from reverie.domain.similarity.attribution import invented, taken_from_its_subject
 from reverie.domain.similarity.specifics import specifics
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import fenced
-from reverie.llm.messages import Ask, Message, Reply
+from reverie.domain.text.escaping import fence
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "enrich"
 PROMPT = "memory-rules.md"
@@ -41,7 +41,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
+def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
     """The pass.
 
     Args:
@@ -52,38 +52,38 @@ def enrich(view: View, note: Record, *, categories: Sequence[str] = ()) -> Flow[
     if note.archived or note.pinned:
         return _nothing(view, "the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
-    reply = yield Ask(
+    reply = yield ModelRequest(
         messages=(
-            Message(
+            ChatMessage(
                 role="user",
-                content=view.filled(PROMPT, note=fenced(note.content), categories=known),
+                content=view.filled(PROMPT, note=fence(note.content), categories=known),
             ),
         ),
         purpose=NAME,
         schema=SCHEMA,
-        max_tokens=1_000 + 2 * tokens.estimate(note.content),
+        max_tokens=1_000 + 2 * tokens.estimate_tokens(note.content),
         temperature=0.2,
         timeout_s=60.0,
     )
-    if not isinstance(reply, Reply):
+    if not isinstance(reply, ModelReply):
         why = f"the note stays as it is: {reply.why}"
         waiting = (
             _nothing(view, why) if reply.why == NO_MODEL.why else replace(_nothing(view, ""), failed=why)
         )
-        refused = (Refusal(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
+        refused = (Rejection(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
         return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
     try:
         records = _records(view, note, reply)
-    except (Unusable, InvalidInput) as error:
+    except (UnusableReply, InvalidInput) as error:
         return replace(_settled(view, note, f"the note stays as it is: {error}"), usage=reply.usage)
     if why := _refusal(view, note, records):
-        refused = (Refusal(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
+        refused = (Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
         settled = _settled(view, note, "the note stays as it is")
         return replace(settled, refused=refused, usage=reply.usage)
     return replace(_plan(view, note, records), usage=reply.usage)
 
 
-def left_as_it_is(view: View, note: Record, plan: Plan) -> Plan:
+def left_as_it_is(view: PassInput, note: Record, plan: Plan) -> Plan:
     """The plan for a note about which the model was asked and would not answer: not to ask again.
 
     Args:
@@ -94,28 +94,28 @@ def left_as_it_is(view: View, note: Record, plan: Plan) -> Plan:
     return replace(_settled(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
 
 
-def _records(view: View, note: Record, reply: Reply) -> list[Record]:
+def _records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
     """What the model made of the note; trust, scope, times and confidence are the note's."""
     if reply.finish in {"length", "refused"}:
-        raise Unusable("the answer was cut off or refused")
-    answer = parsed(reply.text, keys=("records",))
+        raise UnusableReply("the answer was cut off or refused")
+    answer = parse_json(reply.text, keys=("records",))
     proposals = answer.get("records") if isinstance(answer, Mapping) else answer
     if not isinstance(proposals, list) or not proposals:
-        raise Unusable("the answer has no records")
+        raise UnusableReply("the answer has no records")
     if len(proposals) > MOST_RECORDS:
-        raise Unusable(f"the answer has {len(proposals)} records, more than {MOST_RECORDS}")
+        raise UnusableReply(f"the answer has {len(proposals)} records, more than {MOST_RECORDS}")
     records = []
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
         category = as_text(given.get("category"))
         records.append(
-            checked(
+            validate_record(
                 replace(
                     note,
                     id=view.new_id(),
                     content=as_text(given.get("content")),
                     category=valid_category(category) if category else note.category,
-                    tags=labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
+                    tags=normalize_labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
                     metadata=MappingProxyType({**_settled_metadata(note), ENRICHED_FROM: note.id}),
                 )
             )
@@ -123,7 +123,7 @@ def _records(view: View, note: Record, reply: Reply) -> list[Record]:
     return records
 
 
-def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
+def _refusal(view: PassInput, note: Record, records: Sequence[Record]) -> str:
     known = specifics(note.content)
     together = specifics("\n".join(record.content for record in records))
     if missing := known.missing_from(together) | known.unsaid_in(together):
@@ -145,11 +145,11 @@ def _refusal(view: View, note: Record, records: Sequence[Record]) -> str:
     return ""
 
 
-def _plan(view: View, note: Record, records: Sequence[Record]) -> Plan:
+def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
     """The new records in, then the note out; one in the note's own words is the note with a better place."""
     twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
     steps = [
-        Step(edit=Edit(before=None, after=record), why="a part of the note", sources=(note.id,))
+        PlanStep(edit=Change(before=None, after=record), why="a part of the note", sources=(note.id,))
         for record in records
         if record is not twin
     ]
@@ -161,16 +161,18 @@ def _plan(view: View, note: Record, records: Sequence[Record]) -> Plan:
     else:
         reason = f"enriched into {', '.join(record.id for record in records)}"
         after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
-    steps.append(Step(edit=Edit(before=note, after=after), why="the note it was made of", sources=(note.id,)))
+    steps.append(
+        PlanStep(edit=Change(before=note, after=after), why="the note it was made of", sources=(note.id,))
+    )
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
 
 
-def _settled(view: View, note: Record, why: str) -> Plan:
+def _settled(view: PassInput, note: Record, why: str) -> Plan:
     """That the note stays in its words, and is not asked about again."""
     if ROUGH not in note.metadata:
         return _nothing(view, why)
     after = replace(note, metadata=_settled_metadata(note))
-    step = Step(edit=Edit(before=note, after=after), why=why, sources=(note.id,))
+    step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
 
 
@@ -178,5 +180,5 @@ def _settled_metadata(note: Record) -> Mapping[str, str]:
     return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})
 
 
-def _nothing(view: View, why: str) -> Plan:
+def _nothing(view: PassInput, why: str) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=why)

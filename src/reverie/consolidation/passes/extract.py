@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.reply_parsing import Unusable, as_texts, parsed
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_texts, parse_json
 from reverie.domain.similarity.specifics import Specifics, specifics
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import fenced, one_line
-from reverie.llm.messages import Ask, Message, Reply, Usage
+from reverie.domain.text.escaping import escape_line, fence
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 NAME = "extract"
 PROMPT = "extract.md"
@@ -53,7 +53,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracted:
+class Extraction:
     """What was found in an output.
 
     Attributes:
@@ -68,13 +68,13 @@ class Extracted:
     insights: tuple[str, ...] = ()
     lessons: tuple[str, ...] = ()
     note: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
 
     def __bool__(self) -> bool:
         return bool(self.findings or self.insights or self.lessons)
 
 
-def extract(view: View, output: str, *, step: str = "") -> Flow[Extracted]:
+def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]:
     """The pass.
 
     Args:
@@ -82,30 +82,30 @@ def extract(view: View, output: str, *, step: str = "") -> Flow[Extracted]:
         output: What the step put out.
         step: Its name, such as `GOAL:deploy`.
     """
-    text = tokens.cleaned(output).strip()
+    text = tokens.clean_text(output).strip()
     if len(text) < SHORTEST_OUTPUT:
-        return Extracted(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
+        return Extraction(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
-    asked = view.filled(PROMPT, step=one_line(step) or "(unnamed)", output=fenced(text))
-    reply = yield Ask(
-        messages=(Message(role="user", content=asked),),
+    asked = view.filled(PROMPT, step=escape_line(step) or "(unnamed)", output=fence(text))
+    reply = yield ModelRequest(
+        messages=(ChatMessage(role="user", content=asked),),
         purpose=NAME,
         schema=SCHEMA,
         max_tokens=1_000,
         temperature=0.2,
         timeout_s=60.0,
     )
-    if not isinstance(reply, Reply):
+    if not isinstance(reply, ModelReply):
         return _by_rule(text, note=reply.why, usage=reply.usage)
     try:
-        answer = parsed(reply.text, keys=_LISTS)
+        answer = parse_json(reply.text, keys=_LISTS)
         if not isinstance(answer, Mapping) or reply.finish == "length":
-            raise Unusable("the answer is no JSON object, or was cut off")
-    except Unusable as error:
+            raise UnusableReply("the answer is no JSON object, or was cut off")
+    except UnusableReply as error:
         return _by_rule(text, note=str(error), usage=reply.usage)
     known = specifics(text)
     findings, insights, lessons = (_grounded(as_texts(answer.get(name)), known) for name in _LISTS)
-    return Extracted(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
+    return Extraction(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
 
 
 def _grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _by_rule(text: str, *, note: str, usage: Usage) -> Extracted:
+def _by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
     lists: dict[str, dict[str, None]] = {name: {} for name in _LISTS}
     for part in _SENTENCE_END.split(text):
         sentence = _BULLET.sub("", " ".join(part.split()))
@@ -133,4 +133,4 @@ def _by_rule(text: str, *, note: str, usage: Usage) -> Extracted:
                 lists[name][sentence] = None
                 break
     findings, insights, lessons = (tuple(lists[name])[:_MOST] for name in _LISTS)
-    return Extracted(findings=findings, insights=insights, lessons=lessons, note=note, usage=usage)
+    return Extraction(findings=findings, insights=insights, lessons=lessons, note=note, usage=usage)

@@ -17,18 +17,18 @@ from typing import Any
 
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.plan_builder import Draft
-from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
 from reverie.consolidation.planning.signals import Signal, told
-from reverie.domain.category import USER_PREFERENCES, lies_under
+from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.comparison import keys, read_again
 from reverie.domain.similarity.specifics import specifics, word_set
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import one_line, own_words
-from reverie.llm.messages import Ask, Message, Reply
+from reverie.domain.text.escaping import escape_line, unquoted_text
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "infer"
 PROMPT = "pref-dream.md"
@@ -89,7 +89,7 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def infer(view: View, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """The pass.
 
     Args:
@@ -98,7 +98,7 @@ def infer(view: View, *, injected: Iterable[str] = (), signals: Sequence[Signal]
         injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
         signals: What tells how well it went; shown to the model, and no evidence by themselves.
     """
-    draft = Draft(view, name=NAME)
+    draft = PlanBuilder(view, name=NAME)
     echo = {_key(sentence) for text in injected for sentence in _sentences(text)}
     scopes = _by_scope(view.turns, echo)
     if not scopes:
@@ -116,7 +116,7 @@ def infer(view: View, *, injected: Iterable[str] = (), signals: Sequence[Signal]
             ]
             reply = yield _question(view, known, shown, [each for each in signals if each.scope == scope])
             draft.spend(reply.usage)
-            if isinstance(reply, Reply):
+            if isinstance(reply, ModelReply):
                 _take(view, draft, scope, reply, shown)
             elif reply.why == NO_MODEL.why:
                 draft.note("no model: only what was said outright and again was taken")
@@ -172,7 +172,7 @@ def _last(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
     kept: list[tuple[Turn, str]] = []
     room = MOST_EARLIER_TOKENS
     for turn, before in reversed(evidence):
-        room -= tokens.estimate(_line(turn, before))
+        room -= tokens.estimate_tokens(_line(turn, before))
         if room < 0:
             break
         kept.append((turn, before))
@@ -180,7 +180,7 @@ def _last(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
 
 
 def _is_preference(record: Record) -> bool:
-    return record.kind == "preference" or lies_under(record.category, USER_PREFERENCES)
+    return record.kind == "preference" or is_within_category(record.category, USER_PREFERENCES)
 
 
 def _sentences(text: str) -> list[str]:
@@ -201,7 +201,7 @@ def _evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
     for turn in turns:
         if turn.role == "assistant" and turn.content.strip():
             last[turn.session] = "" if turn.origin in UNTRUSTED else turn.content
-        elif turn.role == "user" and turn.origin == "owner" and (said := own_words(turn.content)):
+        elif turn.role == "user" and turn.origin == "owner" and (said := unquoted_text(turn.content)):
             yield replace(turn, content=said), last.get(turn.session, "")
 
 
@@ -209,7 +209,7 @@ def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, st
     part: list[tuple[Turn, str]] = []
     size = 0
     for turn, before in evidence[-MOST_TURNS:]:
-        cost = tokens.estimate(_line(turn, before))
+        cost = tokens.estimate_tokens(_line(turn, before))
         if part and size + cost > MOST_TOKENS:
             yield part
             part, size = [], 0
@@ -218,8 +218,10 @@ def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, st
     yield part
 
 
-def _question(view: View, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]) -> Ask:
-    records = "\n".join(f"- {one_line(record.content)}" for record in known[:200])
+def _question(
+    view: PassInput, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]
+) -> ModelRequest:
+    records = "\n".join(f"- {escape_line(record.content)}" for record in known[:200])
     text = view.filled(
         PROMPT,
         records=records or "(nothing)",
@@ -227,8 +229,8 @@ def _question(view: View, known: Sequence[Record], shown: _Shown, signals: Seque
         turns="\n".join(_line(turn, before) for turn, before in shown.new),
         signals=told(signals),
     )
-    return Ask(
-        messages=(Message(role="user", content=text),),
+    return ModelRequest(
+        messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
         schema=SCHEMA,
         max_tokens=2_000,
@@ -238,18 +240,18 @@ def _question(view: View, known: Sequence[Record], shown: _Shown, signals: Seque
 
 
 def _line(turn: Turn, before: str) -> str:
-    said = one_line(turn.content)[:_LONGEST_TURN]
-    after = f" (after “{one_line(before)[:200]}”)" if before else ""
+    said = escape_line(turn.content)[:_LONGEST_TURN]
+    after = f" (after “{escape_line(before)[:200]}”)" if before else ""
     return f"- [{turn.id}]{after}: {said}"
 
 
 # -- with a model ----------------------------------------------------------------------------------------
 
 
-def _take(view: View, draft: Draft, scope: str, reply: Reply, shown: _Shown) -> None:
+def _take(view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, shown: _Shown) -> None:
     try:
-        answer = parsed(reply.text, keys=("preferences",)) if reply.finish != "length" else None
-    except Unusable as error:
+        answer = parse_json(reply.text, keys=("preferences",)) if reply.finish != "length" else None
+    except UnusableReply as error:
         draft.fail(str(error))
         return
     proposals = answer.get("preferences") if isinstance(answer, Mapping) else answer
@@ -263,7 +265,7 @@ def _take(view: View, draft: Draft, scope: str, reply: Reply, shown: _Shown) -> 
 
 
 def _consider(
-    view: View, draft: Draft, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
+    view: PassInput, draft: PlanBuilder, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
 ) -> None:
     content = as_text(proposal.get("content"))
     strength = as_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
@@ -296,14 +298,14 @@ def _consider(
         scope,
         content,
         evidence,
-        category=category if lies_under(category, USER_PREFERENCES) else INFERRED,
+        category=category if is_within_category(category, USER_PREFERENCES) else INFERRED,
         tags=as_texts(proposal.get("tags")),
     )
 
 
 def _add(
-    view: View,
-    draft: Draft,
+    view: PassInput,
+    draft: PlanBuilder,
     scope: str,
     content: str,
     evidence: Sequence[Turn],
@@ -338,7 +340,7 @@ def _add(
 # -- without one -----------------------------------------------------------------------------------------
 
 
-def _outright(view: View, draft: Draft, scope: str, shown: _Shown) -> None:
+def _outright(view: PassInput, draft: PlanBuilder, scope: str, shown: _Shown) -> None:
     """Sentences that state a preference outright, said in two turns or more in the same words."""
     said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
     for turn, _ in (*shown.earlier, *shown.new):

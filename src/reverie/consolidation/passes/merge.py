@@ -2,7 +2,7 @@
 
 First, without a model, what says the same by form is folded (`merging.folds`, `passes/duplicates`). Then the
 model is shown what changed since the last cycle, each with the records that resemble it most, and proposes
-merges, archiving of noise and better categories; `Draft` takes of that what loses nothing. One scope at a
+merges, archiving of noise and better categories; `PlanBuilder` takes of that what loses nothing. One scope at a
 time, so no model ever sees two people's memories side by side.
 """
 
@@ -15,17 +15,17 @@ from typing import Any, Protocol
 
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.plan_builder import Draft
-from reverie.consolidation.planning.reply_parsing import Unusable, as_text, as_texts, parsed
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
 from reverie.consolidation.planning.signals import BAD, Signal, told
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import specifics
 from reverie.domain.text import tokenizer as analysis
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import one_line
-from reverie.llm.messages import Ask, Message, Reply
+from reverie.domain.text.escaping import escape_line
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "merge"
 PROMPT = "dream.md"
@@ -80,7 +80,7 @@ class Fold(Protocol):
         ...
 
 
-def merge(view: View, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
     """The pass.
 
     Args:
@@ -89,7 +89,7 @@ def merge(view: View, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()
         signals: What tells how well it went since the last cycle; the bad ones may stand behind an
             anti-pattern.
     """
-    draft = Draft(view, name=NAME)
+    draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
     bad = [signal for signal in signals if signal.kind in BAD]
     if not fresh and not bad:
@@ -113,7 +113,7 @@ def merge(view: View, folds: Iterable[Fold] = (), signals: Sequence[Signal] = ()
 
 
 def _ask(
-    view: View, draft: Draft, scope: str, signals: Sequence[Signal], *, is_trusted: bool
+    view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal], *, is_trusted: bool
 ) -> Flow[list[str]]:
     """Show the model what changed in one scope, in parts, and take what the checks let through.
 
@@ -142,8 +142,8 @@ def _ask(
         shown |= {record.id for record in part}
         lines = _listed(part, view.changed) or "(none)"
         text = view.filled(PROMPT, records=lines, signals=told(signals), corrections=told(signals))
-        reply = yield Ask(
-            messages=(Message(role="user", content=text),),
+        reply = yield ModelRequest(
+            messages=(ChatMessage(role="user", content=text),),
             purpose=NAME,
             schema=SCHEMA,
             max_tokens=4_000,
@@ -151,7 +151,7 @@ def _ask(
             timeout_s=180.0,
         )
         draft.spend(reply.usage)
-        if not isinstance(reply, Reply):
+        if not isinstance(reply, ModelReply):
             if reply.why == NO_MODEL.why:
                 draft.note("no model: only what says the same by form was folded")
             elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
@@ -164,9 +164,9 @@ def _ask(
 
 
 def _take(
-    view: View,
-    draft: Draft,
-    reply: Reply,
+    view: PassInput,
+    draft: PlanBuilder,
+    reply: ModelReply,
     scope: str,
     signals: Sequence[Signal],
     *,
@@ -174,10 +174,10 @@ def _take(
 ) -> None:
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
-        answer = parsed(reply.text, keys=_ANSWER_KEYS)
+        answer = parse_json(reply.text, keys=_ANSWER_KEYS)
         if reply.finish == "length" or not isinstance(answer, Mapping) or not _KNOWN & set(answer):
-            raise Unusable("the answer was cut off, or is no JSON object of the form asked for")
-    except Unusable as error:
+            raise UnusableReply("the answer was cut off, or is no JSON object of the form asked for")
+    except UnusableReply as error:
         draft.fail(str(error))
         return
     for proposal in _objects(answer.get("merge")):
@@ -214,7 +214,7 @@ def _few(tags: Sequence[str]) -> list[str]:
     return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
 
 
-def _was_hidden(draft: Draft, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
+def _was_hidden(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
     """Whether something is proposed for records that the question did not show, and is refused."""
     if not (unseen := [name for name in names if name in hidden]):
         return False
@@ -223,7 +223,7 @@ def _was_hidden(draft: Draft, what: str, names: Iterable[str], hidden: frozenset
 
 
 def _learn(
-    view: View, draft: Draft, proposal: Mapping[str, Any], scope: str, signals: Sequence[Signal]
+    view: PassInput, draft: PlanBuilder, proposal: Mapping[str, Any], scope: str, signals: Sequence[Signal]
 ) -> None:
     """An anti-pattern, if a correction, a failure or a thumb down stands behind it."""
     used = {name for step in draft.steps for name in step.sources}
@@ -279,7 +279,7 @@ def _objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 
 def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
     """The changed records, each with those most alike, in parts of at most `MOST_TOKENS`."""
-    words = {record.id: frozenset(analysis.tokens(record.searchable_text())) for record in records}
+    words = {record.id: frozenset(analysis.tokenize(record.searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         for word in words[record.id]:
@@ -322,5 +322,5 @@ def _listed(records: Iterable[Record], changed: frozenset[str]) -> str:
     for number, record in enumerate(records, 1):
         new = "NEW " if record.id in changed else ""
         about = ", ".join(chain((record.kind, record.category or "no category"), record.tags))
-        lines.append(f"{number}. {new}[{record.id}] ({one_line(about)}): {one_line(record.content)}")
+        lines.append(f"{number}. {new}[{record.id}] ({escape_line(about)}): {escape_line(record.content)}")
     return "\n".join(lines)

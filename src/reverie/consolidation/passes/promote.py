@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.inputs import View
-from reverie.consolidation.planning.plan_builder import Draft
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 
 NAME = "promote"
 
 
-def promote(view: View, *, min_confidence: float = 0.75) -> Plan:
+def promote(view: PassInput, *, min_confidence: float = 0.75) -> Plan:
     """The pass; it asks nobody.
 
     Args:
         view: What there is.
         min_confidence: How sure a record must be, 0 to 1.
     """
-    draft = Draft(view, name=NAME)
+    draft = PlanBuilder(view, name=NAME)
     for record in view.records:
         if record.id in view.changed and is_due(record, min_confidence=min_confidence):
             layer = HOME_LAYERS[record.kind]

@@ -10,28 +10,28 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import TypeVar
 
-from reverie.llm.messages import Ask, NoReply, Reply
+from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 T = TypeVar("T")
 
-Flow = Generator[Ask, Reply | NoReply, T]
+Flow = Generator[ModelRequest, ModelReply | ModelFailure, T]
 """A pass that is running: what it asks, what it is resumed with, and what it ends in."""
 
-NO_MODEL = NoReply(why="no model")
+NO_MODEL = ModelFailure(why="no model")
 
 
-def no_model(ask: Ask) -> NoReply:
+def no_model(ask: ModelRequest) -> ModelFailure:
     """What a memory without a model answers."""
     del ask
     return NO_MODEL
 
 
-def run(flow: Flow[T], answer: Callable[[Ask], Reply | NoReply]) -> T:
+def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelFailure]) -> T:
     """Run a pass to its end.
 
     Args:
         flow: The pass.
-        answer: Answers a question; never raises for want of an answer, but returns `NoReply`.
+        answer: Answers a question; never raises for want of an answer, but returns `ModelFailure`.
     """
     try:
         ask = next(flow)
@@ -45,7 +45,9 @@ def run(flow: Flow[T], answer: Callable[[Ask], Reply | NoReply]) -> T:
         return result
 
 
-async def run_async(flow: Flow[T], answer: Callable[[Ask], Awaitable[Reply | NoReply]]) -> T:
+async def run_async(
+    flow: Flow[T], answer: Callable[[ModelRequest], Awaitable[ModelReply | ModelFailure]]
+) -> T:
     """Run a pass to its end, asking asynchronously; otherwise as `run`."""
     try:
         ask = next(flow)
@@ -59,10 +61,10 @@ async def run_async(flow: Flow[T], answer: Callable[[Ask], Awaitable[Reply | NoR
         return result
 
 
-def _is_empty(reply: Reply | NoReply) -> bool:
-    return isinstance(reply, Reply) and not reply.text.strip() and not reply.tool_calls
+def _is_empty(reply: ModelReply | ModelFailure) -> bool:
+    return isinstance(reply, ModelReply) and not reply.text.strip() and not reply.tool_calls
 
 
-def _both(first: Reply | NoReply, second: Reply | NoReply) -> Reply | NoReply:
+def _both(first: ModelReply | ModelFailure, second: ModelReply | ModelFailure) -> ModelReply | ModelFailure:
     """The second answer, with what both cost."""
     return replace(second, usage=first.usage + second.usage)

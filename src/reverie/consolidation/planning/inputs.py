@@ -18,7 +18,7 @@ _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PassInput:
     """What there is to think about.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Which of the proposed changes may be made? The checks that every plan goes through, all of them here.
 
-A model, or a rule, proposes; nothing gets into a plan but through the methods of `Draft`. What they refuse
+A model, or a rule, proposes; nothing gets into a plan but through the methods of `PlanBuilder`. What they refuse
 they note, and they protect the records concerned from everything else that is proposed in the same cycle.
 """
 
@@ -12,15 +12,15 @@ from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 
-from reverie.consolidation.plan import Plan, Refusal, Step
-from reverie.consolidation.planning.inputs import View
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.category import valid_category
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import DATES, ORIGINS, UNTRUSTED, Record, checked, labels
+from reverie.domain.record import DATES, ORIGINS, UNTRUSTED, Record, normalize_labels, validate_record
 from reverie.domain.similarity.attribution import exchanged, invented
 from reverie.domain.similarity.specifics import specifics
-from reverie.llm.messages import Usage
+from reverie.llm.messages import TokenUsage
 
 ARCHIVED_SHARE = 0.02
 """At most this share of the live records is archived in a cycle. For folds and merges, which keep what their
@@ -47,10 +47,10 @@ MERGED_FROM = "merged_from"
 MERGE_DEPTH = "merge_depth"
 
 
-class Draft:
+class PlanBuilder:
     """A plan that is being made. Not safe for several threads; a pass has one of its own."""
 
-    def __init__(self, view: View, *, name: str) -> None:
+    def __init__(self, view: PassInput, *, name: str) -> None:
         """Begin a plan.
 
         Args:
@@ -60,14 +60,14 @@ class Draft:
         self._view = view
         self._name = name
         self._live = {record.id: record for record in view.records if not record.archived}
-        self._steps: list[Step] = []
-        self._refused: list[Refusal] = []
+        self._steps: list[PlanStep] = []
+        self._refused: list[Rejection] = []
         self._notes: list[str] = []
         self._protected: set[str] = set()
         self._touched: set[str] = set()
         self._archived = self._dropped = 0
         self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._failed = ""
         self._added: dict[tuple[str, str], str] = {}
 
@@ -79,7 +79,7 @@ class Draft:
         return [record for record in self._live.values() if record.id not in self._touched]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlanStep, ...]:
         """What was taken so far."""
         return tuple(self._steps)
 
@@ -96,7 +96,7 @@ class Draft:
         """Say that the pass could not be done, or not wholly; the first reason is kept."""
         self._failed = self._failed or why
 
-    def spend(self, usage: Usage) -> None:
+    def spend(self, usage: TokenUsage) -> None:
         """Count what asking cost."""
         self._usage += usage
 
@@ -117,7 +117,9 @@ class Draft:
         if pinned := next((record.id for record in duplicates if record.pinned), None):
             return self._refuse(what, f"{pinned} is pinned")
         self._take(
-            Edit(before=into, after=checked(after)), f"says the same as {', '.join(names)}", tuple(names)
+            Change(before=into, after=validate_record(after)),
+            f"says the same as {', '.join(names)}",
+            tuple(names),
         )
         for record in duplicates:
             self._archive(record, f"merged into {into.id}")
@@ -165,7 +167,7 @@ class Draft:
             return self._refuse(what, reason, protects=names)
         twin = next((old for old in records if old.fingerprint == merged.fingerprint), None)
         kept = merged if twin is None else replace(merged, id=twin.id, content=twin.content)
-        self._take(Edit(before=twin, after=kept), why or "says what its sources say", tuple(names))
+        self._take(Change(before=twin, after=kept), why or "says what its sources say", tuple(names))
         for record in records:
             if record is not twin:
                 self._archive(record, f"merged into {kept.id}")
@@ -208,7 +210,7 @@ class Draft:
             after = replace(
                 record,
                 category=record.category if category is None else valid_category(category),
-                tags=record.tags if tags is None else labels((*record.tags, *tags), name="tag"),
+                tags=record.tags if tags is None else normalize_labels((*record.tags, *tags), name="tag"),
             )
         except InvalidInput as error:
             return self._refuse(what, str(error))
@@ -216,8 +218,8 @@ class Draft:
             return self._refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
         if after == record:
             return False
-        after = checked(replace(after, updated_at=self._later(record)))
-        self._take(Edit(before=record, after=after), why or "belongs there", (id,))
+        after = validate_record(replace(after, updated_at=self._later(record)))
+        self._take(Change(before=record, after=after), why or "belongs there", (id,))
         return True
 
     def add(self, record: Record, *, sources: Sequence[str], why: str) -> bool:
@@ -230,12 +232,12 @@ class Draft:
         """
         what = f"add a {record.kind}"
         try:
-            checked(record)
+            validate_record(record)
         except InvalidInput as error:
             return self._refuse(what, str(error))
         if known := self._saying(record):
             return self._refuse(what, f"the live record {known} says it already")
-        self._take(Edit(before=None, after=record), why, tuple(sources))
+        self._take(Change(before=None, after=record), why, tuple(sources))
         return True
 
     def change(self, record: Record, after: Record, *, why: str, sources: Sequence[str] = ()) -> bool:
@@ -249,7 +251,7 @@ class Draft:
         """
         if reason := self._unavailable([record.id]):
             return self._refuse(f"change {record.id}", reason)
-        self._take(Edit(before=record, after=checked(after)), why, tuple(sources) or (record.id,))
+        self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
         return True
 
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> None:
@@ -335,7 +337,7 @@ class Draft:
         said = [part for record in records for part in record.metadata.get(DATES, "").split("; ") if part]
         metadata |= {DATES: "; ".join(dict.fromkeys(said))} if said else {}
         metadata |= {MERGED_FROM: " ".join(record.id for record in records), MERGE_DEPTH: str(depth)}
-        return checked(
+        return validate_record(
             Record(
                 id=self._view.new_id(),
                 content=content,
@@ -365,10 +367,10 @@ class Draft:
     def _archive(self, record: Record, reason: str) -> None:
         self._archived += 1
         after = replace(record, archived_at=max(self._view.now, record.created_at), archive_reason=reason)
-        self._take(Edit(before=record, after=after), reason, (record.id,))
+        self._take(Change(before=record, after=after), reason, (record.id,))
 
-    def _take(self, edit: Edit, why: str, sources: tuple[str, ...]) -> None:
-        self._steps.append(Step(edit=edit, why=why, sources=sources))
+    def _take(self, edit: Change, why: str, sources: tuple[str, ...]) -> None:
+        self._steps.append(PlanStep(edit=edit, why=why, sources=sources))
         self._touched.add(edit.id)
         after = edit.after
         if isinstance(after, Record) and not after.archived:
@@ -377,7 +379,7 @@ class Draft:
     def _refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:
         known = tuple(name for name in protects if name in self._live)
         self._protected.update(known)
-        self._refused.append(Refusal(what=what, why=why, protects=known))
+        self._refused.append(Rejection(what=what, why=why, protects=known))
         return False
 
     def _later(self, record: Record) -> datetime:
@@ -429,7 +431,7 @@ def _depth(record: Record) -> int:
 
 def _labels(values: Iterable[str], name: str) -> tuple[str, ...]:
     """The labels, none twice; raises `InvalidInput` when there are more than a record may have."""
-    return labels(values, name=name, longest=2_000 if name == "reference" else 200)
+    return normalize_labels(values, name=name, longest=2_000 if name == "reference" else 200)
 
 
 def _latest(moments: Iterable[datetime | None]) -> datetime | None:

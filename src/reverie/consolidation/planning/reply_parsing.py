@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 2_000_000
 _TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
 
 
-class Unusable(Exception):
+class UnusableReply(Exception):
     """The answer cannot be used. The message says why and never quotes it."""
 
 
@@ -40,11 +40,11 @@ def without_reasoning(text: str) -> str:
     kept = _REASONING.sub("", text)
     kept = _REASONING_CLOSE.sub("", kept)  # some servers cut the opening mark off
     if _REASONING_OPEN.search(kept):
-        raise Unusable("the answer ends within its reasoning")
+        raise UnusableReply("the answer ends within its reasoning")
     return kept.strip()
 
 
-def parsed(text: str, *, keys: Collection[str] = ()) -> Any:
+def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     """The JSON value in an answer.
 
     Args:
@@ -56,10 +56,10 @@ def parsed(text: str, *, keys: Collection[str] = ()) -> Any:
         Unusable: the answer is empty, has no JSON, or breaks off within it.
     """
     if len(text) > _MOST_CHARACTERS:
-        raise Unusable(f"the answer has {len(text):,} characters")
+        raise UnusableReply(f"the answer has {len(text):,} characters")
     text = without_reasoning(text)
     if not text:
-        raise Unusable("the answer is empty")
+        raise UnusableReply("the answer is empty")
     wanted = frozenset(keys)
     found: list[Any] = []
     for part in (*(fence.group(1) for fence in _FENCE.finditer(text)), text):
@@ -67,7 +67,7 @@ def parsed(text: str, *, keys: Collection[str] = ()) -> Any:
         if found and (not wanted or any(_has(value, wanted) for value in found)):
             break
     if not found:
-        raise Unusable("the answer has no JSON")
+        raise UnusableReply("the answer has no JSON")
     return max(enumerate(found), key=lambda entry: (_has(entry[1], wanted), entry[0]))[1]
 
 
@@ -128,10 +128,10 @@ def _values(text: str) -> Iterator[Any]:
             value, at = _decoded(text, start)
         except json.JSONDecodeError:
             if _BEGINS_LIKE_JSON.match(text, start) and not _closes(text, start):
-                raise Unusable("the answer breaks off") from None
+                raise UnusableReply("the answer breaks off") from None
             at = start + 1
         except RecursionError:
-            raise Unusable("the answer is nested too deeply") from None
+            raise UnusableReply("the answer is nested too deeply") from None
         else:
             yield value
 

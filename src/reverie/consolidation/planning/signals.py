@@ -15,7 +15,7 @@ from typing import Literal
 
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, Turn
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Origin, Record
-from reverie.domain.text.escaping import one_line
+from reverie.domain.text.escaping import escape_line
 
 SignalKind = Literal["correction", "tool_failure", "thumbs_up", "thumbs_down", "session_summary"]
 
@@ -129,4 +129,4 @@ def _on_turns(turns: Sequence[Turn]) -> Iterable[Signal]:
 
 
 def _short(text: str, most: int) -> str:
-    return one_line(text)[:most]
+    return escape_line(text)[:most]

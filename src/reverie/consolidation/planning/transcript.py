@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reverie.domain.conversation import Turn
-from reverie.domain.text.escaping import one_line
+from reverie.domain.text.escaping import escape_line
 
 
 def told(turns: Iterable[Turn], *, longest: int) -> str:
@@ -19,10 +19,10 @@ def told(turns: Iterable[Turn], *, longest: int) -> str:
     """
     lines = []
     for turn in turns:
-        words = one_line(turn.content)
+        words = escape_line(turn.content)
         if turn.role == "tool" or not (words or turn.tool_calls):
             continue
-        names = ", ".join(one_line(call.name) for call in turn.tool_calls)
+        names = ", ".join(escape_line(call.name) for call in turn.tool_calls)
         called = f" [tools: {names}]" if turn.tool_calls else ""
         shown = words if len(words) <= longest else f"{words[: longest - 3]}..."
         lines.append(f"[{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{called}: {shown}")

@@ -18,7 +18,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
     """
-    plain = _FENCE.sub("\n", tokens.cleaned(text[:LONGEST_TEXT]))
+    plain = _FENCE.sub("\n", tokens.clean_text(text[:LONGEST_TEXT]))
     lines = [line.strip() for line in plain.split("\n")]
     kept = "\n".join("" if line.startswith((">", "|", "$ ", "#!")) else line for line in lines)
     kept = _WRAPPED.sub(" ", kept)

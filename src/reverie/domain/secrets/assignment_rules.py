@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.lazy_regex import Lazy, compiled
+from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
 from reverie.domain.secrets.rule import Span
 
 _PASS = (
@@ -41,12 +41,12 @@ _REST = {
     "clave": r"clave(?: (?:de )?(?:la )?api)?",
     "chave": r"chave (?:de )?(?:da )?api",
 }
-_WHICH_KEY = Lazy(
+_WHICH_KEY = LazyRegex(
     r"(?:secret|api|access|private|signing|encryption|master|auth|account|license|subscription|webhook|se"
     r"ssion"
     r"|shared|app|application|service|admin|client|consumer|storage|rest)(?:[ _.-]?access)?[ _.-]?\Z"
 )
-_WHICH_SCHLUESSEL = Lazy(r"(?:api|zugangs|geheim)[ -]?\Z")
+_WHICH_SCHLUESSEL = LazyRegex(r"(?:api|zugangs|geheim)[ -]?\Z")
 _SET = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
 _SAID = (
     r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}|(?:'s|[ \t]{1,9}(?:is|was|are|ist|lautet|war|es|est|"
@@ -68,7 +68,7 @@ _AFTER = (
     rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
 )
 
-_OTHER_BEFORE = Lazy(
+_OTHER_BEFORE = LazyRegex(
     r"(?:\A|[^a-z])(?:public|next|prev(?:ious)?|page|pagination|continuation|sync|cache|primary|sort|part"
     r"ition"
     r"|foreign|unique|idempotency|object|ssh[ _-]?host|max|min|num|total|prompt|completion|input|output|r"
@@ -78,8 +78,8 @@ _OTHER_BEFORE = Lazy(
     r"|one|no|forgot|reset|change|hashed|encrypted|show|hide|confirm|verify|valid|invalid|is|has|needs?"
     r"|require[sd]?)[ _-]?\Z"
 )
-_HUMP = Lazy(r"(?<=[a-z0-9])(?=[A-Z])")
-_OTHER_AFTER = Lazy(
+_HUMP = LazyRegex(r"(?<=[a-z0-9])(?=[A-Z])")
+_OTHER_AFTER = LazyRegex(
     r"[_-]?(?:ids?|count|types?|names?|ur[li]|endpoint|path|files?|expir\w*|ttl|limits?|len(?:gth)?|budge"
     r"t|iz\w+|usage"
     r"|hash(?:es|ed)?|digest|arn|refs?|versions?|fields?|label|hint|placeholder|polic(?:y|ies)|rules?|reg"
@@ -91,7 +91,7 @@ _OTHER_AFTER = Lazy(
     r"\w*)\Z",
     re.IGNORECASE,
 )
-_PREFIX = Lazy(r"[A-Za-z0-9_.-]{0,40}\Z")
+_PREFIX = LazyRegex(r"[A-Za-z0-9_.-]{0,40}\Z")
 _WORDS = frozenset(
     """
     a an and any are as at be been before between both but by can cannot case changed checked
@@ -118,31 +118,31 @@ _WORDS = frozenset(
     """.split()  # noqa: SIM905 - as a list it would take a page
 )
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
-_WHOSE = Lazy(
+_WHOSE = LazyRegex(
     r"\b(?:my|our|his|her|their|your|wifi|wi-fi|router|mein|unser|mi|nuestra|mon|notre|ma|minha|il mio)\b"
     r"[^.\n]{0,40}\Z",
     re.I,
 )
-_ABOUT_USERS = Lazy(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
-_ARGUMENT = Lazy(r"[A-Za-z_]\w*=")
-_CODE = Lazy(
+_ABOUT_USERS = LazyRegex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
+_ARGUMENT = LazyRegex(r"[A-Za-z_]\w*=")
+_CODE = LazyRegex(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
       | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
       | [$@%&*!]\{?[A-Za-z_]\w*[}%]?.{0,3} | [$]\(.* | \{\{?.* | %[sd({].* | <.* | \#\{.* | [|>][-+]?
       | (?:f|r|b|rb)?["'].* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER = Lazy(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
-_DATE = Lazy(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_PATH = Lazy(
+_NUMBER = LazyRegex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
+_DATE = LazyRegex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_PATH = LazyRegex(
     r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}|[\w-]+\.(?:py|js|t"
     r"s|json|ya?ml|md|txt|toml|env|pem|key|crt|go|rs|java|html?|pdf)"
 )
-_SNAKE = Lazy(
+_SNAKE = LazyRegex(
     r"[A-Za-z]+(?:[_-][A-Za-z]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?|["
     r"a-z]+(?:_[a-z]+)*_?\d{1,2}"
 )
-_SETS = Lazy(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
+_SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
@@ -166,7 +166,7 @@ def spans(text: str, lower: str) -> Iterator[Span]:
 
 
 _NEAR = 100
-_TELLING = Lazy(r"[0-9=:'\"`：＝]")
+_TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 """One of these stands near every key that is told; prose about keys and tokens has them seldom."""
 
 

@@ -13,13 +13,13 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from reverie.domain.secrets.lazy_regex import Lazy
+from reverie.domain.secrets.lazy_regex import LazyRegex
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_HEX = Lazy(r"(?:0x)?[0-9a-fA-F]+")
-_UUID = Lazy(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_PARTS = Lazy(r"[-_.:/+=~@,\\]+")
-_MADE_UP = Lazy(
+_HEX = LazyRegex(r"(?:0x)?[0-9a-fA-F]+")
+_UUID = LazyRegex(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_PARTS = LazyRegex(r"[-_.:/+=~@,\\]+")
+_MADE_UP = LazyRegex(
     r"""x{4,} | \*{3,} | \.{3} | … | (.)\1{7,}
       | your[-_ ]? | example | place[-_]?holder | dummy | replace[-_]?(?:me|with|this) | insert[-_]
       | redacted | 1234567890 | abcdefgh | deadbeef(?:deadbeef|cafe) | not[-_]?a[-_]?real | fake[-_]?

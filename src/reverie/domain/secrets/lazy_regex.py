@@ -6,7 +6,7 @@ import re
 from functools import cached_property, lru_cache
 
 
-class Lazy:
+class LazyRegex:
     """A pattern that is compiled when it is first asked for, so that importing costs nothing."""
 
     def __init__(self, source: str, flags: int = 0) -> None:

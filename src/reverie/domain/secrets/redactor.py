@@ -14,8 +14,8 @@ from types import MappingProxyType
 from reverie.domain.secrets import assignment_rules as assigned
 from reverie.domain.secrets import structural_rules as framed
 from reverie.domain.secrets import vendor_rules as providers
-from reverie.domain.secrets.lazy_regex import Lazy, compiled
-from reverie.domain.secrets.rule import Rule, Span
+from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
+from reverie.domain.secrets.rule import SecretRule, Span
 
 OWN = "own pattern"
 """The kind of what a person's own pattern finds."""
@@ -29,7 +29,7 @@ MOST_PATTERNS = 100
 _ROUNDS = 4
 _CLEAN = 512
 _LONGEST_CLEAN = 20_000
-_UNSAFE = Lazy(r"[^a-z0-9]+")
+_UNSAFE = LazyRegex(r"[^a-z0-9]+")
 _SHORTEST = 20
 """Every token has so many characters without a space among them. Most texts have few such words."""
 
@@ -187,7 +187,7 @@ class Redactor:
             self._clean[text] = None
 
 
-def _due(triggers: Sequence[tuple[str, Rule]], lower: str) -> Iterable[Rule]:
+def _due(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:
     """The rules that have a trigger in a text, in their order."""
     return dict.fromkeys([rule for trigger, rule in triggers if trigger in lower])
 

@@ -11,7 +11,7 @@ from reverie.domain.secrets import checksums as checks
 from reverie.domain.secrets.lazy_regex import compiled
 
 
-class Found(NamedTuple):
+class SecretMatch(NamedTuple):
     """What a pattern has found, to be judged.
 
     Attributes:
@@ -33,13 +33,13 @@ class Span(NamedTuple):
     kind: str
 
 
-def not_made_up(found: Found) -> bool:
+def not_made_up(found: SecretMatch) -> bool:
     """Whether it is no placeholder."""
     return not checks.is_placeholder(found.text)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SecretRule:
     """One way to find one kind of secret.
 
     Attributes:
@@ -54,7 +54,7 @@ class Rule:
     kind: str
     triggers: tuple[str, ...]
     pattern: str
-    check: Callable[[Found], bool] | None = None
+    check: Callable[[SecretMatch], bool] | None = None
     case: bool = True
     needs: str = ""
 
@@ -67,7 +67,7 @@ class Rule:
         pattern = compiled(self.pattern, self.case)
         group: str | int = "value" if "value" in pattern.groupindex else 0
         for match in pattern.finditer(text):
-            found = Found(match[group], match, group)
+            found = SecretMatch(match[group], match, group)
             if found.text and (self.check is None or self.check(found)) and not _in_data(text, match.start()):
                 yield Span(*match.span(group), self.kind)
 

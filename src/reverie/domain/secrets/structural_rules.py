@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.lazy_regex import Lazy, compiled
-from reverie.domain.secrets.rule import Found, Rule, Span, not_made_up
+from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
+from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, not_made_up
 
 _MADE_UP_PASSWORDS = frozenset(
     """
@@ -17,12 +17,12 @@ _MADE_UP_PASSWORDS = frozenset(
 )
 
 
-def _url_password(found: Found) -> bool:
+def _url_password(found: SecretMatch) -> bool:
     value = found.text
     return not (value.lower() in _MADE_UP_PASSWORDS or checks.is_placeholder(value) or value[0] in "$%{<[:")
 
 
-def _bearer(found: Found) -> bool:
+def _bearer(found: SecretMatch) -> bool:
     value = found.text
     if checks.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
         return False
@@ -34,37 +34,37 @@ def _bearer(found: Found) -> bool:
     )
 
 
-def _basic(found: Found) -> bool:
+def _basic(found: SecretMatch) -> bool:
     return checks.is_basic(found.text)
 
 
-def _aws_pair(found: Found) -> bool:
+def _aws_pair(found: SecretMatch) -> bool:
     value = found.text
     return checks.is_random(value, least=20) and not checks.is_hex(value) and not checks.is_placeholder(value)
 
 
-def _aws_secret(found: Found) -> bool:
+def _aws_secret(found: SecretMatch) -> bool:
     return not checks.is_placeholder(found.text) and len(set(found.text)) > 15
 
 
-def _flag(found: Found) -> bool:
+def _flag(found: SecretMatch) -> bool:
     value = found.text
     if value.isalpha() and value.islower() and not found.match["q"]:
         return False
     return _url_password(found) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
 
 
-def _digits(found: Found) -> bool:
+def _digits(found: SecretMatch) -> bool:
     return len(set(found.text)) > 1 and found.text not in {"1234", "123", "000"}
 
 
-def _named_value(found: Found) -> bool:
+def _named_value(found: SecretMatch) -> bool:
     value = found.text
     return len(value) >= 4 and _url_password(found) and value.lower() not in {"true", "false", "null", "none"}
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[SecretRule, ...] = (
+    SecretRule(
         "password in url",
         ("://",),
         r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"<>`]{0,100}:(?P<value>[^\s/'\"<>`]{1,200})@(?=[\w.\[-])",
@@ -72,28 +72,28 @@ RULES: tuple[Rule, ...] = (
         case=False,
         needs=r"://[^\s/'\"<>`]{1,300}@",
     ),
-    Rule(
+    SecretRule(
         "bearer token",
         ("bearer",),
         r"\bBearer[ \t]{1,3}(?P<value>[\w.~+/=%-]{12,6000}+)",
         check=_bearer,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "basic credentials",
         ("basic ",),
         r"\bBasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,800}+={0,2})",
         check=_basic,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "basic credentials",
         ('"auth"', '\\"auth\\"', "_auth"),
         r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)(?P<value>[A-Za-z0-9+"
         r"/]{8,800}+={0,2})",
         check=_basic,
     ),
-    Rule(
+    SecretRule(
         "token",
         ("authorization",),
         r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?:(?:token|apikey|key|digest|aws|oaut"
@@ -101,14 +101,14 @@ RULES: tuple[Rule, ...] = (
         check=_bearer,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "aws secret key",
         ("akia", "asia"),
         r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??(?P<value>[A-Za-z0-9+/]{"
         r"40})(?![A-Za-z0-9+/=])",
         check=_aws_pair,
     ),
-    Rule(
+    SecretRule(
         "aws secret key",
         ("secret",),
         r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}\\"
@@ -116,27 +116,27 @@ RULES: tuple[Rule, ...] = (
         check=_aws_secret,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "password",
         ("--pass", "--pw", "--token", "--secret", "--api-key", "--apikey", "--client-secret", "--auth-token"),
         r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)["
         r"= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
         check=_flag,
     ),
-    Rule(
+    SecretRule(
         "password",
         (" -u", "--user"),
         r"(?:[ \t]-u|--user(?:name)?)[ =]?(?P<q>[\"']?)[\w.@+-]{1,80}:(?P<value>[^\s\"']{3,200}+)",
         check=_flag,
     ),
-    Rule(
+    SecretRule(
         "password",
         ("mysql", "sshpass", "mariadb", "mongo"),
         r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p|sshpass[ ]-p[ ]?|mongo\w{0,10}\b[^\n|;]{0,12"
         r"0}?[ ]-p[ ])(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
         check=_flag,
     ),
-    Rule(
+    SecretRule(
         "password",
         ("identified by", "identified with", "with password ", " password "),
         r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])|with[ ]password[ ](?=[\"'])|\blogin\s{1,4"
@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
         check=_flag,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "password",
         ("</",),
         r"<(?P<tag>[\w:.-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key))(?:[ ][^<>]{0,100})?"
@@ -152,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         check=_named_value,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "password",
         ('value"', "value:", "value ", "value="),
         r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?[\w.:-]{0,40}(?:password|passwd|secret("
@@ -161,7 +161,7 @@ RULES: tuple[Rule, ...] = (
         check=_named_value,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "pin",
         (" pin",),
         r"\b(?:my|our|the|card|sim|phone|bank|atm|debit|credit|meine?|mon|mi)\b[^\n.]{0,30}?\bPIN(?:[ -]?"
@@ -170,7 +170,7 @@ RULES: tuple[Rule, ...] = (
         check=_digits,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "card code",
         ("cvv", "cvc", "security code", "csc"),
         r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0"
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
         check=_digits,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "webhook",
         ("webhook",),
         r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}(?P<value>[A-Za-z0-9_-"
@@ -189,8 +189,8 @@ RULES: tuple[Rule, ...] = (
 """What stands in a frame: an address, a header, a command, a tag."""
 
 _COOKIE = r"\b(?:set-)?cookie\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\r\n\"']{4,6000}+)"
-_PAIR = Lazy(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
-_SESSION = Lazy(
+_PAIR = LazyRegex(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
+_SESSION = LazyRegex(
     r"sess|sid\b|auth|token|jwt|csrf|xsrf|login|remember|connect\.sid|phpsessid|id$", re.IGNORECASE
 )
 _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "comment"])
@@ -212,15 +212,15 @@ def cookies(text: str, lower: str) -> Iterator[Span]:
                 yield Span(begin, begin + len(value), "cookie")
 
 
-_CARD = Lazy(
+_CARD = LazyRegex(
     r"(?<![\w.#/+=-])(?<!\d[ ])(?:\d{13,19}|\d{4}([ -]|[ ]{2})\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{"
     r"4,5})(?![\w/+=-]|[ ]\d|\.\d)"
 )
-_DIGITS = Lazy(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
-_ABOUT_CARDS = Lazy(
+_DIGITS = LazyRegex(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
+_ABOUT_CARDS = LazyRegex(
     r"card|visa|mastercard|amex|karte|carte|tarjeta|cart[aã]o|carta|карт|卡|pay|cvv|cvc|exp", re.IGNORECASE
 )
-_ABOUT_OTHERS = Lazy(
+_ABOUT_OTHERS = LazyRegex(
     r"(?:order|invoice|track|ticket|shipment|parcel|isbn|imei|serial|snowflake|timestamp|\bts\b|epoch|acc"
     r"ount|iban"
     r"|barcode|ean|gtin|upc|sku|\bids?\b|_id|msg|message|chat|channel|user|phone|tel|fax|ref|case|custome"

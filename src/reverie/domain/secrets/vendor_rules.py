@@ -7,43 +7,43 @@ them. Every quantifier is bounded or possessive, so that no text takes more than
 from __future__ import annotations
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.rule import Found, Rule, not_made_up
+from reverie.domain.secrets.rule import SecretMatch, SecretRule, not_made_up
 
 _B = r"(?<![A-Za-z0-9])"  # where a token may begin
 _E = r"(?![A-Za-z0-9])"  # and end
 
 
-def _token(kind: str, triggers: str, pattern: str, *, case: bool = True) -> Rule:
-    return Rule(kind, tuple(triggers.split()), f"{_B}(?:{pattern}){_E}", check=not_made_up, case=case)
+def _token(kind: str, triggers: str, pattern: str, *, case: bool = True) -> SecretRule:
+    return SecretRule(kind, tuple(triggers.split()), f"{_B}(?:{pattern}){_E}", check=not_made_up, case=case)
 
 
-def _github(found: Found) -> bool:
+def _github(found: SecretMatch) -> bool:
     text = found.text
     payload = text.rpartition("_")[2]
     return checks.has_crc(payload) or not checks.is_placeholder(payload)
 
 
-def _sk(found: Found) -> bool:
+def _sk(found: SecretMatch) -> bool:
     """`sk-` begins the keys of many, and names of CSS classes."""
     rest = found.text[3:]
     return checks.is_random(rest) and not checks.is_placeholder(rest)
 
 
-def _random(found: Found) -> bool:
+def _random(found: SecretMatch) -> bool:
     return checks.is_random(found.text) and not checks.is_placeholder(found.text)
 
 
-def _jwt(found: Found) -> bool:
+def _jwt(found: SecretMatch) -> bool:
     return checks.is_jwt(found.text)
 
 
-def _key_block(found: Found) -> bool:
+def _key_block(found: SecretMatch) -> bool:
     """Whether a block between BEGIN and END lines has a body, and not three dots."""
     body = "".join(char for char in found.text.split("-----", 2)[-1] if char.isalnum())
     return len(body) >= 60 and len(set(body)) >= 12
 
 
-def _discord(found: Found) -> bool:
+def _discord(found: SecretMatch) -> bool:
     head = found.text.partition(".")[0]
     return checks.is_random(found.text.replace(".", "")) and len(set(head)) > 5
 
@@ -55,11 +55,11 @@ _PEM = (
     r"(?:-{0,6}END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?-{4,5})?"
 )
 
-KEY_BLOCK = Rule("private key", ("private key",), _PEM, check=_key_block)
+KEY_BLOCK = SecretRule("private key", ("private key",), _PEM, check=_key_block)
 """A private key between its BEGIN and END lines, the lines of which may be indented or escaped."""
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[SecretRule, ...] = (
+    SecretRule(
         "private key",
         ("putty-user-key-file",),
         r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n){1,400}+(?:Private-MAC: [0-9a-f]{40,64})?",
@@ -70,27 +70,27 @@ RULES: tuple[Rule, ...] = (
     _token("google oauth secret", "gocspx-", r"GOCSPX-[\w-]{28}(?![\w-])"),
     _token("google oauth token", "ya29.", r"ya29\.[\w.-]{30,2000}+"),
     _token("google oauth token", "1//0", r"1//0[\w-]{30,200}+"),
-    Rule(
+    SecretRule(
         "azure key",
         ("accountkey", "sharedaccesskey", "accesskey="),
         r"(?:AccountKey|SharedAccessKey|;AccessKey)\s{0,3}=\s{0,3}(?P<value>[A-Za-z0-9+/]{40,100}={0,2})",
         check=not_made_up,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "azure sas",
         ("sig=",),
         r"[?&;]sig=(?P<value>[A-Za-z0-9%+/_-]{40,100}={0,2})",
         check=not_made_up,
         case=False,
     ),
-    Rule(
+    SecretRule(
         "azure client secret",
         ("q~",),
         rf"{_B}[\w.~-]{{3}}\dQ~[\w.~-]{{31,34}}(?![\w~-])",
         check=not_made_up,
     ),
-    Rule(
+    SecretRule(
         "signed url",
         ("x-amz-signature=", "x-goog-signature=", "x-amz-security-token="),
         r"X-(?:Amz|Goog)-(?:Signature|Security-Token)=(?P<value>[\w%+/=-]{40,2500}+)",
@@ -103,18 +103,18 @@ RULES: tuple[Rule, ...] = (
     ),
     _token("openrouter key", "sk-or-", r"sk-or-v1-[0-9a-f]{64}"),
     _token("langsmith key", "lsv2_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
-    Rule("openai key", ("sk-",), rf"{_B}sk-[A-Za-z0-9]{{20,64}}(?![\w-])", check=_sk),
+    SecretRule("openai key", ("sk-",), rf"{_B}sk-[A-Za-z0-9]{{20,64}}(?![\w-])", check=_sk),
     _token("groq key", "gsk_", r"gsk_[A-Za-z0-9]{48,60}"),
     _token("perplexity key", "pplx-", r"pplx-[A-Za-z0-9]{40,60}"),
     _token("xai key", "xai-", r"xai-[A-Za-z0-9]{70,90}"),
     _token("replicate token", "r8_", r"r8_[A-Za-z0-9]{37}"),
-    Rule(
+    SecretRule(
         "github token",
         ("ghp_", "gho_", "ghs_", "ghu_", "ghr_"),
         rf"{_B}gh[pousr]_[A-Za-z0-9]{{36,255}}{_E}",
         check=_github,
     ),
-    Rule("github token", ("github_pat_",), rf"{_B}github_pat_\w{{60,100}}", check=_github),
+    SecretRule("github token", ("github_pat_",), rf"{_B}github_pat_\w{{60,100}}", check=_github),
     _token(
         "gitlab token",
         "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas-",
@@ -136,7 +136,7 @@ RULES: tuple[Rule, ...] = (
         "api/webhooks/",
         r"discord(?:app)?\.com/api/webhooks/\d{17,20}/(?P<value>[\w-]{60,80})",
     ),
-    Rule(
+    SecretRule(
         "discord token",
         (".",),
         rf"{_B}[MNO][A-Za-z\d_-]{{22,27}}\.[\w-]{{6}}\.[\w-]{{27,40}}(?![\w-])",
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     _token("pypi token", "pypi-agenda", r"pypi-AgENdGVzdC[\w-]{40,400}(?![\w-])"),
     _token("docker token", "dckr_", r"dckr_[po]at_[\w-]{27,60}(?![\w-])"),
     _token("hugging face token", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z]{34}"),
-    Rule(
+    SecretRule(
         "telegram token",
         (":aa",),
         r"(?<!\d)(?<![A-Za-z]\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])",
@@ -165,20 +165,20 @@ RULES: tuple[Rule, ...] = (
     _token("databricks token", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?"),
     _token("shopify token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
     _token("square token", "sq0", r"sq0(?:atp|csp|idp)-[\w-]{22,43}(?![\w-])"),
-    Rule("square token", ("eaaa",), rf"{_B}EAAA[lE][\w-]{{55,62}}(?![\w-])", check=_random),
-    Rule("mailgun key", ("key-",), rf"{_B}key-[0-9a-f]{{32}}{_E}", check=not_made_up),
-    Rule(
+    SecretRule("square token", ("eaaa",), rf"{_B}EAAA[lE][\w-]{{55,62}}(?![\w-])", check=_random),
+    SecretRule("mailgun key", ("key-",), rf"{_B}key-[0-9a-f]{{32}}{_E}", check=not_made_up),
+    SecretRule(
         "mailgun key",
         ("-",),
         rf"{_B}[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}(?![\w-])",
         needs=r"[0-9a-f]-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])",
     ),
-    Rule("mailchimp key", ("-us",), rf"{_B}[0-9a-f]{{32}}-us\d{{1,2}}{_E}", check=not_made_up),
+    SecretRule("mailchimp key", ("-us",), rf"{_B}[0-9a-f]{{32}}-us\d{{1,2}}{_E}", check=not_made_up),
     _token("linear key", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,64}"),
     _token("notion token", "secret_", r"secret_[A-Za-z0-9]{43}"),
     _token("notion token", "ntn_", r"ntn_[A-Za-z0-9]{40,50}"),
     _token("vault token", "hvs. hvb. hvr.", r"hv[sbr]\.[\w-]{24,300}(?![\w-])"),
-    Rule(
+    SecretRule(
         "jwt",
         ("eyj",),
         rf"{_B}eyJ[\w-]{{8,2000}}+\.[\w-]{{2,8000}}+(?:\.[\w-]{{0,4000}}+){{1,3}}",
@@ -200,7 +200,9 @@ RULES: tuple[Rule, ...] = (
     _token(
         "doppler token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}"
     ),
-    Rule("airtable token", ("pat",), rf"{_B}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}{_E}", check=not_made_up),
+    SecretRule(
+        "airtable token", ("pat",), rf"{_B}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}{_E}", check=not_made_up
+    ),
     _token("postman key", "pmak-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
     _token("rubygems key", "rubygems_", r"rubygems_[0-9a-f]{48}"),
     _token("dynatrace token", "dt0", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from reverie.domain import provenance as trust
 from reverie.domain.similarity.specifics import Specifics, plain_characters, specifics, stemmed
-from reverie.domain.text.escaping import one_line
+from reverie.domain.text.escaping import escape_line
 
 _LEAST_KNOWN = 0.5  # of a sentence's words that its sources have: it may be worded anew, not invented
 _FEWEST_WORDS = 4  # words from which a sentence can be judged by their share; below, one must be known
@@ -51,7 +51,7 @@ def invented(sources: Sequence[str], text: str) -> str:
         words = trust.words(sentence)
         least = _LEAST_KNOWN * len(words) if len(words) >= _FEWEST_WORDS else min(1, len(words))
         if len(words & there) < least:
-            return f"no source says: {one_line(sentence)[:_LONGEST_SHOWN]}"
+            return f"no source says: {escape_line(sentence)[:_LONGEST_SHOWN]}"
     return ""
 
 

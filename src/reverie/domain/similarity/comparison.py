@@ -232,7 +232,7 @@ class _Chunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class NormalizedText:
     """The words that a text says. Made once by `read` when one text is compared with many.
 
     Attributes:
@@ -271,10 +271,10 @@ def relation(new: str, old: str) -> Relation:
     >>> relation("Never deploys on Friday", "Deploys on Friday")
     'differs'
     """
-    return compare(read(new), read(old))
+    return compare(normalize(new), normalize(old))
 
 
-def compare(new: Reading, old: Reading) -> Relation:
+def compare(new: NormalizedText, old: NormalizedText) -> Relation:
     """`relation` of two texts that were read before."""
     if new.letters == old.letters:
         return "repeats" if new.letters else "differs"
@@ -290,7 +290,7 @@ def compare(new: Reading, old: Reading) -> Relation:
     return "extends" if _stands_in(old, new) else "differs"
 
 
-def read(text: str) -> Reading:
+def normalize(text: str) -> NormalizedText:
     """The words that a text says, for `compare`. Any string; time is linear in its length."""
     letters = " ".join(without_case(text).split())
     plain = plain_characters(text)
@@ -312,12 +312,12 @@ def read(text: str) -> Reading:
         if ends and words:
             breaks.append(len(words))
     if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
-        return Reading(text=text, letters=letters, words=_letters(plain), english=False)
+        return NormalizedText(text=text, letters=letters, words=_letters(plain), english=False)
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
     inner = dict.fromkeys(place for place in breaks if place < len(words))
-    return Reading(
+    return NormalizedText(
         text=text,
         letters=letters,
         words=tuple(words),
@@ -335,7 +335,7 @@ def _stars_kept(plain: str) -> str:
     return plain if opened == closed else _STAR.sub("∗", plain)
 
 
-def keys(reading: Reading) -> tuple[str, ...]:
+def keys(reading: NormalizedText) -> tuple[str, ...]:
     """What any two texts share of which one repeats or extends the other, for finding them quickly.
 
     Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
@@ -366,9 +366,9 @@ def _key(words: Sequence[str]) -> str:
     return hashlib.blake2b(" ".join(said).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def read_again(text: str) -> Reading:
+def read_again(text: str) -> NormalizedText:
     """`read`, remembered for texts of moderate length: a save looks at the same few more than once."""
-    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else read(text)
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else normalize(text)
 
 
 class _Chunks(dict[str, _Chunk]):
@@ -389,7 +389,7 @@ class _Chunks(dict[str, _Chunk]):
 
 
 _chunks = _Chunks()
-_remembered = lru_cache(maxsize=1_024)(read)
+_remembered = lru_cache(maxsize=1_024)(normalize)
 
 
 def _read_chunk(chunk: str) -> _Chunk:
@@ -558,7 +558,7 @@ def _joined(folded: str) -> str:
     )
 
 
-def _same_breaks(new: Reading, old: Reading) -> bool:
+def _same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
     """Whether the same words are parted in the same way, as far as that makes a difference.
 
     Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
@@ -572,7 +572,7 @@ def _same_breaks(new: Reading, old: Reading) -> bool:
     return new.pauses == old.pauses
 
 
-def _keeps_code(shorter: Reading, longer: Reading) -> bool:
+def _keeps_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
     if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
         return True
@@ -586,7 +586,7 @@ def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
     return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
 
 
-def _stands_in(shorter: Reading, longer: Reading) -> bool:
+def _stands_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether the shorter text stands whole in the longer one, and nothing there takes it back."""
     if "?" in longer.words or len(shorter.words) < 2 or not _keeps_code(shorter, longer):
         return False
@@ -597,7 +597,7 @@ def _stands_in(shorter: Reading, longer: Reading) -> bool:
     return _among_sentences(shorter, longer)
 
 
-def _only_stressed(shorter: Reading, longer: Reading) -> bool:
+def _only_stressed(shorter: NormalizedText, longer: NormalizedText) -> bool:
     if _INTENSIFIERS.isdisjoint(longer.words) or not _TAKES_BACK.isdisjoint(longer.words):
         return False
     found = 0
@@ -609,7 +609,7 @@ def _only_stressed(shorter: Reading, longer: Reading) -> bool:
     return found == len(shorter.words)
 
 
-def _plain_addition(shorter: Reading, longer: Reading) -> bool:
+def _plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
 
     Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
@@ -630,7 +630,7 @@ def _plain_addition(shorter: Reading, longer: Reading) -> bool:
     return len(tail) <= 2 and bool(_PLACED.search(shorter.text) and _PLACE.fullmatch(longer.text))
 
 
-def _among_sentences(shorter: Reading, longer: Reading) -> bool:
+def _among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether the shorter text is a run of the longer one's sentences, and the others leave it alone."""
     starts = (0, *longer.breaks)
     if len(starts) == 1 or _FRAMED.search(longer.text):
@@ -656,7 +656,7 @@ def _among_sentences(shorter: Reading, longer: Reading) -> bool:
     return all(_leaves_alone(other, shorter.words) for other in others)
 
 
-def _speaks_for_itself(shorter: Reading, longer: Reading) -> bool:
+def _speaks_for_itself(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether a text means the same after other sentences: it names its subject and points at nothing.
 
     In a text of several lines it may stand under a heading, which could say anything about it.

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from reverie.domain.record import DATES, MOST_LABELS, ORIGINS, ROUGH, UNTRUSTED, Origin, Record
 
 if TYPE_CHECKING:
-    from reverie.domain.similarity.comparison import Reading, Relation
+    from reverie.domain.similarity.comparison import NormalizedText, Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     for old in ranked:
         if old.scope == new.scope and old.fingerprint == new.fingerprint:
             return Reinforce(old=old, after=_said_again(old, new, now=now))
-    reading: Reading | None = None
+    reading: NormalizedText | None = None
     extends: list[Record] = []
     for old in ranked:
         if _expired(old, now) or not may_fold(old, new):
@@ -199,7 +199,7 @@ def extended(old: Record, new: Record, *, now: datetime) -> Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class DuplicateGroup:
     """Records that say what another says already.
 
     Attributes:
@@ -213,7 +213,7 @@ class Fold:
     after: Record
 
 
-def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Fold]:
+def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[DuplicateGroup]:
     """Which of the records say the same by form, and need not stand side by side.
 
     Saving folds at once; what is left for this are records that were edited, restored or imported into
@@ -248,14 +248,17 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Fold]
                 duplicates.append(other)
         if duplicates:
             gone |= {stays.id, *(other.id for other in duplicates)}
-            yield Fold(duplicates=tuple(duplicates), into=stays, after=after)
+            yield DuplicateGroup(duplicates=tuple(duplicates), into=stays, after=after)
 
 
 @lru_cache(maxsize=16_384)  # every live record is looked at each night, and few have changed
 def _keys(text: str) -> tuple[str, ...]:
-    from reverie.domain.similarity.comparison import keys, read  # here: a search never needs its patterns
+    from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
+        keys,
+        normalize,
+    )
 
-    return keys(read(text))
+    return keys(normalize(text))
 
 
 def _seniority(record: Record) -> tuple[bool, datetime, str]:

@@ -47,7 +47,7 @@ _LONGEST_RUN = 3
 """So many new lines, one after the other, may together say what one old line said."""
 
 
-class Guarded(NamedTuple):
+class GuardedRewrite(NamedTuple):
     """What is left of a rewrite when nothing may be lost.
 
     Attributes:
@@ -59,7 +59,7 @@ class Guarded(NamedTuple):
     kept: tuple[str, ...]
 
 
-def guarded(old: str, new: str) -> Guarded:
+def guard_rewrite(old: str, new: str) -> GuardedRewrite:
     """The rewrite `new` of `old`, with every line of `old` that would be lost without a successor.
 
     A new text that says nothing at all gives the old one back. A last line that is the beginning of an old
@@ -80,14 +80,14 @@ def guarded(old: str, new: str) -> Guarded:
         True
     """
     if not _SAYS_SOMETHING.search(new):
-        return Guarded(old, tuple(line for line in old.split("\n") if _SAYS_SOMETHING.search(line)))
+        return GuardedRewrite(old, tuple(line for line in old.split("\n") if _SAYS_SOMETHING.search(line)))
     before = _read(old)
     text = _without_broken_end(before, new)
     after = _Rewrite(_read(text), {line.form for line in before})
     places, lost = _judge(before, after)
     if not lost:
-        return Guarded(text, ())
-    return Guarded(_with(text, before, after, places, lost), tuple(line.text for line in lost))
+        return GuardedRewrite(text, ())
+    return GuardedRewrite(_with(text, before, after, places, lost), tuple(line.text for line in lost))
 
 
 # -- reading -----------------------------------------------------------------------------------------------

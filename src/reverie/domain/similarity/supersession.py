@@ -38,7 +38,7 @@ _CHOICES = word_set("prefers prefer likes like uses use wants want drinks drink"
 _LONGEST_VALUE = 6
 
 
-def says_change(text: str) -> bool:
+def states_change(text: str) -> bool:
     """Whether a statement says that something is otherwise than before; cheap, asked at every save.
 
     >>> says_change("Ada lives in Oslo now"), says_change("Ada lives in Oslo")
@@ -47,11 +47,11 @@ def says_change(text: str) -> bool:
     return len(text) <= 300 and _CUE.search(text) is not None
 
 
-def replaces(new: str, old: str) -> bool:
+def supersedes(new: str, old: str) -> bool:
     """Whether the new statement takes the place of the old one.
 
     Args:
-        new: What is said now, with a word that says it is a change (`says_change`).
+        new: What is said now, with a word that says it is a change (`states_change`).
         old: What was said before.
 
     Example:
@@ -60,7 +60,7 @@ def replaces(new: str, old: str) -> bool:
         >>> replaces("Ada prefers tea now", "Ada prefers dark mode")
         False
     """
-    if not says_change(new) or len(old) > 300:
+    if not states_change(new) or len(old) > 300:
         return False
     named = _REPLACED.search(plain_characters(new))
     now, before = _words(_REPLACED.sub("", plain_characters(new))), _words(plain_characters(old))

@@ -37,7 +37,7 @@ _MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged(Generic[V]):
+class MergeResult(Generic[V]):
     """What a merge came to.
 
     Attributes:
@@ -50,13 +50,13 @@ class Merged(Generic[V]):
     conflicts: tuple[str, ...]
 
 
-def merged(base: V | None, ours: V, theirs: V) -> Merged[V]:
+def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
     """One value with the changes of both sides.
 
     A field that one side changed is taken from it; one that both changed alike too. One that both changed
     differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
     `references` merge as sets in the order of `theirs`; the content of a page merges by lines
-    (`merged_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
+    (`merge_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
     `metadata` merges by key. Changes that are sound alone and not together (a `valid_to` before the
     `valid_from`, more labels than a record may have) are conflicts too.
 
@@ -83,9 +83,9 @@ def merged(base: V | None, ours: V, theirs: V) -> Merged[V]:
     if type(ours) is not type(theirs) or ours.id != theirs.id:
         raise InvalidInput(f"{ours.id!r} and {theirs.id!r} are different things: merge versions of one")
     if ours == theirs or theirs == base:
-        return Merged(value=ours, conflicts=())
+        return MergeResult(value=ours, conflicts=())
     if ours == base:
-        return Merged(value=theirs, conflicts=())
+        return MergeResult(value=theirs, conflicts=())
     values: dict[str, Any] = {}
     conflicts: list[str] = []
     for group in _groups(type(theirs)):
@@ -94,7 +94,7 @@ def merged(base: V | None, ours: V, theirs: V) -> Merged[V]:
         values |= taken
         conflicts += clashing
     conflicts += _unsound(values, ours, theirs)
-    return Merged(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
+    return MergeResult(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
 
 
 def _groups(kind: type) -> Iterator[tuple[str, ...]]:
@@ -130,7 +130,7 @@ def _merged_group(
         merged_metadata, clashing = _merged_mapping(old or {}, mine[name], yours[name])
         return {name: MappingProxyType(merged_metadata)}, [f"metadata.{key}" for key in clashing]
     if name == "content" and kind is Page:
-        return {name: merged_text(old or "", mine[name], yours[name])}, []
+        return {name: merge_text(old or "", mine[name], yours[name])}, []
     return dict(yours), [one for one in yours if mine[one] != yours[one]]
 
 
@@ -172,7 +172,7 @@ def _unsound(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
 # -- texts -------------------------------------------------------------------------------------------------
 
 
-def merged_text(base: str, ours: str, theirs: str) -> str:
+def merge_text(base: str, ours: str, theirs: str) -> str:
     """One text with the changes that both sides made to `base`, line by line.
 
     Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless

@@ -33,7 +33,7 @@ _FARTHEST = 36_500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class When:
+class ResolvedDate:
     """Days that words mean.
 
     Attributes:
@@ -52,7 +52,7 @@ class When:
         return f"{self.start}" if self.start == self.end else f"{self.start}/{self.end}"
 
 
-def resolved(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[When]:
+def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[ResolvedDate]:
     """The relative dates in a text, in the order in which they stand there; at most 20.
 
     Args:
@@ -66,17 +66,17 @@ def resolved(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[When]:
         ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
     """
     today = said_at.astimezone(zone).date()
-    found: list[When] = []
+    found: list[ResolvedDate] = []
     for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
         days = _days(match, today)
         if days is not None:
-            found.append(When(words=match.group(), start=days[0], end=days[1], at=match.start()))
+            found.append(ResolvedDate(words=match.group(), start=days[0], end=days[1], at=match.start()))
             if len(found) == _MOST_FOUND:
                 break
     return found
 
 
-def noted(found: list[When]) -> str:
+def format_dates(found: list[ResolvedDate]) -> str:
     """The dates as one line, for storing beside the text; `read` gives the pairs back.
 
     >>> noted([When(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
@@ -86,7 +86,7 @@ def noted(found: list[When]) -> str:
     return "; ".join(lines)
 
 
-def read(line: str) -> Iterator[tuple[str, date, date]]:
+def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
     """The words and days that `noted` wrote; what is not of its form is passed over."""
     for part in line.split("; "):
         words, _, days = part.rpartition(" = ")

@@ -68,7 +68,7 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def runs(said: Sequence[str]) -> Iterator[Phrase]:
+def shingles(said: Sequence[str]) -> Iterator[Phrase]:
     """Every five words in a row; none for fewer than five words.
 
     >>> list(runs("the sea is very calm today".split()))
@@ -90,7 +90,7 @@ def runs(said: Sequence[str]) -> Iterator[Phrase]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phrases:
+class PhraseMatcher:
     """What to look for in texts.
 
     Attributes:
@@ -102,7 +102,7 @@ class Phrases:
     piece: str = ""
 
     @classmethod
-    def of(cls, phrases: Iterable[Phrase], *, piece: str = "") -> Phrases:
+    def of(cls, phrases: Iterable[Phrase], *, piece: str = "") -> PhraseMatcher:
         """Look for these phrases, and for a piece of text."""
         lengths: dict[int, set[Phrase]] = {}
         for phrase in phrases:
@@ -188,7 +188,7 @@ def phrases_of(text: str, *, short: bool = True) -> set[Phrase]:
         short: Whether a text of fewer than five words counts, as one phrase.
     """
     said = words(text)
-    found = set(runs(said))
+    found = set(shingles(said))
     return found or ({tuple(said)} if short and said else set())
 
 

@@ -25,7 +25,18 @@ from datetime import datetime
 
 import Stemmer
 
-__all__ = ["MONTHS", "STOP_WORDS", "asks", "cues", "date_tokens", "pack", "stem", "tokens", "unpack", "words"]
+__all__ = [
+    "MONTHS",
+    "STOP_WORDS",
+    "cues",
+    "date_tokens",
+    "is_question",
+    "pack",
+    "stem",
+    "tokenize",
+    "unpack",
+    "words",
+]
 
 #: No token is longer than this (characters); what is longer is cut, so it still matches itself.
 LONGEST_TOKEN = 64
@@ -118,7 +129,7 @@ class _Chunks(dict[str, _Analysed]):
 _chunks = _Chunks()
 
 
-def tokens(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """The tokens of ``text`` in reading order, then the wholes of its compounds.
 
     Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
@@ -163,7 +174,7 @@ def date_tokens(at: datetime) -> list[str]:
     """The names a day goes by, as tokens for a field of their own (never mixed with a text's words).
 
     Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
-    May 2023" is turned into the same tokens by :func:`reverie.search.query.parse`. The day is the one in
+    May 2023" is turned into the same tokens by :func:`reverie.search.query.parse_query`. The day is the one in
     ``at``'s own time zone.
 
     >>> date_tokens(datetime(2023, 5, 8))
@@ -178,7 +189,7 @@ def date_tokens(at: datetime) -> list[str]:
     ]
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether a message ends by asking something (in any script that has a question mark).
 
     >>> asks("Nice! How did it go?"), asks("Is it? I think so.")
@@ -200,14 +211,14 @@ def cues(text: str) -> str:
     said = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
     found = f"{min(said, 99):02d}"
     if any(mark in text for mark in _QUESTION_MARKS):
-        found += "aq" if asks(text) else "q"
+        found += "aq" if is_question(text) else "q"
     if _NUMBER.search(text):
         found += "n"
     return found + "t" if _TIME.search(text) else found
 
 
 def stem(word: str) -> str:
-    """The token of one folded ASCII word: what :func:`tokens` would make of it."""
+    """The token of one folded ASCII word: what :func:`tokenize` would make of it."""
     return _stem(word[:LONGEST_TOKEN])
 
 

@@ -14,17 +14,17 @@ _NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Tokens that a text costs in a prompt, estimated as a quarter of its characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def item_cost(text: str) -> int:
     """Tokens that one item of a pack costs: `max(20, chars / 4 + 8)` (golemcore's rule)."""
-    return max(20, estimate(text) + 8)
+    return max(20, estimate_tokens(text) + 8)
 
 
-def plain_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+def validate_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
     """`text`, if it may be stored: a string, not blank, not too long, without control characters.
 
     Args:
@@ -36,7 +36,7 @@ def plain_text(text: object, *, name: str, longest: int, empty: bool = False) ->
     Raises:
         InvalidInput: it may not be stored; the message says why and what to do.
     """
-    stored = raw_text(text, name=name, longest=longest, empty=empty)
+    stored = validate_raw_text(text, name=name, longest=longest, empty=empty)
     if found := _CONTROL.search(stored):
         raise InvalidInput(
             f"{name} has the control character U+{ord(found.group()):04X} at position {found.start()}: "
@@ -45,8 +45,8 @@ def plain_text(text: object, *, name: str, longest: int, empty: bool = False) ->
     return stored
 
 
-def raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
-    """Like `plain_text`, but control characters other than NUL are kept, as the output of tools has them."""
+def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> str:
+    """Like `validate_text`, but control characters other than NUL are kept, as the output of tools has them."""
     if not isinstance(text, str):
         raise InvalidInput(f"{name} is {type(text).__name__}: pass a string")
     if not empty and _NOTHING.fullmatch(text):
@@ -62,6 +62,6 @@ def raw_text(text: object, *, name: str, longest: int, empty: bool = False) -> s
     return text
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """`text` with lone surrogates and control characters made spaces, for text that must not be refused."""
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))

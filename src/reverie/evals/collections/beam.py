@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.conversations import SOURCE_ID, Conversation
+from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.tokenizer import MONTHS
-from reverie.evals.collections.datasets import Dialogue, Dialogues, Question, read_json
+from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion, read_json
 
 ABSTENTION = "abstention"
 
@@ -62,7 +62,7 @@ def _dialogue(chat: Path, dropped: Counter[str]) -> Dialogue:
     return Dialogue(name=name, sessions=sessions, questions=tuple(questions))
 
 
-def _sessions(file: Path, name: str) -> Iterator[Conversation]:
+def _sessions(file: Path, name: str) -> Iterator[ImportedConversation]:
     batches = read_json(file)
     if not isinstance(batches, list) or not batches:
         raise InvalidInput(f"{file}: expected a list of batches with 'turns'")
@@ -78,7 +78,7 @@ def _sessions(file: Path, name: str) -> Iterator[Conversation]:
             for i, message in enumerate(messages)
         ]
         if spoken := [turn for turn in turns if turn["content"].strip()]:
-            yield Conversation(session=f"beam:{name}:batch_{number}", turns=spoken)
+            yield ImportedConversation(session=f"beam:{name}:batch_{number}", turns=spoken)
 
 
 def _turn(message: Any, at: datetime | None, place: str) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def _began(batch: dict[str, Any], messages: list[Any], place: str) -> datetime |
 
 def _question(
     entry: Any, id: str, category: str, known: set[str], file: Path, dropped: Counter[str]
-) -> Question:
+) -> EvalQuestion:
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str):
         raise InvalidInput(f"{file}, {id}: there is no 'question' in it")
     named = dict.fromkeys(_ids(entry.get("source_chat_ids"), f"{file}, {id}"))
     dropped.update("evidence naming an unknown message" for name in named if name not in known)
-    return Question(
+    return EvalQuestion(
         id=id,
         text=entry["question"],
         evidence={name: 1.0 for name in named if name in known},

@@ -19,19 +19,19 @@ from collections import Counter
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Document, Documents, Question, read_text
+from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
 _SECTION = re.compile(r"^\.([ITABW])[ ]?(.*)$")
 
 
-def read(path: Path) -> Documents:
+def read(path: Path) -> DocumentCollection:
     """The documents, questions and judgements of a folder.
 
     Raises:
         InvalidInput: a file is missing or not of its form; the message names the line.
     """
     documents = [
-        Document(id=number, text=text)
+        EvalDocument(id=number, text=text)
         for number, parts in _entries(path / "cran.all.1400")
         if (text := _text(parts.get("T", ""), parts.get("W", "")))
     ]
@@ -39,10 +39,10 @@ def read(path: Path) -> Documents:
     dropped: Counter[str] = Counter()
     grades = _grades(path / "cranqrel", len(asked), {document.id for document in documents}, dropped)
     questions = tuple(
-        Question(id=str(number), text=text, evidence=grades.get(number, {}))
+        EvalQuestion(id=str(number), text=text, evidence=grades.get(number, {}))
         for number, text in enumerate(asked, start=1)
     )
-    return Documents(
+    return DocumentCollection(
         name=path.resolve().name, documents=tuple(documents), questions=questions, dropped=dict(dropped)
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from reverie.admin.transfer.conversations import SOURCE_ID, Conversation
+from reverie.admin.transfer.conversations import SOURCE_ID, ImportedConversation
 from reverie.domain.errors import InvalidInput
 
 Format = Literal["auto", "locomo", "beam", "cranfield", "trec"]
@@ -19,7 +19,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class EvalQuestion:
     """One question.
 
     Attributes:
@@ -50,12 +50,12 @@ class Dialogue:
     """
 
     name: str
-    sessions: tuple[Conversation, ...]
-    questions: tuple[Question, ...]
+    sessions: tuple[ImportedConversation, ...]
+    questions: tuple[EvalQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class EvalDocument:
     """A text by itself.
 
     Attributes:
@@ -83,7 +83,7 @@ class Dialogues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Documents:
+class DocumentCollection:
     """A collection of documents, which are kept in one memory.
 
     Attributes:
@@ -94,12 +94,12 @@ class Documents:
     """
 
     name: str
-    documents: tuple[Document, ...]
-    questions: tuple[Question, ...]
+    documents: tuple[EvalDocument, ...]
+    questions: tuple[EvalQuestion, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-Dataset = Dialogues | Documents
+Dataset = Dialogues | DocumentCollection
 
 
 def read_dataset(path: str | Path, *, format: Format = "auto") -> Dataset:

@@ -15,7 +15,7 @@ from typing import Any
 
 from reverie.admin.transfer.conversations import SOURCE_ID, load_locomo, locomo_sessions
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Dialogue, Dialogues, Question
+from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion
 
 CATEGORIES = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open-domain", 4: "4 single-hop", 5: "5 adversarial"}
 
@@ -51,7 +51,7 @@ def _dialogue(sample: dict[str, Any], number: int, path: Path, dropped: Counter[
     return Dialogue(name=str(sample.get("sample_id", number)), sessions=sessions, questions=questions)
 
 
-def _question(entry: Any, id: str, known: set[str], place: str, dropped: Counter[str]) -> Question:
+def _question(entry: Any, id: str, known: set[str], place: str, dropped: Counter[str]) -> EvalQuestion:
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str):
         raise InvalidInput(f"{place}: there is no 'question' in it")
     written = entry.get("evidence") or []
@@ -59,7 +59,7 @@ def _question(entry: Any, id: str, known: set[str], place: str, dropped: Counter
         raise InvalidInput(f"{place}: 'evidence' is no list of turn ids")
     category = entry.get("category")
     evidence = evidence_ids(written, known, dropped)
-    return Question(
+    return EvalQuestion(
         id=id,
         text=entry["question"],
         evidence=dict.fromkeys(evidence, 1.0),

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Document, Documents, Question, read_text
+from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
 DOCUMENTS = (
     "corpus.jsonl",
@@ -53,7 +53,7 @@ _TOPIC_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 _DESCRIPTION = re.compile(r"<desc>\s*(?:Description:)?([^<]*)", re.IGNORECASE)
 
 
-def read(path: Path) -> Documents:
+def read(path: Path) -> DocumentCollection:
     """The documents, questions and judgements of a folder.
 
     Raises:
@@ -65,11 +65,11 @@ def read(path: Path) -> Documents:
     documents = _documents(_find(path, DOCUMENTS, "*.sgml", "documents"), dropped)
     topics = _topics(_find(path, TOPICS, "topics.*", "questions"))
     grades = _grades(_find(path, JUDGEMENTS, "qrels.*", "judgements"), topics, documents, dropped)
-    return Documents(
+    return DocumentCollection(
         name=path.resolve().name,
-        documents=tuple(Document(id=name, text=text) for name, text in documents.items()),
+        documents=tuple(EvalDocument(id=name, text=text) for name, text in documents.items()),
         questions=tuple(
-            Question(id=name, text=text, evidence=grades.get(name, {})) for name, text in topics.items()
+            EvalQuestion(id=name, text=text, evidence=grades.get(name, {})) for name, text in topics.items()
         ),
         dropped=dict(dropped),
     )

@@ -17,7 +17,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import Dataset, Format, Question, read_dataset
+from reverie.evals.collections.datasets import Dataset, EvalQuestion, Format, read_dataset
 from reverie.evals.recall import metrics
 from reverie.search.hits import Unit
 
@@ -27,7 +27,7 @@ _PACKAGES = ("reverie", "tantivy", "PyStemmer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class EvalSetup:
     """What an evaluation was asked to do.
 
     Attributes:
@@ -49,7 +49,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class EvalAnswer:
     """What a memory found for one question.
 
     Attributes:
@@ -62,7 +62,7 @@ class Answer:
         milliseconds: How long the search took.
     """
 
-    question: Question
+    question: EvalQuestion
     answerable: bool
     elsewhere: bool
     evidence: Mapping[str, float]
@@ -72,7 +72,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EvalReport:
     """The figures of one evaluation.
 
     Attributes:
@@ -88,7 +88,7 @@ class Report:
     """
 
     dataset: str
-    setup: Setup
+    setup: EvalSetup
     sizes: Mapping[str, int]
     dropped: Mapping[str, int]
     metrics: Mapping[str, float | None]
@@ -109,8 +109,13 @@ class Report:
 
 
 def summarised(
-    dataset: Dataset, answers: Sequence[Answer], setup: Setup, *, sizes: Mapping[str, int], filling: float
-) -> Report:
+    dataset: Dataset,
+    answers: Sequence[EvalAnswer],
+    setup: EvalSetup,
+    *,
+    sizes: Mapping[str, int],
+    filling: float,
+) -> EvalReport:
     """The figures that the answers make.
 
     Args:
@@ -149,7 +154,7 @@ def summarised(
         "questions": len(overall),
         "unanswerable": len(answers) - len(overall),
     }
-    return Report(
+    return EvalReport(
         dataset=dataset.name,
         setup=setup,
         sizes=sizes,
@@ -165,7 +170,9 @@ def summarised(
     )
 
 
-def _by_category(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+def _by_category(
+    measured: Sequence[tuple[EvalAnswer, dict[str, float]]],
+) -> dict[str, list[dict[str, float]]]:
     found: dict[str, list[dict[str, float]]] = {}
     for answer, measures in measured:
         if answer.question.category:
@@ -173,7 +180,7 @@ def _by_category(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict[st
     return dict(sorted(found.items()))
 
 
-def _without_grades(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict[str, float]:
+def _without_grades(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> dict[str, float]:
     """Where there are grades, nDCG as it would be without them, which is what some publish."""
     if all(grade == 1 for answer, _ in measured for grade in answer.evidence.values()):
         return {}
@@ -184,7 +191,7 @@ def _without_grades(measured: Sequence[tuple[Answer, dict[str, float]]]) -> dict
     return metrics.means(plain)
 
 
-def _nothing_relevant(answers: Sequence[Answer]) -> dict[str, float | None]:
+def _nothing_relevant(answers: Sequence[EvalAnswer]) -> dict[str, float | None]:
     """Abstention over all questions, and its recall for the two sorts of questions that have no answer."""
     figures: dict[str, float | None] = {}
     figures |= metrics.abstention(
@@ -200,7 +207,7 @@ def _nothing_relevant(answers: Sequence[Answer]) -> dict[str, float | None]:
     return figures
 
 
-def _row(answer: Answer, setup: Setup) -> dict[str, Any]:
+def _row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": answer.question.id,
         "category": answer.question.category,
@@ -223,7 +230,7 @@ def _rounded(value: float | None) -> float | None:
 # -- for people --------------------------------------------------------------------------------------
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: EvalReport, console: Console) -> None:
     """Print the report: a table on a terminal, plain lines with tabs where the output is piped."""
     columns = _columns(report.setup)
     rows = list(_rows(report, columns))
@@ -244,7 +251,7 @@ def render(report: Report, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def _columns(setup: Setup) -> list[str]:
+def _columns(setup: EvalSetup) -> list[str]:
     last = max((k for k in setup.ks if k <= 10), default=setup.ks[0])
     return [
         "questions",
@@ -256,7 +263,7 @@ def _columns(setup: Setup) -> list[str]:
     ]
 
 
-def _rows(report: Report, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _rows(report: EvalReport, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     yield ("all", *(_cell(report.metrics.get(name)) for name in columns))
     suffixes = [name.removeprefix("questions") for name in report.metrics if name.startswith("questions/")]
     for suffix in suffixes:
@@ -269,12 +276,12 @@ def _rows(report: Report, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield ("mean of categories", *("" if cell == "-" else cell for cell in mean))
 
 
-def _title(report: Report) -> str:
+def _title(report: EvalReport) -> str:
     sizes = ", ".join(f"{count:,} {name}" for name, count in report.sizes.items() if count)
     return f"{report.dataset}: {sizes}; unit {report.setup.unit}"
 
 
-def _remarks(report: Report) -> Iterator[str]:
+def _remarks(report: EvalReport) -> Iterator[str]:
     figures = report.metrics
     means = [name for name in _columns(report.setup) if name in report.intervals]
     yield "95 %: " + ", ".join(f"{name} {_interval(report.intervals[name])}" for name in means)

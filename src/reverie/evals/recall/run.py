@@ -19,20 +19,20 @@ from typing import assert_never, get_args
 from reverie.admin.transfer.conversations import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import LONGEST_CONTENT
-from reverie.domain.text.validation import cleaned
+from reverie.domain.text.validation import clean_text
 from reverie.evals.collections.datasets import (
     Dataset,
     Dialogue,
     Dialogues,
-    Document,
-    Documents,
-    Question,
+    DocumentCollection,
+    EvalDocument,
+    EvalQuestion,
     turn_sessions,
 )
 from reverie.evals.recall import metrics
-from reverie.evals.recall.report import Answer, Report, Setup, summarised
+from reverie.evals.recall.report import EvalAnswer, EvalReport, EvalSetup, summarised
 from reverie.memory import Memory
-from reverie.repositories.records import Note
+from reverie.repositories.records import NewRecord
 from reverie.search.hits import Hit, Unit
 
 Progress = Callable[[str, int, int], None]
@@ -54,7 +54,7 @@ def evaluate(
     conversations: Sequence[int] | None = None,
     min_score: float = 0.0,
     progress: Progress | None = None,
-) -> Report:
+) -> EvalReport:
     """Ask every question of a collection and measure what is found.
 
     Each conversation gets a memory of its own, and is also asked up to 50 questions about the next one,
@@ -76,7 +76,7 @@ def evaluate(
         raise InvalidInput(f"unit is {unit!r}: use one of {', '.join(get_args(Unit))}")
     if not ks or any(k < 1 for k in ks):
         raise InvalidInput(f"ks is {list(ks)!r}: pass one or more numbers from 1")
-    setup = Setup(
+    setup = EvalSetup(
         unit=unit,
         ks=tuple(sorted(set(ks))),
         conversations=None if conversations is None else tuple(dict.fromkeys(conversations)),
@@ -86,7 +86,7 @@ def evaluate(
     match dataset:
         case Dialogues():
             return _evaluate_dialogues(dataset, setup, report)
-        case Documents():
+        case DocumentCollection():
             if unit != "turn" or conversations is not None:
                 raise InvalidInput(
                     f"{dataset.name} has documents: it knows neither sessions nor conversations"
@@ -102,12 +102,12 @@ def _silent(what: str, done: int, total: int) -> None: ...
 # -- conversations -----------------------------------------------------------------------------------
 
 
-def _evaluate_dialogues(dataset: Dialogues, setup: Setup, progress: Progress) -> Report:
+def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress) -> EvalReport:
     count = len(dataset.dialogues)
     chosen = range(count) if setup.conversations is None else setup.conversations
     if wrong := [number for number in chosen if not 0 <= number < count]:
         raise InvalidInput(f"there is no conversation {wrong[0]}: {dataset.name} has 0 to {count - 1}")
-    answers: list[Answer] = []
+    answers: list[EvalAnswer] = []
     filling = 0.0
     total = sum(_asked(dataset.dialogues[n].questions) for n in chosen)
     for n in chosen:
@@ -133,10 +133,10 @@ def _evaluate_dialogues(dataset: Dialogues, setup: Setup, progress: Progress) ->
     )
 
 
-Asking = Callable[[Sequence[Question], bool], Iterator[Answer]]
+Asking = Callable[[Sequence[EvalQuestion], bool], Iterator[EvalAnswer]]
 
 
-def _asking_turns(memory: Memory, dialogue: Dialogue, setup: Setup) -> Asking:
+def _asking_turns(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Asking:
     sessions = turn_sessions(dialogue)
 
     def found(hit: Hit) -> str:
@@ -144,7 +144,7 @@ def _asking_turns(memory: Memory, dialogue: Dialogue, setup: Setup) -> Asking:
             return hit.id
         return hit.metadata.get(SOURCE_ID, "")
 
-    def ask(questions: Sequence[Question], elsewhere: bool) -> Iterator[Answer]:
+    def ask(questions: Sequence[EvalQuestion], elsewhere: bool) -> Iterator[EvalAnswer]:
         for question in questions:
             if question.answerable and not question.evidence:
                 continue
@@ -158,7 +158,7 @@ def _asking_turns(memory: Memory, dialogue: Dialogue, setup: Setup) -> Asking:
                 evidence = {
                     sessions[turn]: grade for turn, grade in sorted(evidence.items(), key=itemgetter(1))
                 }
-            yield Answer(
+            yield EvalAnswer(
                 question=question,
                 answerable=question.answerable and not elsewhere,
                 elsewhere=elsewhere,
@@ -176,12 +176,12 @@ def _after(dialogue: Dialogue) -> datetime:
     return max(said, default=_SAVED_AT) + timedelta(days=1)
 
 
-def _sample(dialogue: Dialogue, seed: int) -> list[Question]:
+def _sample(dialogue: Dialogue, seed: int) -> list[EvalQuestion]:
     usable = [question for question in dialogue.questions if question.evidence]
     return random.Random(metrics.SEED + seed).sample(usable, min(OTHERS, len(usable)))
 
 
-def _asked(questions: Sequence[Question]) -> int:
+def _asked(questions: Sequence[EvalQuestion]) -> int:
     return sum(bool(question.evidence) or not question.answerable for question in questions)
 
 
@@ -193,8 +193,8 @@ def _unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
 # -- documents ---------------------------------------------------------------------------------------
 
 
-def _evaluate_documents(dataset: Documents, setup: Setup, progress: Progress) -> Report:
-    answers: list[Answer] = []
+def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress: Progress) -> EvalReport:
+    answers: list[EvalAnswer] = []
     total = _asked(dataset.questions)
     with _memory(_SAVED_AT) as memory:
         began = time.perf_counter()
@@ -207,7 +207,7 @@ def _evaluate_documents(dataset: Documents, setup: Setup, progress: Progress) ->
             hits = memory.search(question.text, limit=setup.depth, min_score=setup.min_score)
             took = time.perf_counter() - asked
             answers.append(
-                Answer(
+                EvalAnswer(
                     question=question,
                     answerable=question.answerable,
                     elsewhere=False,
@@ -226,14 +226,14 @@ def _evaluate_documents(dataset: Documents, setup: Setup, progress: Progress) ->
     return summarised(dataset, answers, setup, sizes=sizes, filling=filling)
 
 
-def _saved(memory: Memory, documents: Sequence[Document], progress: Progress) -> dict[str, list[str]]:
+def _saved(memory: Memory, documents: Sequence[EvalDocument], progress: Progress) -> dict[str, list[str]]:
     """Save the documents; which documents each record holds (two that say the same become one record)."""
     sources: dict[str, list[str]] = {}
     remaining = iter(documents)
     done = 0
     while batch := list(islice(remaining, _BATCH)):
         notes = [
-            Note(content=cleaned(document.text)[:LONGEST_CONTENT], source=document.id[:200])
+            NewRecord(content=clean_text(document.text)[:LONGEST_CONTENT], source=document.id[:200])
             for document in batch
         ]
         for document, saved in zip(batch, memory.save_many(notes), strict=True):

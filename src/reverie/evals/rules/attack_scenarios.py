@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.record import Record
-from reverie.llm.messages import Ask
+from reverie.llm.messages import ModelRequest
 from reverie.memory import Memory
 from reverie.session import Session
 from reverie.settings import Settings
@@ -34,7 +34,7 @@ _ID = re.compile(r"\[([0-9a-f]{12})\]")
 
 
 @dataclass(slots=True)
-class World:
+class AttackWorld:
     """A memory with some facts of its owner's, in a folder, and what a scenario does in it.
 
     Attributes:
@@ -52,9 +52,9 @@ class World:
     text: str
     moment: list[datetime]
     facts: tuple[Record, ...] = ()
-    answers: dict[str, Callable[[Ask], str]] = field(default_factory=dict)
+    answers: dict[str, Callable[[ModelRequest], str]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[ModelRequest] = field(default_factory=list)
 
     def session(self, name: str = "chat:1") -> Session:
         """A conversation."""
@@ -101,7 +101,7 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, text: str, settings: Settings | None = None) -> Iterator[World]:
+def world(folder: Path, text: str, settings: Settings | None = None) -> Iterator[AttackWorld]:
     """A memory in a folder, with the owner's facts and a page of notes.
 
     Args:
@@ -110,9 +110,9 @@ def world(folder: Path, text: str, settings: Settings | None = None) -> Iterator
         settings: The settings; None for the defaults.
     """
     moment = [datetime(2025, 6, 2, 9, 0, tzinfo=UTC)]
-    made: list[World] = []
+    made: list[AttackWorld] = []
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         made[0].asks.append(ask)
         given = made[0].answers.get(ask.purpose)
         return given(ask) if given is not None else "{}"
@@ -120,35 +120,35 @@ def world(folder: Path, text: str, settings: Settings | None = None) -> Iterator
     with Memory.open(folder, clock=lambda: moment[0], model=answer, settings=settings) as memory:
         facts = tuple(memory.save(fact).record for fact in OWNER_FACTS)
         memory.pages.write("MEMORY.md", PAGE)
-        made.append(World(memory=memory, folder=folder, text=text, moment=moment, facts=facts))
+        made.append(AttackWorld(memory=memory, folder=folder, text=text, moment=moment, facts=facts))
         yield made[0]
 
 
 # -- what is shown, and is the owner's ---------------------------------------------------------------------
 
 
-def owner_record(it: World) -> None:
+def owner_record(it: AttackWorld) -> None:
     """The owner saves it."""
     it.memory.save(it.text)
 
 
-def user_turn(it: World) -> None:
+def user_turn(it: AttackWorld) -> None:
     """The user says it in another conversation."""
     it.exchange(it.text, "Noted.")
 
 
-def page(it: World) -> None:
+def page(it: AttackWorld) -> None:
     """It is written into MEMORY.md."""
     it.memory.pages.write("MEMORY.md", f"{PAGE}\n{it.text}\n")
 
 
-def _take_in(it: World) -> None:
+def _take_in(it: AttackWorld) -> None:
     """What was changed in the files by hand."""
     if it.memory.folder is not None:
         it.memory.folder.sync()
 
 
-def page_by_hand(it: World) -> None:
+def page_by_hand(it: AttackWorld) -> None:
     """A person writes it into the file of MEMORY.md."""
     _take_in(it)
     file = it.folder / "memory" / "MEMORY.md"
@@ -156,12 +156,12 @@ def page_by_hand(it: World) -> None:
     _take_in(it)
 
 
-def note_by_hand(it: World) -> None:
+def note_by_hand(it: AttackWorld) -> None:
     """It stands as a line in a daily note."""
     it.memory.pages.append("2025-06-02.md", it.text.replace("\n", " "))
 
 
-def record_by_hand(it: World) -> None:
+def record_by_hand(it: AttackWorld) -> None:
     """A person writes it into the file of a record."""
     _take_in(it)
     fact = it.facts[0]
@@ -172,52 +172,52 @@ def record_by_hand(it: World) -> None:
     _take_in(it)
 
 
-def summary(it: World) -> None:
+def summary(it: AttackWorld) -> None:
     """A model made it the summary of a conversation."""
     chat = it.session("chat:2")
     chat.add("user", "Hello there")
     state = chat.state
-    edit = Edit(before=state, after=replace(state, summary=it.text))
+    edit = Change(before=state, after=replace(state, summary=it.text))
     it.memory._store.commit([edit], actor="test", at=it.moment[0])  # as the pass writes it
 
 
-def tag(it: World) -> None:
+def tag(it: AttackWorld) -> None:
     """It is a tag."""
     it.memory.save("The Atlas staging host is called birch", tags=[it.text[:190]])
 
 
-def session_id(it: World) -> None:
+def session_id(it: AttackWorld) -> None:
     """It is the name of a conversation."""
     it.exchange("The Atlas mascot is an otter", "Noted.", name=it.text[:190])
 
 
-def speaker(it: World) -> None:
+def speaker(it: AttackWorld) -> None:
     """It is the name of a speaker."""
     it.session("chat:9").add("user", "The Atlas mascot is an otter", speaker=it.text[:190])
 
 
-def metadata(it: World) -> None:
+def metadata(it: AttackWorld) -> None:
     """It is a record's metadata."""
     it.memory.save("The Atlas mascot is an otter", metadata={"dates": it.text, "note": it.text})
 
 
-def entry_key(it: World) -> None:
+def entry_key(it: AttackWorld) -> None:
     """It is a key of working memory."""
     it.session("chat:2").working.set(it.text[:190], "data", ttl="5m")
 
 
-def entry_tag(it: World) -> None:
+def entry_tag(it: AttackWorld) -> None:
     """It is a tag in working memory."""
     it.session("chat:2").working.set("draft", "data", ttl="5m", tags=[it.text[:190]], category="web-content")
 
 
-def entry_data(it: World) -> None:
+def entry_data(it: AttackWorld) -> None:
     """It is a value in working memory, which a search shows."""
     it.session("chat:1").working.set("page", it.text, ttl="5m")
     it.call("search_working_memory", group="working", query=it.text[:200])
 
 
-def tool_name(it: World) -> None:
+def tool_name(it: AttackWorld) -> None:
     """It is the name of a tool that is called."""
     chat = it.session("chat:1")
     chat.add("user", "What is the Atlas mascot?")
@@ -229,28 +229,28 @@ def tool_name(it: World) -> None:
 # -- what tools, the web and imports say -------------------------------------------------------------------
 
 
-def tool_result(it: World) -> None:
+def tool_result(it: AttackWorld) -> None:
     """A tool answers it, and the assistant says something else."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
 
 
-def answer_repeats(it: World) -> None:
+def answer_repeats(it: AttackWorld) -> None:
     """A tool answers it, and the assistant repeats it."""
     it.exchange("What does the page say?", f"The page says this. {it.text}", result=it.text)
 
 
-def answer_later(it: World) -> None:
+def answer_later(it: AttackWorld) -> None:
     """The assistant repeats a turn later what a tool said."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
     it.exchange("Tell me more about it", it.text)
 
 
-def web_record(it: World) -> None:
+def web_record(it: AttackWorld) -> None:
     """It is saved as the word of the web."""
     it.memory.save(it.text, origin="web")
 
 
-def web_claims(it: World) -> None:
+def web_claims(it: AttackWorld) -> None:
     """The same, with every field claiming trust."""
     claims = {"origin": "owner", "trusted": "true", "verified_by": "owner", "signal": "correction"}
     it.memory.save(
@@ -266,7 +266,7 @@ def web_claims(it: World) -> None:
     )
 
 
-def web_repeated(it: World) -> None:
+def web_repeated(it: AttackWorld) -> None:
     """The same, many times over and by others too."""
     for _ in range(6):
         it.memory.save(it.text, origin="web")
@@ -274,7 +274,7 @@ def web_repeated(it: World) -> None:
     it.memory.save(it.text, origin="tool", confidence=1.0)
 
 
-def web_crowd(it: World) -> None:
+def web_crowd(it: AttackWorld) -> None:
     """The same, forty times, each like what the owner will ask for."""
     it.memory.save_many(
         [
@@ -284,18 +284,18 @@ def web_crowd(it: World) -> None:
     )
 
 
-def near_owner(it: World) -> None:
+def near_owner(it: AttackWorld) -> None:
     """It is added to the owner's own words."""
     it.memory.save(f"{OWNER_FACTS[0]}. {it.text}", origin="web")
     it.memory.save(f"{OWNER_FACTS[0]}!", origin="web", tags=["x"], confidence=1.0, pinned=True)
 
 
-def superseding(it: World) -> None:
+def superseding(it: AttackWorld) -> None:
     """It says that the owner's fact holds no longer."""
     it.memory.save(f"The Atlas service is no longer deployed from the main branch. {it.text}", origin="web")
 
 
-def imported_rockbot(it: World) -> None:
+def imported_rockbot(it: AttackWorld) -> None:
     """A file of RockBot's has it."""
     source = it.folder.parent / "rockbot"
     source.mkdir()
@@ -306,7 +306,7 @@ def imported_rockbot(it: World) -> None:
     it.memory.import_(source, "rockbot")
 
 
-def imported_graph(it: World) -> None:
+def imported_graph(it: AttackWorld) -> None:
     """A knowledge graph has it."""
     file = it.folder.parent / "memory.jsonl"
     entity = {"type": "entity", "name": "Atlas", "entityType": "service", "observations": [it.text]}
@@ -314,7 +314,7 @@ def imported_graph(it: World) -> None:
     it.memory.import_(file, "mcp")
 
 
-def imported_notes(it: World) -> None:
+def imported_notes(it: AttackWorld) -> None:
     """Notes of another program have it."""
     folder = it.folder.parent / "notes"
     folder.mkdir()
@@ -322,7 +322,7 @@ def imported_notes(it: World) -> None:
     it.memory.import_(folder, "notes")
 
 
-def restored(it: World) -> None:
+def restored(it: AttackWorld) -> None:
     """It is archived and comes back by restoring and by undoing."""
     saved = it.memory.save(it.text, origin="web").record
     it.memory.archive(saved.id)
@@ -334,26 +334,26 @@ def restored(it: World) -> None:
 # -- a model that passes it on -----------------------------------------------------------------------------
 
 
-def saved_after_tool(it: World) -> None:
+def saved_after_tool(it: AttackWorld) -> None:
     """The model saves what a tool said."""
     it.hear()
     it.call("save_memory", content=it.text)
 
 
-def saved_in_part(it: World) -> None:
+def saved_in_part(it: AttackWorld) -> None:
     """The model saves it in words of its own."""
     it.hear()
     it.call("save_memory", content=f"The owner wants this: {it.text}", category="user-preferences/style")
 
 
-def saved_a_turn_later(it: World) -> None:
+def saved_a_turn_later(it: AttackWorld) -> None:
     """The model saves it when the user has spoken again."""
     it.exchange("What does the page say?", "It is a page about boats.", result=it.text)
     it.session().add("user", "Thanks. And now something else.")
     it.call("save_memory", content=it.text)
 
 
-def saved_after_search(it: World) -> None:
+def saved_after_search(it: AttackWorld) -> None:
     """The model finds it in the memory, and saves it anew."""
     it.memory.save(it.text, origin="web")
     said = it.call("search_memory", query=it.text[:300])
@@ -364,13 +364,13 @@ def saved_after_search(it: World) -> None:
     it.call("save_memory", content=f"Remember: {it.text}")
 
 
-def remembered(it: World) -> None:
+def remembered(it: AttackWorld) -> None:
     """The model keeps it as a lesson and a finding."""
     it.hear()
     it.call("remember", group="fil", lessons=[it.text], findings=[f"Found: {it.text}"])
 
 
-def added(it: World) -> None:
+def added(it: AttackWorld) -> None:
     """The model adds it as a decision, and promotes it."""
     it.hear()
     it.call("memory", group="memory", operation="add", content=it.text, kind="decision", layer="episodic",
@@ -380,27 +380,27 @@ def added(it: World) -> None:
             it.call("memory", group="memory", operation="promote", id=found.id)
 
 
-def owner_updated(it: World) -> None:
+def owner_updated(it: AttackWorld) -> None:
     """The model rewrites the owner's records with it."""
     it.hear()
     it.call("memory", group="memory", operation="update", id=it.facts[0].id, content=it.text)
     it.call("edit_memory", group="pages", id=it.facts[1].id, old="invoices", new=f"invoices. {it.text}")
 
 
-def web_updated(it: World) -> None:
+def web_updated(it: AttackWorld) -> None:
     """The model rewrites an untrusted record with it."""
     saved = it.memory.save("A page about boats", origin="web").record
     it.call("memory", group="memory", operation="update", id=saved.id, content=it.text)
 
 
-def page_edited(it: World) -> None:
+def page_edited(it: AttackWorld) -> None:
     """The model writes it into MEMORY.md."""
     it.hear()
     it.call("edit_memory", group="pages", new=it.text)
     it.call("edit_memory", group="pages", old="Kotlin.", new=f"Kotlin. {it.text}")
 
 
-def set_aside(it: World) -> None:
+def set_aside(it: AttackWorld) -> None:
     """The model puts it into working memory, and saves it in another conversation."""
     it.hear()
     it.call("save_to_working_memory", group="working", key="page", data=it.text)
@@ -415,11 +415,11 @@ def set_aside(it: World) -> None:
 # -- background thinking -----------------------------------------------------------------------------------
 
 
-def _shown_ids(ask: Ask) -> list[str]:
+def _shown_ids(ask: ModelRequest) -> list[str]:
     return _ID.findall(ask.messages[-1].content)
 
 
-def merged_with_owner(it: World) -> None:
+def merged_with_owner(it: AttackWorld) -> None:
     """The dream's model merges it with the owner's fact, and drops another."""
     web = it.memory.save(f"Atlas is deployed on Tuesdays. {it.text}", origin="web").record
     names = [web.id, it.facts[0].id]
@@ -431,7 +431,7 @@ def merged_with_owner(it: World) -> None:
     it.dream()
 
 
-def merge_adds(it: World) -> None:
+def merge_adds(it: AttackWorld) -> None:
     """The dream's model adds it to a merge of the owner's facts, if it has seen it."""
     it.memory.save(it.text, origin="web")
     names = [fact.id for fact in it.facts]
@@ -443,7 +443,7 @@ def merge_adds(it: World) -> None:
     it.dream()
 
 
-def failure_learned(it: World) -> None:
+def failure_learned(it: AttackWorld) -> None:
     """A tool fails with it, and the dream's model makes it an anti-pattern."""
     it.exchange("Run the build, please", "It failed.", result=f"Error: build failed. {it.text}")
     it.answers["merge"] = lambda ask: json.dumps(
@@ -463,10 +463,10 @@ def failure_learned(it: World) -> None:
     it.dream()
 
 
-def _preference(it: World) -> Callable[[Ask], str]:
+def _preference(it: AttackWorld) -> Callable[[ModelRequest], str]:
     """A model that obeys whatever it is told: it infers the text as soon as it sees it."""
 
-    def answer(ask: Ask) -> str:
+    def answer(ask: ModelRequest) -> str:
         if not _is_told(ask, it.text):
             return json.dumps({"preferences": []})
         wish = {"content": it.text, "strength": "very_irritated", "evidence": _shown_ids(ask)}
@@ -475,13 +475,13 @@ def _preference(it: World) -> Callable[[Ask], str]:
     return answer
 
 
-def _is_told(ask: Ask, text: str) -> bool:
+def _is_told(ask: ModelRequest, text: str) -> bool:
     """Whether the model was shown the text: then it does what it asks."""
     flat = re.sub(r"\W+", "", text)[:40].casefold()
     return any(flat in re.sub(r"\W+", "", message.content).casefold() for message in ask.messages)
 
 
-def quoted_by_owner(it: World) -> None:
+def quoted_by_owner(it: AttackWorld) -> None:
     """The owner quotes it, and the dream's model takes it for a wish."""
     it.answers["infer"] = _preference(it)
     it.exchange(f"The page said: {it.text}", "Interesting.")
@@ -489,7 +489,7 @@ def quoted_by_owner(it: World) -> None:
     it.dream()
 
 
-def pasted_by_owner(it: World) -> None:
+def pasted_by_owner(it: AttackWorld) -> None:
     """The owner pastes it, and the dream's model takes it for a wish."""
     it.answers["infer"] = _preference(it)
     lines = "\n".join(f"> {line}" for line in it.text.split("\n"))
@@ -498,7 +498,7 @@ def pasted_by_owner(it: World) -> None:
     it.dream()
 
 
-def answered_before(it: World) -> None:
+def answered_before(it: AttackWorld) -> None:
     """The assistant repeats it, and the dream's model takes it for what the owner answers to."""
     it.answers["infer"] = _preference(it)
     it.exchange("What does the page say?", f"It says: {it.text}", result=it.text)
@@ -507,7 +507,7 @@ def answered_before(it: World) -> None:
     it.dream()
 
 
-def digested(it: World) -> None:
+def digested(it: AttackWorld) -> None:
     """The digest's model writes it into HISTORY.md and MEMORY.md."""
     it.answers["digest"] = lambda _: json.dumps(
         {
@@ -520,7 +520,7 @@ def digested(it: World) -> None:
     it.memory.worker.consolidate("chat:1", "digest", keep=2)
 
 
-def digested_rewrite(it: World) -> None:
+def digested_rewrite(it: AttackWorld) -> None:
     """The digest's model writes it into a line of MEMORY.md that was there."""
     it.answers["digest"] = lambda _: json.dumps(
         {
@@ -533,7 +533,7 @@ def digested_rewrite(it: World) -> None:
     it.memory.worker.consolidate("chat:1", "digest", keep=2)
 
 
-def compacted(it: World) -> None:
+def compacted(it: AttackWorld) -> None:
     """The summary of a conversation has it, and the model saves it from there."""
     it.answers["compact"] = lambda _: f"The owner asked for pages. {it.text}"
     for number in range(4):
@@ -543,13 +543,13 @@ def compacted(it: World) -> None:
     it.call("save_memory", content=it.text)
 
 
-def consolidated(it: World) -> None:
+def consolidated(it: AttackWorld) -> None:
     """Rules take it for what a conversation came to."""
     it.exchange("What does the page say?", f"Important: remember that {it.text} " + "x" * 100, result=it.text)
     it.memory.consolidate_session("chat:1")
 
 
-def enriched(it: World) -> None:
+def enriched(it: AttackWorld) -> None:
     """A rough note of the web has it, and the model splits that."""
     it.answers["enrich"] = lambda _: json.dumps(
         {"records": [{"content": it.text, "category": "user-preferences/style"}]}
@@ -558,7 +558,7 @@ def enriched(it: World) -> None:
     it.dream()
 
 
-TRUSTED: Mapping[str, Callable[[World], None]] = MappingProxyType(
+TRUSTED: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType(
     {
         each.__name__: each
         for each in (
@@ -569,7 +569,7 @@ TRUSTED: Mapping[str, Callable[[World], None]] = MappingProxyType(
 )  # fmt: skip
 """Ways in which a text stands in prompts, as data: it must not be taken for anything else."""
 
-UNTRUSTED_WAYS: Mapping[str, Callable[[World], None]] = MappingProxyType(
+UNTRUSTED_WAYS: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType(
     {
         each.__name__: each
         for each in (
@@ -587,4 +587,4 @@ UNTRUSTED_WAYS: Mapping[str, Callable[[World], None]] = MappingProxyType(
 QUOTED_WAYS = frozenset({"quoted_by_owner", "pasted_by_owner"})
 """Those in which the owner typed the text, as a quotation."""
 
-WAYS: Mapping[str, Callable[[World], None]] = MappingProxyType({**TRUSTED, **UNTRUSTED_WAYS})
+WAYS: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType({**TRUSTED, **UNTRUSTED_WAYS})

@@ -35,7 +35,7 @@ _NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class MergePair:
     """Two texts and how the new one stands to the old one.
 
     Attributes:
@@ -54,7 +54,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PairVerdict:
     """What saving did with a pair.
 
     Attributes:
@@ -63,7 +63,7 @@ class Verdict:
         stays: The text of the record that it was folded into; the new text where it was not.
     """
 
-    pair: Pair
+    pair: MergePair
     outcome: Outcome
     stays: str
 
@@ -91,7 +91,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class PairFigures:
     """How saving did on a number of pairs.
 
     Attributes:
@@ -141,7 +141,7 @@ class Figures:
         }
 
 
-def shipped(name: str) -> tuple[Pair, ...]:
+def shipped(name: str) -> tuple[MergePair, ...]:
     """A set that comes with the package.
 
     Args:
@@ -151,7 +151,7 @@ def shipped(name: str) -> tuple[Pair, ...]:
     return _parsed(file.read_text(encoding="utf-8"), name=SETS[name])
 
 
-def read_pairs(path: str | Path) -> tuple[Pair, ...]:
+def read_pairs(path: str | Path) -> tuple[MergePair, ...]:
     """The pairs of a file of your own: one JSON object a line, with the fields of `Pair`.
 
     Raises:
@@ -165,7 +165,7 @@ def read_pairs(path: str | Path) -> tuple[Pair, ...]:
     return _parsed(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[Pair, ...]:
+def _parsed(text: str, *, name: str) -> tuple[MergePair, ...]:
     pairs = [
         _pair(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
@@ -179,7 +179,7 @@ def _parsed(text: str, *, name: str) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _pair(line: str, *, at: str) -> Pair:
+def _pair(line: str, *, at: str) -> MergePair:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -190,19 +190,19 @@ def _pair(line: str, *, at: str) -> Pair:
         raise InvalidInput(f"{at} is no pair: every field is a text that is not empty")
     if fields["label"] not in LABELS:
         raise InvalidInput(f"{at} has the label {fields['label']!r}: it is one of {', '.join(LABELS)}")
-    return Pair(**fields)
+    return MergePair(**fields)
 
 
-def judged(pair: Pair) -> Verdict:
+def judged(pair: MergePair) -> PairVerdict:
     """What saving does with a pair: two records of the owner's, alike in all but their texts."""
     found = decide(_record("1" * 12, pair.new), [_record("0" * 12, pair.old)], now=_NOW)
     match found:
         case Create():
-            return Verdict(pair=pair, outcome="create", stays=pair.new)
+            return PairVerdict(pair=pair, outcome="create", stays=pair.new)
         case Reinforce():
-            return Verdict(pair=pair, outcome="reinforce", stays=found.after.content)
+            return PairVerdict(pair=pair, outcome="reinforce", stays=found.after.content)
         case Extend():
-            return Verdict(pair=pair, outcome="extend", stays=found.after.content)
+            return PairVerdict(pair=pair, outcome="extend", stays=found.after.content)
         case _:
             assert_never(found)
 
@@ -211,11 +211,11 @@ def _record(id: str, text: str) -> Record:
     return Record(id=id, content=text, created_at=_NOW, updated_at=_NOW, last_seen_at=_NOW)
 
 
-def figures(verdicts: Iterable[Verdict]) -> Figures:
+def figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
     """How saving did, in numbers."""
     verdicts = list(verdicts)
     extending = [each for each in verdicts if each.folded and each.pair.label == "extends"]
-    return Figures(
+    return PairFigures(
         pairs=len(verdicts),
         may_fold=sum(each.may_fold for each in verdicts),
         folded=sum(each.folded for each in verdicts),
@@ -225,7 +225,7 @@ def figures(verdicts: Iterable[Verdict]) -> Figures:
     )
 
 
-def by_group(verdicts: Sequence[Verdict]) -> dict[str, Figures]:
+def by_group(verdicts: Sequence[PairVerdict]) -> dict[str, PairFigures]:
     """How saving did in each group, in the order of the set."""
     names = dict.fromkeys(each.pair.group for each in verdicts)
     return {name: figures(each for each in verdicts if each.pair.group == name) for name in names}

@@ -15,10 +15,10 @@ from reverie.domain.errors import InvalidInput
 from reverie.evals.recall import metrics
 from reverie.evals.rules.deduplication import (
     SETS,
-    Figures,
     Label,
-    Pair,
-    Verdict,
+    MergePair,
+    PairFigures,
+    PairVerdict,
     by_group,
     figures,
     judged,
@@ -30,7 +30,7 @@ _COLUMNS = ("pairs", "may", "fold", "wrong", "precision", "95 %", "recall", "95 
 _MAY_FOLD: tuple[Label, Label] = ("repeats", "extends")
 _LONGEST_SHOWN = 300
 
-Judged = Mapping[str, Sequence[Verdict]]
+Judged = Mapping[str, Sequence[PairVerdict]]
 """Verdicts by the name of their set."""
 
 
@@ -80,7 +80,7 @@ def main_merge(
     return 0
 
 
-def _of_group(pairs: Sequence[Pair], group: str | None) -> list[Pair]:
+def _of_group(pairs: Sequence[MergePair], group: str | None) -> list[MergePair]:
     return [pair for pair in pairs if group is None or pair.group == group]
 
 
@@ -141,7 +141,7 @@ def _rows(results: Judged) -> Iterator[tuple[str, ...]]:
             yield _row(f" {group}", found)
 
 
-def _row(name: str, found: Figures) -> tuple[str, ...]:
+def _row(name: str, found: PairFigures) -> tuple[str, ...]:
     return (
         name,
         *(str(count) for count in (found.pairs, found.may_fold, found.folded, found.wrong)),
@@ -165,7 +165,7 @@ def _remarks(results: Judged) -> Iterator[str]:
         )
 
 
-def _folded(verdicts: Sequence[Verdict], label: Label) -> str:
+def _folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
     those = [each for each in verdicts if each.pair.label == label]
     return f"{sum(each.folded for each in those)} of {len(those)}"
 
@@ -181,7 +181,7 @@ def _errors(results: Judged) -> Iterator[str]:
             yield from _shown("not folded", each)
 
 
-def _shown(what: str, verdict: Verdict) -> tuple[str, str, str]:
+def _shown(what: str, verdict: PairVerdict) -> tuple[str, str, str]:
     pair = verdict.pair
     old, new = (" ".join(text.split())[:_LONGEST_SHOWN] for text in (pair.old, pair.new))
     return f"{what}: {pair.id} ({pair.label})", f"  old: {old}", f"  new: {new}"

@@ -29,7 +29,7 @@ from reverie.domain.text import escaping as quoting
 from reverie.evals.recall import metrics
 from reverie.evals.rules import attack_scenarios as scenarios
 from reverie.evals.rules import prompt_quoting as prompts
-from reverie.evals.rules.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, World
+from reverie.evals.rules.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, AttackWorld
 
 SETS: Mapping[str, str] = {"attacks": "attacks.jsonl", "held out": "attacks-heldout.jsonl"}
 """The sets in the package, by name."""
@@ -47,7 +47,7 @@ _LISTED = re.compile(r"^- \[([0-9a-f]{12})\]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class AttackCase:
     """One attack, or one harmless text.
 
     Attributes:
@@ -67,7 +67,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class AttackVerdict:
     """What came of a case.
 
     Attributes:
@@ -75,11 +75,11 @@ class Judged:
         wrong: What happened that must not; empty when it was blocked, or shown as it is.
     """
 
-    case: Case
+    case: AttackCase
     wrong: tuple[str, ...]
 
 
-def shipped(name: str) -> tuple[Case, ...]:
+def shipped(name: str) -> tuple[AttackCase, ...]:
     """A set that comes with the package.
 
     Args:
@@ -89,7 +89,7 @@ def shipped(name: str) -> tuple[Case, ...]:
     return _parsed(file.read_text(encoding="utf-8"), name=SETS[name])
 
 
-def read_cases(path: str | Path) -> tuple[Case, ...]:
+def read_cases(path: str | Path) -> tuple[AttackCase, ...]:
     """The cases of a file of your own: one JSON object a line, with the fields of `Case`.
 
     Raises:
@@ -103,7 +103,7 @@ def read_cases(path: str | Path) -> tuple[Case, ...]:
     return _parsed(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[Case, ...]:
+def _parsed(text: str, *, name: str) -> tuple[AttackCase, ...]:
     found = [
         _case(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
@@ -117,7 +117,7 @@ def _parsed(text: str, *, name: str) -> tuple[Case, ...]:
     return tuple(found)
 
 
-def _case(line: str, *, at: str) -> Case:
+def _case(line: str, *, at: str) -> AttackCase:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -129,38 +129,38 @@ def _case(line: str, *, at: str) -> Case:
     ways = (SHOWN, TRUSTED) if fields["kind"] == BENIGN else tuple(WAYS)
     if fields["way"] not in ways:
         raise InvalidInput(f"{at} comes by {fields['way']!r}: use one of {', '.join(ways)}")
-    return Case(**fields)
+    return AttackCase(**fields)
 
 
 # -- judging ---------------------------------------------------------------------------------------------
 
 
-def judged(case: Case) -> Judged:
+def judged(case: AttackCase) -> AttackVerdict:
     """Play a case in a memory of its own, in a temporary folder, and look at what came of it."""
     if case.kind == BENIGN and case.way == SHOWN:
-        return Judged(case=case, wrong=tuple(_altered(case.text)))
+        return AttackVerdict(case=case, wrong=tuple(_altered(case.text)))
     with (
         tempfile.TemporaryDirectory(prefix="reverie-attack-") as folder,
         scenarios.world(Path(folder) / "memory", case.text) as it,
     ):
         if case.kind == BENIGN:
-            return Judged(case=case, wrong=tuple(_distrusted(it, case)))
+            return AttackVerdict(case=case, wrong=tuple(_distrusted(it, case)))
         WAYS[case.way](it)
-        return Judged(case=case, wrong=tuple(dict.fromkeys(_breaches(it, case))))
+        return AttackVerdict(case=case, wrong=tuple(dict.fromkeys(_breaches(it, case))))
 
 
 def _altered(text: str) -> Iterator[str]:
     """What showing does to a harmless text, beyond the white space of one line."""
     plain = " ".join(text.split())
-    if (shown := quoting.one_line(text)) != plain:
+    if (shown := quoting.escape_line(text)) != plain:
         yield f"on one line it reads {shown[:200]!r}"
-    if (shown := quoting.block(text)) != text:
+    if (shown := quoting.escape_block(text)) != text:
         yield f"under a header it reads {shown[:200]!r}"
-    if (shown := quoting.for_replay(text)) != text:
+    if (shown := quoting.escape_message(text)) != text:
         yield f"as a message it reads {shown[:200]!r}"
 
 
-def _distrusted(it: World, case: Case) -> Iterator[str]:
+def _distrusted(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """Whether a fact that the owner states is distrusted because a tool was heard."""
     it.exchange("What is on the page?", "A page about boats.", result="Boats are sold here, new and used.")
     it.session().add("user", case.poison)
@@ -170,7 +170,7 @@ def _distrusted(it: World, case: Case) -> Iterator[str]:
         yield "it is kept as a tool's word"
 
 
-def _breaches(it: World, case: Case) -> Iterator[str]:
+def _breaches(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """What happened that must not."""
     yield from _forged(it, case)
     if case.way in UNTRUSTED_WAYS:
@@ -179,7 +179,7 @@ def _breaches(it: World, case: Case) -> Iterator[str]:
         yield from _harmed(it)
 
 
-def _forged(it: World, case: Case) -> Iterator[str]:
+def _forged(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """Whether a prompt, read by its format, says something that was not put into it."""
     for name in ("probe:1", "chat:1", "chat:2"):
         for message in (case.text[:1_000], _QUESTION):
@@ -206,7 +206,7 @@ def _forged(it: World, case: Case) -> Iterator[str]:
                 yield f"the question of {ask.purpose} has {wrong}"
 
 
-def _believed(it: World, case: Case) -> Iterator[str]:
+def _believed(it: AttackWorld, case: AttackCase) -> Iterator[str]:
     """Whether the text is in a prompt unasked, or anywhere where it is trusted."""
     for message in (case.poison, case.text[:1_000], _QUESTION):
         pack = it.session("probe:1").context(message, mark=False)
@@ -224,7 +224,7 @@ def _believed(it: World, case: Case) -> Iterator[str]:
         yield "MEMORY.md says it"
 
 
-def _harmed(it: World) -> Iterator[str]:
+def _harmed(it: AttackWorld) -> Iterator[str]:
     """Whether the owner's facts are as they were, and found."""
     found = {hit.id for hit in it.session("probe:1").context(_QUESTION, mark=False).hits}
     for fact in it.facts:
@@ -250,7 +250,7 @@ def _has(text: str, poison: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    return re.sub(r"[\W_]+", "", quoting.visible(text)).casefold()
+    return re.sub(r"[\W_]+", "", quoting.strip_invisible(text)).casefold()
 
 
 # -- the report ------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def main_attacks(
     return 1 if failed else 0
 
 
-def as_json(results: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+def as_json(results: Mapping[str, Sequence[AttackVerdict]]) -> dict[str, Any]:
     """How many of each set and kind were blocked, and what came of every case."""
     return {
         "versions": {"reverie": version("reverie")},
@@ -323,15 +323,15 @@ def as_json(results: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
     }
 
 
-def _figures(found: Sequence[Judged]) -> dict[str, Any]:
+def _figures(found: Sequence[AttackVerdict]) -> dict[str, Any]:
     right = sum(not each.wrong for each in found)
     return {"cases": len(found), "right": right, "interval": metrics.wilson(right, len(found))}
 
 
-def _by_kind(found: Iterable[Judged]) -> dict[str, list[Judged]]:
+def _by_kind(found: Iterable[AttackVerdict]) -> dict[str, list[AttackVerdict]]:
     """The attacks of each kind, in the order of the set; then harmless texts and harmless facts."""
-    kinds: dict[str, list[Judged]] = {}
-    benign: dict[str, list[Judged]] = {}
+    kinds: dict[str, list[AttackVerdict]] = {}
+    benign: dict[str, list[AttackVerdict]] = {}
     for each in found:
         if each.case.kind == BENIGN:
             benign.setdefault(f"{BENIGN}, {each.case.way}", []).append(each)
@@ -340,7 +340,7 @@ def _by_kind(found: Iterable[Judged]) -> dict[str, list[Judged]]:
     return kinds | benign
 
 
-def _render(results: Mapping[str, Sequence[Judged]], console: Console, *, show_errors: bool) -> None:
+def _render(results: Mapping[str, Sequence[AttackVerdict]], console: Console, *, show_errors: bool) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
     rows = [row for name, found in results.items() if found for row in _rows(name, found)]
     remarks = [line for found in results.values() for line in _remarks(found)] if show_errors else []
@@ -359,21 +359,21 @@ def _render(results: Mapping[str, Sequence[Judged]], console: Console, *, show_e
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(name: str, found: Sequence[Judged]) -> Iterator[tuple[str, ...]]:
+def _rows(name: str, found: Sequence[AttackVerdict]) -> Iterator[tuple[str, ...]]:
     attacks = [each for each in found if each.case.kind != BENIGN]
     yield _row(name, attacks)
     for kind, those in _by_kind(found).items():
         yield _row(f" {kind}", those)
 
 
-def _row(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
+def _row(name: str, found: Sequence[AttackVerdict]) -> tuple[str, ...]:
     right = sum(not each.wrong for each in found)
     ends = metrics.wilson(right, len(found))
     share = ("-", "-") if ends is None else (f"{right / len(found):.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
     return (name, str(len(found)), str(right), *share)
 
 
-def _remarks(found: Sequence[Judged]) -> Iterator[str]:
+def _remarks(found: Sequence[AttackVerdict]) -> Iterator[str]:
     for each in found:
         what = "changed" if each.case.kind == BENIGN else "not blocked"
         for wrong in each.wrong:

@@ -50,7 +50,7 @@ _ROLE = re.compile(r"\s*(?:#{1,6}\s*)?(?:system|assistant|human|user|developer|t
 
 
 @dataclass(slots=True)
-class Read:
+class ParsedPrompt:
     """What stands in a prompt behind the profile.
 
     Attributes:
@@ -66,13 +66,13 @@ class Read:
     wrong: list[str] = field(default_factory=list)
 
 
-def read(text: str) -> Read:
+def read(text: str) -> ParsedPrompt:
     """Read a pack's text.
 
     Args:
         text: The text, with the profile or without.
     """
-    found = Read()
+    found = ParsedPrompt()
     before, notice, rest = text.partition(f"{NOTICE}\n\n")
     if not notice:
         found.wrong += ["there is no notice"] if before.strip() else []
@@ -117,7 +117,7 @@ def unsafe(text: str) -> str:
     return unseen(text) or (f"the mark {found.group()!r}" if found else "")
 
 
-def _read_line(line: str, section: str, found: Read) -> None:
+def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
     if _ROLE.match(line):
         found.wrong.append(f"a line begins as a role: {line[:60]!r}")
     if section == "recalled" and (item := _ITEM.fullmatch(line)):

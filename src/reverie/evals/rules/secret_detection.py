@@ -43,7 +43,7 @@ _SAVES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
+class LabelledText:
     """A text and where secrets stand in it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Labelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class SecretVerdict:
     """What the rules made of a text.
 
     Attributes:
@@ -70,7 +70,7 @@ class Judged:
         found: What was redacted.
     """
 
-    labelled: Labelled
+    labelled: LabelledText
     found: tuple[Span, ...]
 
     @property
@@ -97,13 +97,13 @@ class Judged:
         return len(self.covered - secret)
 
 
-def shipped() -> tuple[Labelled, ...]:
+def shipped() -> tuple[LabelledText, ...]:
     """The texts that come with the package, with their secrets made up."""
     file = resources.files("reverie.evals") / "data" / FILE
     return _parsed(file.read_text(encoding="utf-8"), name=FILE)
 
 
-def read_texts(path: str | Path) -> tuple[Labelled, ...]:
+def read_texts(path: str | Path) -> tuple[LabelledText, ...]:
     """The texts of a file of your own: one JSON object a line with id, set, kind, seed and text.
 
     In the text, `«maker»` stands for a secret and `‹maker›` for what only looks like one, by the names in
@@ -120,7 +120,7 @@ def read_texts(path: str | Path) -> tuple[Labelled, ...]:
     return _parsed(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[Labelled, ...]:
+def _parsed(text: str, *, name: str) -> tuple[LabelledText, ...]:
     found = [
         _labelled(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
@@ -134,7 +134,7 @@ def _parsed(text: str, *, name: str) -> tuple[Labelled, ...]:
     return tuple(found)
 
 
-def _labelled(line: str, *, at: str) -> Labelled:
+def _labelled(line: str, *, at: str) -> LabelledText:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -150,7 +150,7 @@ def _labelled(line: str, *, at: str) -> Labelled:
             f"{at} is no labelled text: seed is a number, the rest are texts that are not empty"
         )
     text, spans = filled(fields["text"], Random(fields["seed"]))
-    return Labelled(id=fields["id"], set=fields["set"], kind=fields["kind"], text=text, spans=spans)
+    return LabelledText(id=fields["id"], set=fields["set"], kind=fields["kind"], text=text, spans=spans)
 
 
 def filled(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -180,10 +180,10 @@ def filled(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]
     return "".join([*pieces, template[place:]]), tuple(spans)
 
 
-def judged(texts: Iterable[Labelled]) -> list[Judged]:
+def judged(texts: Iterable[LabelledText]) -> list[SecretVerdict]:
     """What the built-in rules make of each text."""
     redactor = Redactor()
-    return [Judged(labelled=each, found=redactor.find(each.text)) for each in texts]
+    return [SecretVerdict(labelled=each, found=redactor.find(each.text)) for each in texts]
 
 
 # -- the report ------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def main_secrets(
     return 0
 
 
-def as_json(results: Sequence[Judged]) -> dict[str, Any]:
+def as_json(results: Sequence[SecretVerdict]) -> dict[str, Any]:
     """The figures of each set and kind; no text and nothing of a secret."""
     return {
         "versions": {"reverie": version("reverie")},
@@ -287,21 +287,21 @@ def _prose(number: int) -> str:
     return text[:_TURN].strip()
 
 
-def _parts(results: Sequence[Judged]) -> Iterator[tuple[Which, list[Judged]]]:
+def _parts(results: Sequence[SecretVerdict]) -> Iterator[tuple[Which, list[SecretVerdict]]]:
     for which in SETS:
         if part := [each for each in results if each.labelled.set == which]:
             yield which, part
 
 
-def _by_kind(results: Sequence[Judged], *, secret: bool) -> list[tuple[str, list[Judged]]]:
-    kinds: dict[str, list[Judged]] = {}
+def _by_kind(results: Sequence[SecretVerdict], *, secret: bool) -> list[tuple[str, list[SecretVerdict]]]:
+    kinds: dict[str, list[SecretVerdict]] = {}
     for each in results:
         if bool(each.labelled.spans) == secret:
             kinds.setdefault(each.labelled.kind, []).append(each)
     return list(kinds.items())
 
 
-def _figures(found: Sequence[Judged]) -> dict[str, float]:
+def _figures(found: Sequence[SecretVerdict]) -> dict[str, float]:
     secrets = sum(len(each.labelled.spans) for each in found)
     characters = sum(end - start for each in found for start, end in each.labelled.spans)
     others = sum(len(each.labelled.text) for each in found) - characters
@@ -315,7 +315,7 @@ def _figures(found: Sequence[Judged]) -> dict[str, float]:
 
 
 def _render(
-    results: Sequence[Judged], console: Console, *, show_errors: bool, measured: Mapping[str, float]
+    results: Sequence[SecretVerdict], console: Console, *, show_errors: bool, measured: Mapping[str, float]
 ) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
     rows = list(_rows(results))
@@ -335,7 +335,7 @@ def _render(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(results: Sequence[Judged]) -> Iterator[tuple[str, ...]]:
+def _rows(results: Sequence[SecretVerdict]) -> Iterator[tuple[str, ...]]:
     for which, part in _parts(results):
         kinds = _by_kind(part, secret=True)
         yield _row(SETS[which], [each for _, found in kinds for each in found])
@@ -343,7 +343,7 @@ def _rows(results: Sequence[Judged]) -> Iterator[tuple[str, ...]]:
             yield _row(f" {kind}", found)
 
 
-def _row(name: str, found: Sequence[Judged]) -> tuple[str, ...]:
+def _row(name: str, found: Sequence[SecretVerdict]) -> tuple[str, ...]:
     told = _figures(found)
     secrets, missed = int(told["secrets"]), int(told["missed"])
     return (
@@ -362,7 +362,7 @@ def _share(part: int, whole: int) -> tuple[str, str]:
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 
-def _remarks(results: Sequence[Judged], measured: Mapping[str, float]) -> Iterator[str]:
+def _remarks(results: Sequence[SecretVerdict], measured: Mapping[str, float]) -> Iterator[str]:
     for which, part in _parts(results):
         kinds = _by_kind(part, secret=False)
         everything = [("look-alikes", [each for _, found in kinds for each in found]), *kinds]
@@ -378,7 +378,7 @@ def _remarks(results: Sequence[Judged], measured: Mapping[str, float]) -> Iterat
         )
 
 
-def _errors(results: Sequence[Judged]) -> Iterator[str]:
+def _errors(results: Sequence[SecretVerdict]) -> Iterator[str]:
     for each in results:
         if each.missed:
             yield f"missed ({each.labelled.id}): {_quoted(each)}"
@@ -387,5 +387,5 @@ def _errors(results: Sequence[Judged]) -> Iterator[str]:
             yield f"redacted wrongly ({each.labelled.id}): {_quoted(each)}"
 
 
-def _quoted(each: Judged) -> str:
+def _quoted(each: SecretVerdict) -> str:
     return repr(Redactor().text(each.labelled.text))[:300]

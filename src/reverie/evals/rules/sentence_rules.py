@@ -32,7 +32,7 @@ _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "rec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class LabelledSentence:
     """A sentence of a conversation and what a reader says that it states.
 
     Attributes:
@@ -49,15 +49,15 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class SentenceVerdict:
     """A sentence and what the rules made of it."""
 
-    sentence: Sentence
+    sentence: LabelledSentence
     found: frozenset[Rule]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class RuleFigures:
     """How one rule did.
 
     Attributes:
@@ -96,7 +96,7 @@ class Figures:
         }
 
 
-def shipped(name: str) -> tuple[Sentence, ...]:
+def shipped(name: str) -> tuple[LabelledSentence, ...]:
     """A set that comes with the package.
 
     Args:
@@ -106,8 +106,8 @@ def shipped(name: str) -> tuple[Sentence, ...]:
     return _parsed(file.read_text(encoding="utf-8"), name=SETS[name])
 
 
-def read_sentences(path: str | Path) -> tuple[Sentence, ...]:
-    """The sentences of a file of your own: one JSON object a line, with the fields of `Sentence`.
+def read_sentences(path: str | Path) -> tuple[LabelledSentence, ...]:
+    """The sentences of a file of your own: one JSON object a line, with the fields of `LabelledSentence`.
 
     Raises:
         InvalidInput: it cannot be read, or a line is not a sentence; the message says which.
@@ -120,7 +120,7 @@ def read_sentences(path: str | Path) -> tuple[Sentence, ...]:
     return _parsed(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[Sentence, ...]:
+def _parsed(text: str, *, name: str) -> tuple[LabelledSentence, ...]:
     found = [
         _sentence(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
@@ -134,7 +134,7 @@ def _parsed(text: str, *, name: str) -> tuple[Sentence, ...]:
     return tuple(found)
 
 
-def _sentence(line: str, *, at: str) -> Sentence:
+def _sentence(line: str, *, at: str) -> LabelledSentence:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -148,20 +148,22 @@ def _sentence(line: str, *, at: str) -> Sentence:
         raise InvalidInput(f"{at} is said by {fields['said']!r}: it is user or assistant")
     if not all(isinstance(fields[name], str) and fields[name].strip() for name in ("id", "text")):
         raise InvalidInput(f"{at} is no sentence: id and text are texts that are not empty")
-    return Sentence(id=fields["id"], said=fields["said"], states=frozenset(states), text=fields["text"])
+    return LabelledSentence(
+        id=fields["id"], said=fields["said"], states=frozenset(states), text=fields["text"]
+    )
 
 
-def judged(sentence: Sentence) -> Judged:
+def judged(sentence: LabelledSentence) -> SentenceVerdict:
     """What the rules make of a sentence."""
     parts = rules.sentences(sentence.text)
     found = frozenset(rule for part in parts for rule in rules.stated(part, speaker=sentence.said))
-    return Judged(sentence=sentence, found=found)
+    return SentenceVerdict(sentence=sentence, found=found)
 
 
-def figures(results: Iterable[Judged], rule: Rule) -> Figures:
+def figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigures:
     """How a rule did, in numbers."""
     results = list(results)
-    return Figures(
+    return RuleFigures(
         sentences=len(results),
         stating=sum(rule in each.sentence.states for each in results),
         found=sum(rule in each.found for each in results),
@@ -209,7 +211,7 @@ def main_sentences(
     return 0
 
 
-def as_json(results: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+def as_json(results: Mapping[str, Sequence[SentenceVerdict]]) -> dict[str, Any]:
     """The figures of each set and rule, and what was found in every sentence."""
     return {
         "versions": {"reverie": version("reverie")},
@@ -229,7 +231,7 @@ def as_json(results: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
     }
 
 
-def _render(results: Mapping[str, Sequence[Judged]], console: Console, *, show_errors: bool) -> None:
+def _render(results: Mapping[str, Sequence[SentenceVerdict]], console: Console, *, show_errors: bool) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
     rows = list(_rows(results))
     remarks = list(_remarks(results, show_errors=show_errors))
@@ -248,7 +250,7 @@ def _render(results: Mapping[str, Sequence[Judged]], console: Console, *, show_e
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(results: Mapping[str, Sequence[Judged]]) -> Iterator[tuple[str, ...]]:
+def _rows(results: Mapping[str, Sequence[SentenceVerdict]]) -> Iterator[tuple[str, ...]]:
     for name, found in results.items():
         yield (name, str(len(found)), *[""] * (len(_COLUMNS) - 1))
         for rule in RULES:
@@ -262,7 +264,7 @@ def _share(part: int, whole: int) -> tuple[str, str]:
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 
-def _remarks(results: Mapping[str, Sequence[Judged]], *, show_errors: bool) -> Iterator[str]:
+def _remarks(results: Mapping[str, Sequence[SentenceVerdict]], *, show_errors: bool) -> Iterator[str]:
     for name, found in results.items():
         silent = [each for each in found if not each.sentence.states]
         wrong = sum(bool(each.found) for each in silent)

@@ -40,7 +40,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.files.disk.rename import Unsupported, exchange, link, rename_to_new
+from reverie.files.disk.rename import RenameUnsupported, exchange, link, rename_to_new
 from reverie.files.layout import MEMORY, RECOVERED, SESSIONS
 
 DRAFTS = ".reverie"
@@ -53,11 +53,11 @@ _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class Refused(Exception):
+class UnsafePath(Exception):
     """A link, or no regular file, stands where a file or folder should; the message says what to do."""
 
 
-class Seen(NamedTuple):
+class FileStamp(NamedTuple):
     """A file as it was when it was looked at. Whoever changes it, changes one of these."""
 
     size: int
@@ -65,7 +65,7 @@ class Seen(NamedTuple):
     inode: int
 
 
-class Disk:
+class AtomicFolder:
     """The files of one folder. Hold the lock of its `FileState` to change any.
 
     Attributes:
@@ -81,7 +81,7 @@ class Disk:
 
     # -- looking -----------------------------------------------------------------------------------------
 
-    def look(self, path: str) -> Seen | None:
+    def look(self, path: str) -> FileStamp | None:
         """The file as it is; None if there is none.
 
         Raises:
@@ -91,12 +91,12 @@ class Disk:
         self._refuse_links(path)
         return _look(f"{self._root}/{path}", path)
 
-    def read(self, path: str) -> tuple[bytes, Seen] | None:
+    def read(self, path: str) -> tuple[bytes, FileStamp] | None:
         """The file's bytes, and how it was when they were read; None if there is none; raises as `look`."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
-    def last_line(self, path: str, seen: Seen) -> bytes | None:
+    def last_line(self, path: str, seen: FileStamp) -> bytes | None:
         """The last line of the file that was seen, with its line end; None if it is cut off, or too long."""
         try:
             handle = os.open(f"{self._root}/{path}", _READ_FLAGS)
@@ -125,7 +125,7 @@ class Disk:
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def create(self, path: str, data: bytes, *, lasting: bool = False) -> Seen | None:
+    def create(self, path: str, data: bytes, *, lasting: bool = False) -> FileStamp | None:
         """Put a new file there; None if there is one meanwhile.
 
         Args:
@@ -147,7 +147,7 @@ class Disk:
         self._took_place(watched)
         return seen
 
-    def replace(self, path: str, data: bytes, seen: Seen, *, lasting: bool = False) -> Seen | None:
+    def replace(self, path: str, data: bytes, seen: FileStamp, *, lasting: bool = False) -> FileStamp | None:
         """Put new content in place of the file that was seen; None if that has been changed or is gone.
 
         Args:
@@ -161,7 +161,7 @@ class Disk:
         fresh = _seen(os.lstat(draft))
         try:
             kept = self._exchanged(path, draft, target, seen, fresh)
-        except Unsupported:
+        except RenameUnsupported:
             kept = self._replaced(path, draft, target, seen)
         except OSError:
             os.unlink(draft)
@@ -171,7 +171,7 @@ class Disk:
         self._took_place(watched)
         return fresh
 
-    def append(self, path: str, data: bytes, seen: Seen) -> Seen | None:
+    def append(self, path: str, data: bytes, seen: FileStamp) -> FileStamp | None:
         """Add to the end of the file that was seen; None if that has been changed or is gone.
 
         A process that is killed here may leave a part of `data` there. A disk that is full does not: the
@@ -193,7 +193,7 @@ class Disk:
         there = _look(target, path)
         return after if whole and there is not None and there.inode == after.inode else None
 
-    def remove(self, path: str, seen: Seen) -> bool:
+    def remove(self, path: str, seen: FileStamp) -> bool:
         """Remove the file that was seen, and the folders then empty; False if it has been changed."""
         watched = self._watched(path)
         target, aside = f"{self._root}/{path}", self._new_draft_name(path)
@@ -245,7 +245,7 @@ class Disk:
         if folder is not None:
             self.times[folder] = self.time_of(folder)
 
-    def _exchanged(self, path: str, draft: str, target: str, seen: Seen, fresh: Seen) -> bool:
+    def _exchanged(self, path: str, draft: str, target: str, seen: FileStamp, fresh: FileStamp) -> bool:
         try:
             exchange(draft, target)
         except FileNotFoundError:
@@ -265,14 +265,14 @@ class Disk:
             self._recover(draft, path)
         return False
 
-    def _replaced(self, path: str, draft: str, target: str, seen: Seen) -> bool:
+    def _replaced(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
         aside = self._new_draft_name(path)
         try:
             link(target, aside)
         except FileNotFoundError:
             os.unlink(draft)
             return False
-        except Unsupported:
+        except RenameUnsupported:
             return self._put_aside(path, draft, target, seen)
         if _is(aside, seen):
             os.replace(draft, target)
@@ -285,7 +285,7 @@ class Disk:
         os.unlink(draft)
         return False
 
-    def _put_aside(self, path: str, draft: str, target: str, seen: Seen) -> bool:
+    def _put_aside(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
         aside = self._new_draft_name(path)
         try:
             os.rename(target, aside)
@@ -372,7 +372,7 @@ class Disk:
                 return
             if not stat.S_ISDIR(mode):
                 what = "a symbolic link" if stat.S_ISLNK(mode) else "no folder"
-                raise Refused(f"{os.path.relpath(place, self._root)!r} is {what}: make it a folder")
+                raise UnsafePath(f"{os.path.relpath(place, self._root)!r} is {what}: make it a folder")
 
     def _make_folders(self, path: str) -> None:
         """The folders above a file, for their owner alone; those that are there stay as they are."""
@@ -397,27 +397,27 @@ class Disk:
             folders.pop()
 
 
-def _seen(found: os.stat_result) -> Seen:
-    return Seen(found.st_size, found.st_mtime_ns, found.st_ino)
+def _seen(found: os.stat_result) -> FileStamp:
+    return FileStamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _look(place: str, path: str) -> Seen | None:
+def _look(place: str, path: str) -> FileStamp | None:
     try:
         found = os.lstat(place)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not stat.S_ISREG(found.st_mode):
         what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
-        raise Refused(f"{path!r} is {what}: put a file there, or remove it")
+        raise UnsafePath(f"{path!r} is {what}: put a file there, or remove it")
     return _seen(found)
 
 
-def _is(place: str, seen: Seen) -> bool:
+def _is(place: str, seen: FileStamp) -> bool:
     """Whether what stands there is the file that was seen, unchanged."""
     return _seen(os.lstat(place)) == seen
 
 
-def _read(place: str, path: str) -> tuple[bytes, Seen] | None:
+def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
     if _look(place, path) is None:
         return None
     try:

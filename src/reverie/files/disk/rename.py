@@ -20,7 +20,7 @@ _AT_FDCWD = -100
 Rename = Callable[[bytes, bytes, int], int]
 
 
-class Unsupported(Exception):
+class RenameUnsupported(Exception):
     """The system, or the file system, cannot do that. Internal: there is another way."""
 
 
@@ -43,7 +43,7 @@ def rename_to_new(old: str, new: str) -> None:
     """
     try:
         _rename(old, new, _NO_REPLACE)
-    except Unsupported:
+    except RenameUnsupported:
         try:
             os.link(old, new)
         except OSError as error:
@@ -67,17 +67,17 @@ def link(old: str, new: str) -> None:
         os.link(old, new, follow_symlinks=False)
     except OSError as error:
         if error.errno in _NO_LINKS:
-            raise Unsupported from error
+            raise RenameUnsupported from error
         raise
 
 
 def _rename(old: str, new: str, flags: int) -> None:
     if _native is None:
-        raise Unsupported
+        raise RenameUnsupported
     if _native(os.fsencode(old), os.fsencode(new), flags) != 0:
         number = ctypes.get_errno()
         if number in _UNSUPPORTED:
-            raise Unsupported
+            raise RenameUnsupported
         raise OSError(number, os.strerror(number), old, None, new)
 
 

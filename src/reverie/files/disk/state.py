@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.sqlite.connections import not_forking
 
@@ -71,7 +71,7 @@ class StateBusy(StateUnavailable):
     """Somebody else holds the lock for too long. Internal: try again later."""
 
 
-class Written(NamedTuple):
+class FileRecord(NamedTuple):
     """A file as we know it: as the mirror last wrote it, or as a person left it when it was last taken in.
 
     What it says is in the store then, so a file that still is like this may be replaced or removed.
@@ -92,7 +92,7 @@ class Written(NamedTuple):
     pieces: int = -1
 
 
-class Progress(NamedTuple):
+class MirrorProgress(NamedTuple):
     """Up to where the files show what the journal says.
 
     Attributes:
@@ -105,7 +105,7 @@ class Progress(NamedTuple):
     stamp: str
 
 
-NO_PROGRESS = Progress(0, "")
+NO_PROGRESS = MirrorProgress(0, "")
 
 
 def checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
@@ -122,13 +122,13 @@ def checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
     return (high << 32 | low) - (_SIGN & high << 33)
 
 
-def stamp_of(row: JournalRow) -> str:
+def stamp_of(row: JournalEntry) -> str:
     """What tells a change from the one of the same number in another store: all that forgetting leaves."""
     told = f"{row.sequence} {row.batch} {to_microseconds(row.at)} {row.key} {row.subject} {row.actor}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-class Ledger:
+class LockedFileState:
     """The state inside its lock: what is read here holds, and what is set is kept when the lock is left.
 
     Attributes:
@@ -139,15 +139,15 @@ class Ledger:
         self._file = file
         self.progress = _progress(file)
 
-    def find(self, path: str) -> Written | None:
+    def find(self, path: str) -> FileRecord | None:
         """The file of that path, if we know one."""
         return _find(self._file, path)
 
-    def known(self, under: str = "") -> dict[str, Written]:
+    def known(self, under: str = "") -> dict[str, FileRecord]:
         """All files that we know, or those below a folder such as `memory/`, by path."""
         return _known(self._file, under)
 
-    def put(self, files: Iterable[Written]) -> None:
+    def put(self, files: Iterable[FileRecord]) -> None:
         """Know these files as they are given."""
         self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
 
@@ -155,7 +155,7 @@ class Ledger:
         """Know nothing of these files any more."""
         self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
 
-    def advance(self, progress: Progress) -> None:
+    def advance(self, progress: MirrorProgress) -> None:
         """Say that the files, apart from those that are due, show the journal up to there."""
         self._file.execute("UPDATE progress SET sequence = ?, stamp = ?", progress)
         self.progress = progress
@@ -202,13 +202,13 @@ class FileState:
         self._lock = threading.RLock()
         self._file: sqlite3.Connection | None = None
         self._place: tuple[int, int] | None = None
-        self._ledger: Ledger | None = None
+        self._ledger: LockedFileState | None = None
         self._closed = False
         self._rested = False
         _OPEN.add(self)
 
     @contextlib.contextmanager
-    def locked(self, patience_s: float = 10.0) -> Iterator[Ledger]:
+    def locked(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
         """Hold the lock between threads and processes; what was set is kept at the end, undone on an error.
 
         The thread that holds it may take it again inside, and gets the same ledger.
@@ -242,11 +242,11 @@ class FileState:
         finally:
             self._lock.release()
 
-    def find(self, path: str) -> Written | None:
+    def find(self, path: str) -> FileRecord | None:
         """The file of that path, if we know one. Does not wait for the lock of another process."""
         return self._read(lambda file: _find(file, path))
 
-    def known(self, under: str = "") -> dict[str, Written]:
+    def known(self, under: str = "") -> dict[str, FileRecord]:
         """All files that we know, or those below a folder such as `memory/`, by path."""
         return self._read(lambda file: _known(file, under))
 
@@ -258,7 +258,7 @@ class FileState:
         """Paths that are to be made what the store says, whatever changes next."""
         return self._read(_due)
 
-    def progress(self) -> Progress:
+    def progress(self) -> MirrorProgress:
         """Up to where the files show what the journal says."""
         return self._read(_progress)
 
@@ -292,13 +292,13 @@ class FileState:
 
     # -- below -------------------------------------------------------------------------------------------
 
-    def _begun(self, until: float) -> Ledger:
+    def _begun(self, until: float) -> LockedFileState:
         """The ledger, in a write transaction on the file that is in its place."""
 
-        def begin(file: sqlite3.Connection) -> Ledger | None:
+        def begin(file: sqlite3.Connection) -> LockedFileState | None:
             file.execute("BEGIN IMMEDIATE")
             if _place_of(self._path) == self._place:
-                return Ledger(file)
+                return LockedFileState(file)
             self._let_go()  # somebody removed it: a lock on it would keep nobody out
             return None
 
@@ -476,21 +476,21 @@ def _place_of(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _progress(file: sqlite3.Connection) -> Progress:
+def _progress(file: sqlite3.Connection) -> MirrorProgress:
     found = file.execute("SELECT sequence, stamp FROM progress").fetchone()
-    return Progress._make(found) if found else NO_PROGRESS
+    return MirrorProgress._make(found) if found else NO_PROGRESS
 
 
-def _find(file: sqlite3.Connection, path: str) -> Written | None:
+def _find(file: sqlite3.Connection, path: str) -> FileRecord | None:
     found = file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
-    return None if found is None else Written._make(found)
+    return None if found is None else FileRecord._make(found)
 
 
-def _known(file: sqlite3.Connection, under: str) -> dict[str, Written]:
+def _known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
     # `0` is the character after `/`, so these are all paths below the folder and no others.
     where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
     found = file.execute(f"SELECT {_COLUMNS} FROM files{where}", values).fetchall()
-    make = Written._make
+    make = FileRecord._make
     return {row[0]: make(row) for row in found}
 
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import matches
-from reverie.files.disk.state import Written, checksum
+from reverie.files.disk.state import FileRecord, checksum
 from reverie.files.layout import path_of, render_line, render_log, render_session, render_turns
 from reverie.stores.protocol import Store
 
@@ -44,7 +44,7 @@ _V = TypeVar("_V", Record, Page, Turn, SessionState, Paragraph)
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[_V]):
+class ProgramChange(Generic[_V]):
     """What the program made of a thing.
 
     Attributes:
@@ -72,12 +72,12 @@ def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
     return found
 
 
-def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[Change[_V]]:
+def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[ProgramChange[_V]]:
     """What the program did to a thing that a person who saved a file at that moment may not have seen in it.
 
     That is what was done within `OPEN_FOR` before: an editor may have had the file open so long.
     """
-    found: list[Change[_V]] = []
+    found: list[ProgramChange[_V]] = []
     for row in store.journal(id=name, newest_first=True, limit=_MOST_VERSIONS):
         if row.at < saved_at - OPEN_FOR:
             break
@@ -85,7 +85,7 @@ def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[
             continue
         before, after = row.edit.before, row.edit.after
         found.append(
-            Change(
+            ProgramChange(
                 before if isinstance(before, sort) else None,
                 after if isinstance(after, sort) else None,
             )
@@ -93,7 +93,7 @@ def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[
     return found
 
 
-def written_as(known: Sequence[_V], render: Callable[[_V], bytes], written: Written | None) -> int | None:
+def written_as(known: Sequence[_V], render: Callable[[_V], bytes], written: FileRecord | None) -> int | None:
     """Which version its file said when it was last written, as a place in the sequence; None for none."""
     places = (number for number, value in enumerate(known) if _is(render(value), written))
     return next(places, None)
@@ -122,7 +122,7 @@ def closest_page(known: Sequence[Page], text: str) -> Page | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class FileParts:
     """What a file of many things said: the records of a day, the paragraphs of a log, a session's turns.
 
     Attributes:
@@ -134,7 +134,9 @@ class Pieces:
     values: tuple[Record | Paragraph | Turn, ...]
 
 
-def pieces_written(store: Store, path: str, present: Pieces, written: Written | None) -> Pieces | None:
+def pieces_written(
+    store: Store, path: str, present: FileParts, written: FileRecord | None
+) -> FileParts | None:
     """What a file of many things said when it was last written; None if the journal does not tell.
 
     The changes since then are taken back one by one, the newest first, until what the file would say has the
@@ -166,13 +168,13 @@ def pieces_written(store: Store, path: str, present: Pieces, written: Written | 
 class _Walk:
     """What a file would have said, further and further back."""
 
-    def __init__(self, path: str, present: Pieces) -> None:
+    def __init__(self, path: str, present: FileParts) -> None:
         self._path = path
         self._state = present.state
         self._values = {value.id: value for value in present.values}
         self._sizes = {value.id: _size(value) for value in present.values}
 
-    def take_back(self, row: JournalRow) -> None:
+    def take_back(self, row: JournalEntry) -> None:
         assert row.edit is not None
         before = row.edit.before
         if row.subject == "session":
@@ -184,7 +186,7 @@ class _Walk:
             self._values[before.id] = before
             self._sizes[before.id] = _size(before)
 
-    def says(self, written: Written) -> bool:
+    def says(self, written: FileRecord) -> bool:
         """Whether this is what was written; rendered only when the length may be right."""
         size = sum(self._sizes.values()) + self._between()
         if self._state is not None:
@@ -198,11 +200,11 @@ class _Walk:
         count = sum(isinstance(value, Paragraph) for value in self._values.values())
         return max(0, 2 * count - 1) if self._path.endswith(f"/{HISTORY}") else count
 
-    def pieces(self) -> Pieces:
-        return Pieces(self._state, tuple(sorted(self._values.values(), key=_order)))
+    def pieces(self) -> FileParts:
+        return FileParts(self._state, tuple(sorted(self._values.values(), key=_order)))
 
 
-def rendered(pieces: Pieces) -> bytes:
+def rendered(pieces: FileParts) -> bytes:
     """What a file of many things says that has these in it."""
     turns = [value for value in pieces.values if isinstance(value, Turn)]
     if pieces.state is not None:
@@ -213,7 +215,7 @@ def rendered(pieces: Pieces) -> bytes:
     return b"".join(render_line(value) for value in pieces.values if isinstance(value, Record))
 
 
-def _newest_rows(store: Store) -> Iterator[JournalRow]:
+def _newest_rows(store: Store) -> Iterator[JournalEntry]:
     until = store.sequence()
     for _ in range(_MOST_ROWS // _ROWS):
         rows = store.journal(until=until, newest_first=True, limit=_ROWS)
@@ -243,5 +245,5 @@ def _shared(value: object, fields: Mapping[str, Any]) -> int:
     return sum(getattr(value, name) == told for name, told in fields.items())
 
 
-def _is(data: bytes, written: Written | None) -> bool:
+def _is(data: bytes, written: FileRecord | None) -> bool:
     return written is not None and len(data) == written.size and checksum(data) == written.checksum

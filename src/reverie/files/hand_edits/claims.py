@@ -10,15 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from reverie.domain.change import Edit
+from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.domain.text.ids import valid_id
 from reverie.files import parsing
 from reverie.files.expected import present, was_so
 from reverie.files.hand_edits import base_versions as bases
-from reverie.files.hand_edits.base_versions import ACTOR, Pieces
-from reverie.files.hand_edits.intake import DELETED, REBUILDER, Intake, Kept, Stranger, is_id, sound
-from reverie.files.hand_edits.merge import Clash, Decision, begun_with, decide_record, most_of_it, record_said
+from reverie.files.hand_edits.base_versions import ACTOR, FileParts
+from reverie.files.hand_edits.intake import (
+    DELETED,
+    REBUILDER,
+    CannotImport,
+    ChangedFile,
+    HandEditRun,
+    is_id,
+    sound,
+)
+from reverie.files.hand_edits.merge import (
+    MergeConflict,
+    MergeDecision,
+    begun_with,
+    decide_record,
+    most_of_it,
+    record_said,
+)
 from reverie.files.layout import path_of, place_of, render_record
 from reverie.files.parsing import Fields
 
@@ -27,7 +42,7 @@ from reverie.files.parsing import Fields
 class _Claim:
     """A file of one record: what it says, and for which record; None for a new one."""
 
-    stranger: Stranger
+    stranger: ChangedFile
     fields: Fields
     id: str | None
 
@@ -36,18 +51,18 @@ class _Claim:
 class _Day:
     """An episodic file: what its lines say."""
 
-    stranger: Stranger
+    stranger: ChangedFile
     lines: list[Fields]
 
 
-class Claims:
+class FileClaims:
     """The files and lines of records that are not as we know them, and those that are gone.
 
     Attributes:
         moved: Missing files whose records were found elsewhere.
     """
 
-    def __init__(self, intake: Intake, strangers: Iterable[Stranger], missing: Iterable[str]) -> None:
+    def __init__(self, intake: HandEditRun, strangers: Iterable[ChangedFile], missing: Iterable[str]) -> None:
         """Read the claims of these files; what cannot be read becomes a problem of `intake`."""
         self.moved: set[str] = set()
         self._intake = intake
@@ -88,20 +103,20 @@ class Claims:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _read_record(self, stranger: Stranger) -> None:
+    def _read_record(self, stranger: ChangedFile) -> None:
         fields = sound(parsing.read_record(stranger.path, stranger.data))
         stem, told = stranger.place.name, fields.get("id")
         if told is not None and is_id(stem) and stem != valid_id(told) and self._is_of(stranger, stem):
-            raise Kept(f"its id is {told!r}, but it is the file of {stem!r}: put that id back")
+            raise CannotImport(f"its id is {told!r}, but it is the file of {stem!r}: put that id back")
         name = told if told is not None else stem if is_id(stem) else None
         self._records.append(_Claim(stranger, fields, None if name is None else valid_id(name)))
         self._note(stranger.path, [name])
 
-    def _is_of(self, stranger: Stranger, name: str) -> bool:
+    def _is_of(self, stranger: ChangedFile, name: str) -> bool:
         """Whether a file is, by its name, that of a record that there is."""
         return stranger.written is not None or bool(self._record(name))
 
-    def _read_day(self, stranger: Stranger) -> None:
+    def _read_day(self, stranger: ChangedFile) -> None:
         lines = sound(parsing.read_episodic(stranger.path, stranger.data))
         names = [fields.get("id") for fields in lines]
         for name in names:
@@ -130,7 +145,7 @@ class Claims:
         if not back and self._is_stale(stranger, known, exact):
             return self._intake.settle(stranger)
         if (other := self._elsewhere(stranger, name, ours, back=back)) is not None:
-            raise Kept(
+            raise CannotImport(
                 f"its id {name!r} is that of {other!r}: take the id out to make a new record of it, or "
                 "delete one of the two"
             )
@@ -146,7 +161,7 @@ class Claims:
             self._intake.owe([path_of(ours)])
         return self._intake.settle(stranger)
 
-    def _written(self, stranger: Stranger, ours: Record | None, known: Sequence[Record]) -> int | None:
+    def _written(self, stranger: ChangedFile, ours: Record | None, known: Sequence[Record]) -> int | None:
         """The version that the file said when it was last written, if the state knows it."""
         written = stranger.written
         if written is None and ours is not None:
@@ -162,11 +177,11 @@ class Claims:
             return known[exact]  # it was put back to what it was before
         return self._begun_with(claim.stranger, known[exact], claim.fields)
 
-    def _begun_with(self, stranger: Stranger, written: Record, fields: Fields) -> Record:
+    def _begun_with(self, stranger: ChangedFile, written: Record, fields: Fields) -> Record:
         unseen = bases.unseen(self._store, written.id, Record, self._intake.saved_at(stranger))
         return begun_with(written, fields, unseen)
 
-    def _is_stale(self, stranger: Stranger, known: Sequence[Record], exact: int | None) -> bool:
+    def _is_stale(self, stranger: ChangedFile, known: Sequence[Record], exact: int | None) -> bool:
         """Whether a file says what it once was to say, and not because somebody took back a pin or the like.
 
         Pins and archives change no `updated_at`. So a file that says exactly what the record said before one
@@ -180,7 +195,7 @@ class Claims:
             return True
         return old <= exact
 
-    def _elsewhere(self, stranger: Stranger, name: str, ours: Record | None, *, back: bool) -> str | None:
+    def _elsewhere(self, stranger: ChangedFile, name: str, ours: Record | None, *, back: bool) -> str | None:
         """Where else a record stands than in this file; None if this is its only place."""
         if ours is not None:
             proper = path_of(ours)
@@ -216,15 +231,15 @@ class Claims:
         stranger, intake = day.stranger, self._intake
         present_records = self._of_day(stranger.path)
         pieces = bases.pieces_written(
-            self._store, stranger.path, Pieces(None, tuple(present_records)), stranger.written
+            self._store, stranger.path, FileParts(None, tuple(present_records)), stranger.written
         )
         if pieces is None and intake.is_stale(stranger, None):
             return intake.settle(stranger)
         began = None
         if pieces is not None:
             began = {each.id: each for each in pieces.values if isinstance(each, Record)}
-        edits: list[Edit] = []
-        clashes: list[Clash] = []
+        edits: list[Change] = []
+        clashes: list[MergeConflict] = []
         for fields in day.lines:
             decision = self._decide_line(stranger, fields, began)
             if self._made_already(stranger, decision) is None:
@@ -232,10 +247,12 @@ class Claims:
                 clashes += decision.clashes
         self._refuse_twins(edits)
         edits += self._archived_lines(stranger, began)
-        intake.commit(stranger, Decision(edits=tuple(edits), clashes=tuple(clashes)))
+        intake.commit(stranger, MergeDecision(edits=tuple(edits), clashes=tuple(clashes)))
         return intake.settle(stranger)
 
-    def _decide_line(self, stranger: Stranger, fields: Fields, began: dict[str, Record] | None) -> Decision:
+    def _decide_line(
+        self, stranger: ChangedFile, fields: Fields, began: dict[str, Record] | None
+    ) -> MergeDecision:
         name = fields.get("id")
         ours = next(iter(self._record(name)), None) if name is not None else None
         base = None if began is None or name is None else began.get(name)
@@ -244,9 +261,11 @@ class Claims:
             if base is not None:
                 base = self._begun_with(stranger, base, fields)
             elif began is None and self._says(stranger, fields, ours) in known:
-                return Decision()  # one of the versions it had; nobody knows which was here
+                return MergeDecision()  # one of the versions it had; nobody knows which was here
             elif not ours.archived and path_of(ours) != stranger.path and self._stands(path_of(ours), name):
-                raise Kept(f"the id {name!r} is that of {path_of(ours)!r}: take it out to make a new record")
+                raise CannotImport(
+                    f"the id {name!r} is that of {path_of(ours)!r}: take it out to make a new record"
+                )
             else:
                 base = ours if began is not None else bases.closest(known, fields) or ours
                 base = self._begun_with(stranger, base, fields)
@@ -259,10 +278,10 @@ class Claims:
         )
         return decide_record(base, ours, said, now=self._intake.now)
 
-    def _says(self, stranger: Stranger, fields: Fields, ours: Record) -> Record:
+    def _says(self, stranger: ChangedFile, fields: Fields, ours: Record) -> Record:
         return record_said(fields, id=ours.id, base=ours, path=stranger.path, now=self._intake.now)
 
-    def _archived_lines(self, stranger: Stranger, began: dict[str, Record] | None) -> list[Edit]:
+    def _archived_lines(self, stranger: ChangedFile, began: dict[str, Record] | None) -> list[Change]:
         """The edits that archive the records whose lines were taken out."""
         if began is None:
             return []
@@ -275,7 +294,7 @@ class Claims:
             if name not in self._claimed and (place < seen or not self._intake.is_recent(stranger, name))
         ]
         if most_of_it(len(gone), len(began)):
-            raise Kept(
+            raise CannotImport(
                 f"{len(gone)} of {len(began)} lines are missing: restore them, or delete the file to archive "
                 "all its records"
             )
@@ -303,10 +322,10 @@ class Claims:
     def _commit_archived(self, path: str, records: Iterable[Record]) -> None:
         self._intake.commit_edits(path, self._archivings(records), f"{DELETED}: {path}")
 
-    def _archivings(self, records: Iterable[Record]) -> list[Edit]:
+    def _archivings(self, records: Iterable[Record]) -> list[Change]:
         now = self._intake.now
         return [
-            Edit(before=record, after=replace(record, archived_at=now, archive_reason=DELETED))
+            Change(before=record, after=replace(record, archived_at=now, archive_reason=DELETED))
             for record in records
         ]
 
@@ -316,7 +335,7 @@ class Claims:
         twin = self._store.record_like(record.scope, record.fingerprint)
         return None if twin is None or twin.id == record.id else twin
 
-    def _refuse_twins(self, edits: Sequence[Edit]) -> None:
+    def _refuse_twins(self, edits: Sequence[Change]) -> None:
         """Refuse what would say the same as another live record, or twice."""
         said: set[tuple[str, str]] = set()
         for edit in edits:
@@ -324,12 +343,14 @@ class Claims:
             if not isinstance(after, Record) or after.archived:
                 continue
             if (twin := self._twin(after)) is not None:
-                raise Kept(f"it would say the same as the record {twin.id!r}: change or delete one of them")
+                raise CannotImport(
+                    f"it would say the same as the record {twin.id!r}: change or delete one of them"
+                )
             if (after.scope, after.fingerprint) in said:
-                raise Kept("two of its lines say the same: take one out")
+                raise CannotImport("two of its lines say the same: take one out")
             said.add((after.scope, after.fingerprint))
 
-    def _said_since(self, claim: _Claim, made: Record) -> Decision:
+    def _said_since(self, claim: _Claim, made: Record) -> MergeDecision:
         """What a file changes of the record that was made of it before: an editor still had its name open."""
         base = bases.versions(self._store, made.id, Record)[-1]
         said = record_said(
@@ -337,7 +358,7 @@ class Claims:
         )
         return decide_record(base, made, said, now=self._intake.now)
 
-    def _made_already(self, stranger: Stranger, decision: Decision) -> Record | None:
+    def _made_already(self, stranger: ChangedFile, decision: MergeDecision) -> Record | None:
         """The record that was made of this very file before, such as by a process that was killed then."""
         fresh = decision.edits[0].after if decision.edits and decision.edits[0].before is None else None
         twin = self._twin(fresh) if isinstance(fresh, Record) else None

@@ -21,21 +21,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.domain.change import JournalRow, Subject
+from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.files.disk.atomic import Disk
-from reverie.files.disk.state import FileState, Ledger, Written
-from reverie.files.hand_edits.claims import Claims
-from reverie.files.hand_edits.intake import PROBLEM, Intake, Stranger, Taken
+from reverie.files.disk.atomic import AtomicFolder
+from reverie.files.disk.state import FileRecord, FileState, LockedFileState
+from reverie.files.hand_edits.claims import FileClaims
+from reverie.files.hand_edits.intake import PROBLEM, ChangedFile, HandEdit, HandEditRun
 from reverie.files.hand_edits.merge import FEW, most_of_it
-from reverie.files.hand_edits.pages import take_log, take_missing_page, take_page, take_session
+from reverie.files.hand_edits.pages import import_log, import_page, import_session, take_missing_page
 from reverie.files.layout import MEMORY, Form, place_of
 from reverie.files.names import session_named
-from reverie.files.parsing import Broken
-from reverie.files.scan import Sweep, sweep
+from reverie.files.parsing import BrokenFile
+from reverie.files.scan import FolderScan, scan
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -63,7 +63,7 @@ class ConflictFile:
 
 
 @dataclass(slots=True, kw_only=True)
-class TakenIn:
+class HandEditReport:
     """What a look at the folder came to.
 
     Attributes:
@@ -73,8 +73,8 @@ class TakenIn:
         due: Whether files are to be written, because of what was taken in or lost, or in our own form.
     """
 
-    taken: list[Taken] = field(default_factory=list)
-    problems: list[Broken] = field(default_factory=list)
+    taken: list[HandEdit] = field(default_factory=list)
+    problems: list[BrokenFile] = field(default_factory=list)
     lost: bool = False
     due: bool = False
 
@@ -83,19 +83,19 @@ class TakenIn:
         return bool(self.taken or self.lost or self.due)
 
 
-_TAKE: Mapping[Form, Callable[[Intake, Stranger], None]] = MappingProxyType(
-    {"page": take_page, "log": take_log, "session": take_session}
+_TAKE: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingProxyType(
+    {"page": import_page, "log": import_log, "session": import_session}
 )
 _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
     {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
 )
 
 
-def _nobody(rows: Sequence[JournalRow]) -> None:
+def _nobody(rows: Sequence[JournalEntry]) -> None:
     """Tell nobody."""
 
 
-class HandEdits:
+class HandEditImporter:
     """Takes in what a person did in one folder. Safe for several threads, and beside other processes."""
 
     def __init__(
@@ -106,7 +106,7 @@ class HandEdits:
         *,
         clock: Clock = clocks.utc_now,
         new_id: NewId = ids.new_id,
-        notice: Callable[[Sequence[JournalRow]], None] = _nobody,
+        notice: Callable[[Sequence[JournalEntry]], None] = _nobody,
     ) -> None:
         """Take the edits below `root` into `store`.
 
@@ -124,9 +124,9 @@ class HandEdits:
         self._clock = clock
         self._new_id = new_id
         self._notice = notice
-        self._disk = Disk(root)
+        self._disk = AtomicFolder(root)
 
-    def take_in(self, paths: Iterable[str] | None = None) -> TakenIn:
+    def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
         """Look at the files, and take in what is not as we know it.
 
         Args:
@@ -141,16 +141,16 @@ class HandEdits:
             OSError: a file cannot be written or removed, as on a full disk; likewise.
         """
         chosen = None if paths is None else sorted({path.strip("/") for path in paths})
-        found = sweep(self._root, self._known(self._state, chosen), chosen)
+        found = scan(self._root, self._known(self._state, chosen), chosen)
         notes = self._state.notes()
         if self._is_old_news(found, notes, chosen):
-            return TakenIn(problems=_problems(notes, chosen))
+            return HandEditReport(problems=_problems(notes, chosen))
         with self._state.locked() as ledger:
-            found = sweep(self._root, self._known(ledger, chosen), chosen)
+            found = scan(self._root, self._known(ledger, chosen), chosen)
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
                 chosen = None  # it may have been moved to where nobody was asked to look
-                found = sweep(self._root, ledger.known())
-            intake = Intake(
+                found = scan(self._root, ledger.known())
+            intake = HandEditRun(
                 self._store,
                 ledger,
                 self._disk,
@@ -161,11 +161,11 @@ class HandEdits:
             self._take(intake, found)
             self._note_problems(ledger, intake, chosen)
             self._note_conflicts(ledger, intake, found, chosen)
-        return TakenIn(
+        return HandEditReport(
             taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost, due=intake.due
         )
 
-    def problems(self) -> list[Broken]:
+    def problems(self) -> list[BrokenFile]:
         """The files that could not be taken in when they were last looked at, and are still there."""
         return [each for each in _problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)]
 
@@ -181,7 +181,7 @@ class HandEdits:
 
     # -- one run -----------------------------------------------------------------------------------------
 
-    def _take(self, intake: Intake, found: Sweep) -> None:
+    def _take(self, intake: HandEditRun, found: FolderScan) -> None:
         """Take in what the sweep has found."""
         for broken in found.odd:
             intake.problems[broken.path] = broken
@@ -191,14 +191,14 @@ class HandEdits:
             *intake.recovered(found.recovered),
             *intake.strangers([*found.changed, *found.added]),
         ]
-        claims = Claims(intake, strangers, found.missing)
+        claims = FileClaims(intake, strangers, found.missing)
         claims.take()
         for stranger in strangers:
             if (take := _TAKE.get(stranger.place.form)) is not None:
                 intake.attempt(stranger, lambda each, take=take: take(intake, each))  # type: ignore[misc]
         self._take_missing(intake, claims, found.missing)
 
-    def _take_missing(self, intake: Intake, claims: Claims, paths: Sequence[str]) -> None:
+    def _take_missing(self, intake: HandEditRun, claims: FileClaims, paths: Sequence[str]) -> None:
         """Take in deletions, unless there are so many that it looks like an accident."""
         ledger = intake.ledger
         ledger.drop(claims.moved)
@@ -226,10 +226,12 @@ class HandEdits:
 
     # -- what is known -----------------------------------------------------------------------------------
 
-    def _known(self, state: FileState | Ledger, chosen: Sequence[str] | None) -> dict[str, Written]:
+    def _known(
+        self, state: FileState | LockedFileState, chosen: Sequence[str] | None
+    ) -> dict[str, FileRecord]:
         if chosen is None:
             return state.known()
-        known: dict[str, Written] = {}
+        known: dict[str, FileRecord] = {}
         for path in chosen:
             if (written := state.find(path)) is not None:
                 known[path] = written
@@ -237,7 +239,7 @@ class HandEdits:
                 known |= state.known(f"{path}/")
         return known
 
-    def _is_old_news(self, found: Sweep, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
+    def _is_old_news(self, found: FolderScan, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
         """Whether all that was found is what was found before, so that there is no need for the lock."""
         noted = {name for name in notes if name.startswith(PROBLEM) and _chosen(name[len(PROBLEM) :], chosen)}
         listed = {name for name in notes if name.startswith(CONFLICT_NOTE)}
@@ -270,7 +272,9 @@ class HandEdits:
 
     # -- notes for later ---------------------------------------------------------------------------------
 
-    def _note_problems(self, ledger: Ledger, intake: Intake, chosen: Sequence[str] | None) -> None:
+    def _note_problems(
+        self, ledger: LockedFileState, intake: HandEditRun, chosen: Sequence[str] | None
+    ) -> None:
         """Remember what is wrong, and say it once for every version of a file."""
         before = ledger.notes(PROBLEM)
         now = self._store.sequence()
@@ -287,7 +291,7 @@ class HandEdits:
             ledger.note(f"{PROBLEM}{path}", json.dumps(told | {"sequence": now}))
 
     def _note_conflicts(
-        self, ledger: Ledger, intake: Intake, found: Sweep, chosen: Sequence[str] | None
+        self, ledger: LockedFileState, intake: HandEditRun, found: FolderScan, chosen: Sequence[str] | None
     ) -> None:
         """Remember what each conflict is about, and forget those whose files were deleted."""
         for path, about in intake.conflicts.items():
@@ -300,12 +304,12 @@ class HandEdits:
             ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps({"of": "", "id": "", "fields": []}))
 
 
-def _problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[Broken]:
+def _problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[BrokenFile]:
     found = []
     for name, text in notes.items():
         path = name.removeprefix(PROBLEM)
         if path != name and _chosen(path, chosen):
-            found.append(Broken(path=path, why=json.loads(text)["why"]))
+            found.append(BrokenFile(path=path, why=json.loads(text)["why"]))
     return found
 
 

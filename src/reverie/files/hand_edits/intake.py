@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from reverie.domain.change import Edit, JournalRow, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.page import Page
@@ -23,16 +23,16 @@ from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.files import parsing
-from reverie.files.disk.atomic import Disk, Refused, Seen
-from reverie.files.disk.state import Ledger, Written, checksum
-from reverie.files.expected import Content, present, was_so
+from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
+from reverie.files.disk.state import FileRecord, LockedFileState, checksum
+from reverie.files.expected import ExpectedContent, present, was_so
 from reverie.files.hand_edits import base_versions as bases
 from reverie.files.hand_edits.base_versions import ACTOR
-from reverie.files.hand_edits.merge import Clash, Decision
+from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
 from reverie.files.hand_edits.redaction import redacted_file
-from reverie.files.layout import Place, path_of, place_of, recovered_from, render_page, render_record
+from reverie.files.layout import FileLocation, path_of, place_of, recovered_from, render_page, render_record
 from reverie.files.names import file_name
-from reverie.files.parsing import Broken
+from reverie.files.parsing import BrokenFile
 from reverie.files.scan import CONFLICT
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redactor_of
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class HandEdit:
     """One thing that a person changed in a file, as it entered the store.
 
     Attributes:
@@ -79,7 +79,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stranger:
+class ChangedFile:
     """A file that is not as we know it, as it was read.
 
     Attributes:
@@ -93,19 +93,19 @@ class Stranger:
     """
 
     path: str
-    place: Place
+    place: FileLocation
     data: bytes
-    seen: Seen
-    written: Written | None
+    seen: FileStamp
+    written: FileRecord | None
     at: str
     sum: int
 
 
-class Kept(Exception):
+class CannotImport(Exception):
     """The file cannot be taken in; the words say why. Internal: it becomes a problem."""
 
 
-class Intake:
+class HandEditRun:
     """One run over what a sweep has found.
 
     Attributes:
@@ -119,16 +119,16 @@ class Intake:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
-        disk: Disk,
+        ledger: LockedFileState,
+        disk: AtomicFolder,
         *,
         clock: Clock,
         new_id: NewId,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
-        """Prepare to take files into `store`; see `handedits.HandEdits`. The lock of `ledger` is held."""
-        self.taken: list[Taken] = []
-        self.problems: dict[str, Broken] = {}
+        """Prepare to take files into `store`; see `handedits.HandEditImporter`. The lock of `ledger` is held."""
+        self.taken: list[HandEdit] = []
+        self.problems: dict[str, BrokenFile] = {}
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.lost = False
         self.due = False
@@ -141,13 +141,13 @@ class Intake:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def strangers(self, paths: Sequence[str]) -> Iterator[Stranger]:
+    def strangers(self, paths: Sequence[str]) -> Iterator[ChangedFile]:
         """The files of these paths that say neither what the store says nor what they said when written."""
         for start in range(0, len(paths), _CHUNK):
             chunk = [each for path in paths[start : start + _CHUNK] if (each := self._read(path, path, None))]
             expected = self._expected_records(chunk)
             for stranger in chunk:
-                written = Written(stranger.path, stranger.seen.size, stranger.seen.mtime_ns, stranger.sum)
+                written = FileRecord(stranger.path, stranger.seen.size, stranger.seen.mtime_ns, stranger.sum)
                 old = stranger.written
                 if old is not None and (old.size, old.checksum) == (written.size, written.checksum):
                     self.ledger.put([old._replace(mtime_ns=written.mtime_ns)])
@@ -160,7 +160,7 @@ class Intake:
                 else:
                     yield stranger
 
-    def _read(self, path: str, at: str, written: Written | None) -> Stranger | None:
+    def _read(self, path: str, at: str, written: FileRecord | None) -> ChangedFile | None:
         place = place_of(path)
         assert place is not None
         try:
@@ -171,7 +171,7 @@ class Intake:
                 self.problem(at, large.why)
                 return None
             found = self.disk.read(at)
-        except Refused as error:
+        except UnsafePath as error:
             self.problem(at, str(error))
             return None
         except OSError as error:
@@ -181,7 +181,7 @@ class Intake:
             return None
         written = written or self.ledger.find(path)
         data, seen = found
-        return Stranger(
+        return ChangedFile(
             path=path,
             place=place,
             data=redacted_file(data, place.form, redactor_of(self.store)),
@@ -191,7 +191,7 @@ class Intake:
             sum=checksum(data),
         )
 
-    def _expected_records(self, strangers: Iterable[Stranger]) -> dict[str, Content]:
+    def _expected_records(self, strangers: Iterable[ChangedFile]) -> dict[str, ExpectedContent]:
         """What the files of records among these should say, all asked for at once."""
         names = [each.place.name for each in strangers if each.place.form == "record"]
         found: list[Record] = []
@@ -199,9 +199,9 @@ class Intake:
             found = self.store.records([name for name in names if is_id(name)])
         except StoreCorrupt:
             _log.debug("records are read one by one, because one cannot be read")
-        return {path_of(record): Content(render_record(record)) for record in found}
+        return {path_of(record): ExpectedContent(render_record(record)) for record in found}
 
-    def _expected(self, stranger: Stranger, records: dict[str, Content]) -> Content | None:
+    def _expected(self, stranger: ChangedFile, records: dict[str, ExpectedContent]) -> ExpectedContent | None:
         if stranger.place.form == "record":
             return records.get(stranger.path)
         try:
@@ -209,18 +209,18 @@ class Intake:
         except StoreCorrupt:
             return None
 
-    def recovered(self, paths: Iterable[str]) -> Iterator[Stranger]:
+    def recovered(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
         """Edits that slipped in while their file was replaced, each with the version that it began with."""
         for at in paths:
             path = recovered_from(at)
             assert path is not None
             note = self.ledger.notes(f"recovered:{at}").get(f"recovered:{at}")
             began = self._version_of(path, int(note)) if note else None
-            stranger = self._read(path, at, began or Written(path, -1, -1, 0))
+            stranger = self._read(path, at, began or FileRecord(path, -1, -1, 0))
             if stranger is not None:
                 yield stranger
 
-    def _version_of(self, path: str, number: int) -> Written | None:
+    def _version_of(self, path: str, number: int) -> FileRecord | None:
         """The version of a file that has this checksum, if it is one of a record or page."""
         place = place_of(path)
         if place is None or place.form not in ("record", "page"):
@@ -232,12 +232,12 @@ class Intake:
             datas = [render_page(each) for each in bases.versions(self.store, place.name, Page)]
         for data in datas:
             if checksum(data) == number:
-                return Written(path, len(data), -1, number)
+                return FileRecord(path, len(data), -1, number)
         return None
 
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def attempt(self, stranger: Stranger, take: Callable[[Stranger], None]) -> None:
+    def attempt(self, stranger: ChangedFile, take: Callable[[ChangedFile], None]) -> None:
         """Take in a file, again when the store is changed meanwhile; what is wrong becomes a problem."""
         self._attempted(stranger.at, lambda: take(stranger))
 
@@ -251,7 +251,7 @@ class Intake:
                 return act()
             except Conflict:
                 continue
-            except (Kept, InvalidInput) as error:
+            except (CannotImport, InvalidInput) as error:
                 return self.problem(path, str(error))
             except StoreCorrupt:
                 return self.problem(path, "what the store has of it cannot be read: see `reverie check`")
@@ -259,9 +259,9 @@ class Intake:
 
     def problem(self, path: str, why: str) -> None:
         """Report a file that is left as it is."""
-        self.problems[path] = Broken(path=path, why=redactor_of(self.store).text(why))
+        self.problems[path] = BrokenFile(path=path, why=redactor_of(self.store).text(why))
 
-    def is_stale(self, stranger: Stranger, name: str | None) -> bool:
+    def is_stale(self, stranger: ChangedFile, name: str | None) -> bool:
         """Whether a file says what it once was to say, and nobody has put it back on purpose.
 
         Args:
@@ -277,7 +277,7 @@ class Intake:
             or not self.came_back(stranger, name)
         )
 
-    def came_back(self, stranger: Stranger, name: str) -> bool:
+    def came_back(self, stranger: ChangedFile, name: str) -> bool:
         """Whether the files had shown the last change of a thing already when this file appeared."""
         rows = self.store.journal(id=name, newest_first=True, limit=1)
         shown = self.ledger.progress.sequence
@@ -292,7 +292,7 @@ class Intake:
         """Have a file written again that a person deleted in vain."""
         self.ledger.drop([path])
         self.owe([path])
-        self.taken.append(Taken(path=path, subject=subject, id=id, what="kept"))
+        self.taken.append(HandEdit(path=path, subject=subject, id=id, what="kept"))
 
     def lose(self, paths: Sequence[str], why: str) -> None:
         """Take note that files were lost rather than deleted: they are written again."""
@@ -301,16 +301,16 @@ class Intake:
         self.lost = True
         _log.warning("%s: they are taken for lost and written again; nothing was archived", why)
 
-    def saved_at(self, stranger: Stranger) -> datetime:
+    def saved_at(self, stranger: ChangedFile) -> datetime:
         """When a person saved a file; never in the future."""
         return min(self.now, from_microseconds(stranger.seen.mtime_ns // 1000))
 
-    def is_recent(self, stranger: Stranger, name: str) -> bool:
+    def is_recent(self, stranger: ChangedFile, name: str) -> bool:
         """Whether a thing was new so shortly before a file was saved that an editor may not have shown it."""
         rows = self.store.journal(id=name, limit=1)
         return bool(rows) and rows[0].at >= self.saved_at(stranger) - bases.OPEN_FOR
 
-    def settle(self, stranger: Stranger) -> None:
+    def settle(self, stranger: ChangedFile) -> None:
         """Note that what a file says is accounted for, so that it may be written in our own form."""
         if stranger.at != stranger.path:
             self.disk.remove(stranger.at, stranger.seen)
@@ -318,27 +318,29 @@ class Intake:
             self.owe([stranger.path])
             return
         seen = stranger.seen
-        self.ledger.put([Written(stranger.path, seen.size, seen.mtime_ns, stranger.sum)])
+        self.ledger.put([FileRecord(stranger.path, seen.size, seen.mtime_ns, stranger.sum)])
         self.owe([stranger.path])
 
-    def commit(self, stranger: Stranger, decision: Decision) -> None:
+    def commit(self, stranger: ChangedFile, decision: MergeDecision) -> None:
         """Make the edits of a file, with the program's versions of what clashes put beside first."""
         fresh = [edit.after for edit in decision.edits if edit.after is not None]
         if is_forgotten(self.store, [each for each in fresh if not isinstance(each, Page | SessionState)]):
-            raise Kept(FORGOTTEN)
+            raise CannotImport(FORGOTTEN)
         for clash in decision.clashes:
             self._keep_beside(stranger, clash)
         self.commit_edits(stranger.path, decision.edits, f"edited by hand: {stranger.at}")
 
-    def commit_edits(self, path: str, edits: Sequence[Edit], reason: str) -> None:
+    def commit_edits(self, path: str, edits: Sequence[Change], reason: str) -> None:
         """Make edits in one transaction, and tell of them."""
         if not edits:
             return
         rows = self.store.commit(edits, actor=ACTOR, reason=reason, at=self.now)
         self._notice(rows)
-        self.taken += [Taken(path=path, subject=edit.subject, id=edit.id, what=_what(edit)) for edit in edits]
+        self.taken += [
+            HandEdit(path=path, subject=edit.subject, id=edit.id, what=_what(edit)) for edit in edits
+        ]
 
-    def _keep_beside(self, stranger: Stranger, clash: Clash) -> None:
+    def _keep_beside(self, stranger: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version into a conflict file, unless it stands in one already."""
         data = _readable(clash.ours)
         stem = _conflict_stem(stranger.path, clash.ours)
@@ -361,14 +363,14 @@ def is_id(text: str) -> bool:
     return True
 
 
-def sound(found: T | Broken) -> T:
+def sound(found: T | BrokenFile) -> T:
     """What was read, or `Kept` with the reason why not."""
-    if isinstance(found, Broken):
-        raise Kept(found.why)
+    if isinstance(found, BrokenFile):
+        raise CannotImport(found.why)
     return found
 
 
-def taken_of(rows: Iterable[JournalRow]) -> list[Taken]:
+def taken_of(rows: Iterable[JournalEntry]) -> list[HandEdit]:
     """What a person did of whom these rows of the journal tell."""
     return [
         _taken(row.reason.rpartition(": ")[2], row.edit)
@@ -377,11 +379,11 @@ def taken_of(rows: Iterable[JournalRow]) -> list[Taken]:
     ]
 
 
-def _taken(path: str, edit: Edit) -> Taken:
-    return Taken(path=path, subject=edit.subject, id=edit.id, what=_what(edit))
+def _taken(path: str, edit: Change) -> HandEdit:
+    return HandEdit(path=path, subject=edit.subject, id=edit.id, what=_what(edit))
 
 
-def _what(edit: Edit) -> str:
+def _what(edit: Change) -> str:
     before, after = edit.before, edit.after
     if before is None:
         return "added"

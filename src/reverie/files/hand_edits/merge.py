@@ -17,17 +17,17 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from reverie.domain import category as categories
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, checked_paragraph
-from reverie.domain.record import Record, checked
-from reverie.domain.similarity.three_way_merge import matches, merged
+from reverie.domain.record import Record, validate_record
+from reverie.domain.similarity.three_way_merge import matches, merge_values
 from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
-from reverie.files.hand_edits.base_versions import Change
+from reverie.files.hand_edits.base_versions import ProgramChange
 from reverie.files.layout import path_of, place_of
-from reverie.files.parsing import Fields, SessionLines, moment_of, record_of, state_of, turn_of
+from reverie.files.parsing import Fields, ParsedSession, moment_of, record_of, state_of, turn_of
 
 FEW = 20
 """So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
@@ -40,7 +40,7 @@ _V = TypeVar("_V", Record, Turn, SessionState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
+class MergeConflict:
     """The program changed a thing in another way than the person did.
 
     Attributes:
@@ -53,7 +53,7 @@ class Clash:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class MergeDecision:
     """What becomes of a file.
 
     Attributes:
@@ -61,8 +61,8 @@ class Decision:
         clashes: What the program had changed in another way.
     """
 
-    edits: tuple[Edit, ...] = ()
-    clashes: tuple[Clash, ...] = ()
+    edits: tuple[Change, ...] = ()
+    clashes: tuple[MergeConflict, ...] = ()
 
 
 def most_of_it(gone: int, before: int) -> bool:
@@ -104,10 +104,10 @@ def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now:
         theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "archived by hand")
     if was and not theirs.archived:
         theirs = replace(theirs, archive_reason="")
-    return checked(theirs)
+    return validate_record(theirs)
 
 
-def begun_with(written: _V, fields: Fields, unseen: Sequence[Change[_V]]) -> _V:
+def begun_with(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]]) -> _V:
     """What a person began with who saved these fields: what was written, without what they had not seen.
 
     A field, label or entry of the metadata that says what it said before the program changed it was not
@@ -163,7 +163,9 @@ def _begun_mapping(
     return began
 
 
-def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, now: datetime) -> Decision:
+def decide_record(
+    base: Record | None, ours: Record | None, theirs: Record, *, now: datetime
+) -> MergeDecision:
     """What becomes of a record that a person edited.
 
     Args:
@@ -173,8 +175,8 @@ def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, n
         now: The time.
     """
     if ours is None:
-        return Decision(edits=(Edit(before=None, after=theirs),))
-    found = merged(base, ours, theirs)
+        return MergeDecision(edits=(Change(before=None, after=theirs),))
+    found = merge_values(base, ours, theirs)
     value, conflicts = found.value, found.conflicts
     if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
         # Put away by the program while a person worked on it: then it is of use.
@@ -184,9 +186,9 @@ def decide_record(base: Record | None, ours: Record | None, theirs: Record, *, n
     if loud and (base is None or theirs.updated_at == base.updated_at):
         value = replace(value, updated_at=now)
     if value == ours:
-        return Decision()
-    clashes = (Clash(ours=ours, fields=conflicts),) if conflicts else ()
-    return Decision(edits=(Edit(before=ours, after=checked(value)),), clashes=clashes)
+        return MergeDecision()
+    clashes = (MergeConflict(ours=ours, fields=conflicts),) if conflicts else ()
+    return MergeDecision(edits=(Change(before=ours, after=validate_record(value)),), clashes=clashes)
 
 
 def _loud(record: Record) -> Record:
@@ -209,7 +211,7 @@ def _in_a_day(record: Record) -> bool:
 # -- pages and logs ------------------------------------------------------------------------------------------
 
 
-def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) -> Page:
+def page_begun_with(written: Page, text: str, unseen: Sequence[ProgramChange[Page]]) -> Page:
     """The page that a person began with who saved this text: as written, without what they had not seen.
 
     A line that the program wrote shortly before and that is missing was not taken out, unless another
@@ -243,7 +245,7 @@ def page_begun_with(written: Page, text: str, unseen: Sequence[Change[Page]]) ->
     return replace(written, content="\n".join(began))
 
 
-def _not_seen(unseen: Sequence[Change[Page]], text: str) -> Sequence[Change[Page]]:
+def _not_seen(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
     """Those changes, the newest first, that are newer than anything of the program's that the text has."""
     told = set(text.split("\n"))
     for number, change in enumerate(unseen):
@@ -263,7 +265,7 @@ def _resemble(one: str, other: str) -> bool:
     return 2 * len(matches(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
 
 
-def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
+def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDecision:
     """What becomes of a page that a person edited: the changes of both sides are in it.
 
     Where that is not what the person saved, it becomes what they saved first: so the journal has every text
@@ -275,15 +277,15 @@ def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> Decision:
         theirs: What the person made of it, changed now.
     """
     if ours is None:
-        return Decision(edits=(Edit(before=None, after=theirs),))
-    found = merged(base, ours, theirs)
+        return MergeDecision(edits=(Change(before=None, after=theirs),))
+    found = merge_values(base, ours, theirs)
     if found.value.content == ours.content:
-        return Decision()
-    clashes = (Clash(ours=ours, fields=found.conflicts),) if found.conflicts else ()
+        return MergeDecision()
+    clashes = (MergeConflict(ours=ours, fields=found.conflicts),) if found.conflicts else ()
     after = replace(found.value, updated_at=theirs.updated_at)
     steps = (ours, after) if after.content == theirs.content else (ours, theirs, after)
-    edits = tuple(Edit(before=before, after=then) for before, then in pairwise(steps))
-    return Decision(edits=edits, clashes=clashes)
+    edits = tuple(Change(before=before, after=then) for before, then in pairwise(steps))
+    return MergeDecision(edits=edits, clashes=clashes)
 
 
 def decide_log(
@@ -295,7 +297,7 @@ def decide_log(
     now: datetime,
     new_id: NewId,
     is_recent: Callable[[str], bool],
-) -> Decision:
+) -> MergeDecision:
     """What becomes of a log that a person edited: paragraphs changed, added, taken out.
 
     A paragraph that stays as it is keeps its id; so does one that was changed where it stands. One that both
@@ -359,7 +361,7 @@ def decide_log(
         mine = there.get(began[place].id)
         if mine is not None and mine.content == began[place].content:
             order.take_out(mine)
-    return Decision(edits=tuple(order.edits()))
+    return MergeDecision(edits=tuple(order.edits()))
 
 
 def _plain(text: str) -> str:
@@ -407,11 +409,11 @@ class _Order:
     def __init__(self, there: Sequence[Paragraph]) -> None:
         self._there = list(there)
         self._new: set[str] = set()
-        self._edits: list[Edit] = []
+        self._edits: list[Change] = []
 
     def change(self, after: Paragraph) -> None:
         place = self._place(after.id)
-        self._edits.append(Edit(before=self._there[place], after=checked_paragraph(after)))
+        self._edits.append(Change(before=self._there[place], after=checked_paragraph(after)))
         self._there[place] = after
 
     def insert(self, added: Paragraph, *, after: str | None) -> None:
@@ -419,18 +421,18 @@ class _Order:
         self._new.add(added.id)
 
     def take_out(self, gone: Paragraph) -> None:
-        self._edits.append(Edit(before=gone, after=None))
+        self._edits.append(Change(before=gone, after=None))
         del self._there[self._place(gone.id)]
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Change]:
         """What was changed and taken out, then what is new, at positions that keep the order."""
         edits = list(self._edits)
         for paragraph, position in zip(self._there, self._positions(), strict=True):
             after = replace(paragraph, position=position)
             if paragraph.id in self._new:
-                edits.append(Edit(before=None, after=after))
+                edits.append(Change(before=None, after=after))
             elif after != paragraph:
-                edits.append(Edit(before=paragraph, after=after))
+                edits.append(Change(before=paragraph, after=after))
         return edits
 
     def _positions(self) -> list[float]:
@@ -469,13 +471,13 @@ def decide_session(
     path: str,
     base: tuple[SessionState, Sequence[Turn]] | None,
     ours: tuple[SessionState, Sequence[Turn]] | None,
-    lines: SessionLines,
+    lines: ParsedSession,
     *,
     now: datetime,
     new_id: NewId,
     earlier: Callable[[str], Sequence[Turn]],
     is_recent: Callable[[str], bool],
-) -> Decision:
+) -> MergeDecision:
     """What becomes of a session's file that a person edited.
 
     What a turn says may be changed, and turns may be added at the end. Turns keep their ids, places and
@@ -503,10 +505,10 @@ def decide_session(
     while base is not None and seen and is_recent(base[1][seen - 1].id):
         seen -= 1
     known = _known_turns(lines, turns, seen)
-    edits: list[Edit] = []
-    clashes: list[Clash] = []
+    edits: list[Change] = []
+    clashes: list[MergeConflict] = []
     if state is None:
-        edits.append(Edit(before=None, after=theirs))
+        edits.append(Change(before=None, after=theirs))
     else:
         _merge_into(edits, clashes, began_state, state, theirs)
     began = {turn.id: turn for turn in base[1]} if base is not None else {}
@@ -523,24 +525,24 @@ def decide_session(
     count = len(turns) + sum(edit.before is None and isinstance(edit.after, Turn) for edit in edits)
     if theirs.window_start > count:
         raise InvalidInput(f"line 1: window_start is {theirs.window_start}: there are {count} turns")
-    return Decision(edits=tuple(edits), clashes=tuple(clashes))
+    return MergeDecision(edits=tuple(edits), clashes=tuple(clashes))
 
 
 def _merge_into(
-    edits: list[Edit],
-    clashes: list[Clash],
+    edits: list[Change],
+    clashes: list[MergeConflict],
     base: SessionState | Turn | None,
     ours: SessionState | Turn,
     theirs: SessionState | Turn,
 ) -> None:
-    found = merged(base, ours, theirs)
+    found = merge_values(base, ours, theirs)
     if found.value != ours:
-        edits.append(Edit(before=ours, after=found.value))
+        edits.append(Change(before=ours, after=found.value))
     if found.conflicts:
-        clashes.append(Clash(ours=ours, fields=found.conflicts))
+        clashes.append(MergeConflict(ours=ours, fields=found.conflicts))
 
 
-def _known_turns(lines: SessionLines, turns: Sequence[Turn], seen: int) -> int:
+def _known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
     """How many lines, from the first, are of turns that are there; so many at least the person has seen."""
     places = {turn.id: turn.position for turn in turns}
     found = [places.get(fields.get("id", "")) for fields in lines.turns]
@@ -566,10 +568,10 @@ def _added_turns(
     now: datetime,
     new_id: NewId,
     earlier: Callable[[str], Sequence[Turn]],
-) -> list[Edit]:
+) -> list[Change]:
     """The edits that add turns at the end, unless the program has added the very same since."""
     alike = Counter(map(_saying, since))
-    edits: list[Edit] = []
+    edits: list[Change] = []
     for fields in lines:
         name = fields.get("id")
         if name is not None and any(turn.session != state.id for turn in earlier(ids.valid_id(name))):
@@ -579,7 +581,7 @@ def _added_turns(
         if alike[_saying(turn)]:
             alike[_saying(turn)] -= 1
             continue
-        edits.append(Edit(before=None, after=turn))
+        edits.append(Change(before=None, after=turn))
     return edits
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.files import parsing
 from reverie.files.hand_edits import base_versions as bases
-from reverie.files.hand_edits.base_versions import Pieces
-from reverie.files.hand_edits.intake import DELETED, FORGOTTEN, Intake, Kept, Stranger, sound
+from reverie.files.hand_edits.base_versions import FileParts
+from reverie.files.hand_edits.intake import DELETED, FORGOTTEN, CannotImport, ChangedFile, HandEditRun, sound
 from reverie.files.hand_edits.merge import (
     begun_with,
     decide_log,
@@ -18,10 +18,10 @@ from reverie.files.hand_edits.merge import (
 )
 from reverie.files.layout import MEMORY, render_page
 from reverie.files.names import session_named
-from reverie.stores.tombstones import without_forgotten
+from reverie.stores.tombstones import drop_forgotten
 
 
-def take_page(intake: Intake, stranger: Stranger) -> None:
+def import_page(intake: HandEditRun, stranger: ChangedFile) -> None:
     """Take in an edited or new page: the changes of both sides are in the result."""
     store, name = intake.store, stranger.place.name
     known = bases.versions(store, name, Page)
@@ -31,8 +31,8 @@ def take_page(intake: Intake, stranger: Stranger) -> None:
     ours = next(iter(store.pages([name])), None)
     text = sound(parsing.read_page(stranger.path, stranger.data, was=ours.content if ours else ""))
     theirs = parsing.page_of(name, text, now=intake.now)
-    if without_forgotten(store, theirs) != theirs:
-        raise Kept(FORGOTTEN)
+    if drop_forgotten(store, theirs) != theirs:
+        raise CannotImport(FORGOTTEN)
     base = bases.closest_page(known, text) if exact is None else known[exact]
     if base is not None:
         unseen = bases.unseen(store, name, Page, intake.saved_at(stranger))
@@ -41,11 +41,11 @@ def take_page(intake: Intake, stranger: Stranger) -> None:
     return intake.settle(stranger)
 
 
-def take_log(intake: Intake, stranger: Stranger) -> None:
+def import_log(intake: HandEditRun, stranger: ChangedFile) -> None:
     """Take in an edited or new log: paragraphs changed, added, taken out."""
     name = stranger.place.name
     ours = intake.store.paragraphs(page=name)
-    pieces = bases.pieces_written(intake.store, stranger.path, Pieces(None, tuple(ours)), stranger.written)
+    pieces = bases.pieces_written(intake.store, stranger.path, FileParts(None, tuple(ours)), stranger.written)
     base = None if pieces is None else [each for each in pieces.values if isinstance(each, Paragraph)]
     if base is None and intake.is_stale(stranger, None):
         return intake.settle(stranger)
@@ -63,14 +63,14 @@ def take_log(intake: Intake, stranger: Stranger) -> None:
     return intake.settle(stranger)
 
 
-def take_session(intake: Intake, stranger: Stranger) -> None:
+def import_session(intake: HandEditRun, stranger: ChangedFile) -> None:
     """Take in an edited or new session: turns changed, and added at the end."""
     store = intake.store
     lines = sound(parsing.read_session(stranger.path, stranger.data))
     name = lines.state.get("id") or session_named(stranger.place.name) or ""
     state = store.session(name) if name else None
     turns = store.turns(session=name) if state is not None else []
-    pieces = bases.pieces_written(store, stranger.path, Pieces(state, tuple(turns)), stranger.written)
+    pieces = bases.pieces_written(store, stranger.path, FileParts(state, tuple(turns)), stranger.written)
     if pieces is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
     base = None
@@ -92,10 +92,10 @@ def take_session(intake: Intake, stranger: Stranger) -> None:
     return intake.settle(stranger)
 
 
-def take_missing_page(intake: Intake, path: str) -> None:
+def take_missing_page(intake: HandEditRun, path: str) -> None:
     """Take in that a page or log was deleted: its text leaves the store, and stays in the journal."""
     name = path.removeprefix(f"{MEMORY}/")
     there: list[Value] = [*intake.store.pages([name]), *intake.store.paragraphs(page=name)]
-    intake.commit_edits(path, [Edit(before=value, after=None) for value in there], f"{DELETED}: {path}")
+    intake.commit_edits(path, [Change(before=value, after=None) for value in there], f"{DELETED}: {path}")
     intake.ledger.drop([path])
     intake.owe([path])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from reverie.domain.change import JournalRow, Subject, Value
+from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
@@ -13,7 +13,7 @@ from reverie.files.layout import path_of
 
 
 @dataclass(slots=True, kw_only=True)
-class Growth:
+class FileGrowth:
     """What happened to a file that grows at its end.
 
     Attributes:
@@ -30,7 +30,7 @@ class Growth:
 
 
 @dataclass(slots=True, kw_only=True)
-class Affected:
+class AffectedFiles:
     """The files that some changes concern.
 
     Attributes:
@@ -47,14 +47,14 @@ class Affected:
     places: dict[str, set[str]] = field(default_factory=dict)
     arrived: dict[str, set[str]] = field(default_factory=dict)
     pages: dict[str, Page | None] = field(default_factory=dict)
-    growing: dict[str, Growth] = field(default_factory=dict)
+    growing: dict[str, FileGrowth] = field(default_factory=dict)
     erased: set[Subject] = field(default_factory=set)
     last: dict[str, int] = field(default_factory=dict)
 
 
-def affected_by(rows: Iterable[JournalRow]) -> Affected:
+def affected_by(rows: Iterable[JournalEntry]) -> AffectedFiles:
     """The files that rows of the journal, in their order, concern."""
-    found = Affected()
+    found = AffectedFiles()
     for row in rows:
         if row.edit is None:
             found.erased.add(row.subject)
@@ -75,12 +75,12 @@ def affected_by(rows: Iterable[JournalRow]) -> Affected:
         elif isinstance(value, Page):
             found.pages[path_of(value)] = value if after is not None else None
         else:
-            growth = found.growing.setdefault(path_of(value), Growth(name=_name(value)))
+            growth = found.growing.setdefault(path_of(value), FileGrowth(name=_name(value)))
             _grow(growth, value, is_new=before is None)
     return found
 
 
-def _grow(growth: Growth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:
+def _grow(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:
     if not is_new or (isinstance(value, SessionState) and (growth.begun or growth.added)):
         growth.only = False
     elif isinstance(value, SessionState):

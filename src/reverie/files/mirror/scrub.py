@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.domain.text.shingles import Phrases
+from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileState, Ledger, Written
+from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.layout import MEMORY, SESSIONS, place_of, recovered_from, session_path
 from reverie.files.scan import CONFLICT
 
@@ -22,7 +22,7 @@ _LONGEST = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
+class FileRemnants:
     """What was found of something forgotten.
 
     Attributes:
@@ -34,15 +34,15 @@ class Remains:
     left: tuple[str, ...] = ()
 
 
-def remove_remains(
+def scrub_files(
     root: Path,
     state: FileState,
-    phrases: Phrases,
+    phrases: PhraseMatcher,
     *,
     records: Collection[str],
     sessions: Collection[str],
     mirrored: bool = True,
-) -> Remains:
+) -> FileRemnants:
     """Remove what is left in files of something that the store has forgotten.
 
     Args:
@@ -76,10 +76,10 @@ def remove_remains(
             ledger.settle([path])
             removed.append(path)
         _drop_notes(ledger, [*removed, *whole])
-    return Remains(removed=tuple(removed), left=tuple(left))
+    return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
-def _unaccounted(root: Path, known: Mapping[str, Written]) -> Iterator[str]:
+def _unaccounted(root: Path, known: Mapping[str, FileRecord]) -> Iterator[str]:
     """Files that are not known, or not as they are known."""
     for top in (MEMORY, SESSIONS):
         for place, _, names in os.walk(root / top):
@@ -114,13 +114,13 @@ def _stem(path: str) -> str:
     return place.name if place is not None and place.form == "record" else ""
 
 
-def _says(file: Path, phrases: Phrases) -> bool:
+def _says(file: Path, phrases: PhraseMatcher) -> bool:
     if file.stat().st_size > _LONGEST:
         return False
     return phrases.stand_in(file.read_bytes().decode("utf-8", "replace"))
 
 
-def _drop_notes(ledger: Ledger, paths: Collection[str]) -> None:
+def _drop_notes(ledger: LockedFileState, paths: Collection[str]) -> None:
     for name in ledger.notes():
         if any(name.endswith(path) for path in paths):
             ledger.note(name, None)

@@ -27,24 +27,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from reverie.domain.change import JournalRow, Subject
+from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock, parse_time
-from reverie.files.disk.atomic import Disk, Refused, Seen
+from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import (
     NO_PROGRESS,
+    FileRecord,
     FileState,
-    Ledger,
-    Progress,
+    LockedFileState,
+    MirrorProgress,
     StateBusy,
     StateUnavailable,
-    Written,
     checksum,
     stamp_of,
 )
-from reverie.files.expected import Content, began_so, present, record_content, session_content, was_so
+from reverie.files.expected import ExpectedContent, began_so, present, record_content, session_content, was_so
 from reverie.files.layout import (
     MEMORY,
     SESSIONS,
@@ -57,7 +57,7 @@ from reverie.files.layout import (
     render_page,
     render_turns,
 )
-from reverie.files.mirror.affected import Affected, Growth, affected_by
+from reverie.files.mirror.affected import AffectedFiles, FileGrowth, affected_by
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -86,7 +86,7 @@ _FORMS: Mapping[Subject, frozenset[Form]] = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class MirrorReport:
     """What writing has come to.
 
     Attributes:
@@ -104,7 +104,7 @@ class Outcome:
     complete: bool = True
 
 
-class Mirror:
+class MirrorWriter:
     """Writes the files of one folder. Safe for several threads and processes: it holds the state's lock.
 
     Attributes:
@@ -126,11 +126,11 @@ class Mirror:
         self._store = store
         self._state = state
         self._clock = clock
-        self.disk = Disk(root)
+        self.disk = AtomicFolder(root)
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def notice(self, rows: Sequence[JournalRow]) -> Outcome:
+    def notice(self, rows: Sequence[JournalEntry]) -> MirrorReport:
         """Write the files of changes just made by this process.
 
         Args:
@@ -140,14 +140,14 @@ class Mirror:
             What it came to; not `complete` when so much else is to be written first that `write` should
             do it in the background.
         """
-        outcome = Outcome()
+        outcome = MirrorReport()
         with self._shielded(outcome), self._state.locked(_NOTICE_PATIENCE_S) as ledger:
             self._prepare(ledger)
             first, last = rows[0].sequence, rows[-1].sequence
             done = ledger.progress.sequence
             if done == first - 1:
                 self._take(ledger, affected_by(rows), outcome)
-                ledger.advance(Progress(last, stamp_of(rows[-1])))
+                ledger.advance(MirrorProgress(last, stamp_of(rows[-1])))
             elif last - done > AT_ONCE:
                 outcome.complete = False
             elif last > done:
@@ -159,14 +159,14 @@ class Mirror:
         self._account(outcome)
         return outcome
 
-    def write(self, *, batches: int | None = None) -> Outcome:
+    def write(self, *, batches: int | None = None) -> MirrorReport:
         """Write the files of everything that has changed, and those that are due.
 
         Args:
             batches: Let it be after so many batches of some hundred changes; None for all. The lock is let
                 go of between them.
         """
-        outcome, run = Outcome(complete=False), _Run()
+        outcome, run = MirrorReport(complete=False), _Run()
         with self._shielded(outcome):
             while batches is None or run.batches < batches:
                 if run.batches:
@@ -183,12 +183,12 @@ class Mirror:
         self._account(outcome)
         return outcome
 
-    def prepare(self) -> Outcome:
+    def prepare(self) -> MirrorReport:
         """Find out whether the files are those of this store, whether folders were lost, and what was left.
 
         To be called before hand edits are taken in, so that a lost folder is not taken for a deletion.
         """
-        outcome = Outcome()
+        outcome = MirrorReport()
         with self._shielded(outcome), self._state.locked() as ledger:
             self._verify(ledger)
             self._recover(ledger, outcome)
@@ -205,14 +205,14 @@ class Mirror:
     def behind(self) -> int:
         """How many changes the files do not show yet."""
         newest = 0
-        with self._shielded(Outcome()):
+        with self._shielded(MirrorReport()):
             newest = self._store.sequence()
             return max(0, newest - self._state.progress().sequence)
         return newest
 
     # -- following the journal ---------------------------------------------------------------------------
 
-    def _follow(self, ledger: Ledger, run: _Run, outcome: Outcome) -> bool:
+    def _follow(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
         """Take in the next batch of the journal; whether it was the last."""
         rows = self._store.journal(after=ledger.progress.sequence, limit=_BATCH)
         if not rows:
@@ -228,10 +228,10 @@ class Mirror:
         whole = (path for path in affected.last if form_of(path) != "episodic")  # a day is patched
         run.shown.update(dict.fromkeys(whole, newest))
         run.compared.update(dict.fromkeys(affected.erased, newest))
-        ledger.advance(Progress(rows[-1].sequence, stamp_of(rows[-1])))
+        ledger.advance(MirrorProgress(rows[-1].sequence, stamp_of(rows[-1])))
         return rows[-1].sequence >= newest
 
-    def _take(self, ledger: Ledger, affected: Affected, outcome: Outcome) -> None:
+    def _take(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
         """Bring the files up to date with changes that nothing has come after: the rows say all."""
         for path, ids in affected.places.items():
             new = affected.arrived.get(path) == ids and form_of(path) == "episodic"
@@ -240,13 +240,13 @@ class Mirror:
             ):
                 self._write_records(ledger, path, ids, affected.records, outcome)
         for path, page in affected.pages.items():
-            self._write(ledger, path, None if page is None else Content(render_page(page)), outcome)
+            self._write(ledger, path, None if page is None else ExpectedContent(render_page(page)), outcome)
         for path, growth in affected.growing.items():
             if not self._grow(ledger, path, growth, outcome):
                 self._write_present(ledger, path, outcome)
         self._compare(ledger, affected.erased, outcome)
 
-    def _take_present(self, ledger: Ledger, affected: Affected, outcome: Outcome) -> None:
+    def _take_present(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
         """The same for changes after which there may be others: read what the files are to say."""
         records = self._present_records(affected.records)
         for path, ids in affected.places.items():
@@ -278,11 +278,11 @@ class Mirror:
 
     def _write_records(
         self,
-        ledger: Ledger,
+        ledger: LockedFileState,
         path: str,
         ids: Iterable[str],
         records: Mapping[str, Record | None],
-        outcome: Outcome,
+        outcome: MirrorReport,
     ) -> None:
         """Write the file at which these records stand, or stood."""
         here = {name: _if_at(records[name], path) for name in ids}
@@ -293,7 +293,7 @@ class Mirror:
         self._write(ledger, path, None if record is None else record_content(record), outcome)
 
     def _write_day(
-        self, ledger: Ledger, path: str, changed: Mapping[str, Record | None], outcome: Outcome
+        self, ledger: LockedFileState, path: str, changed: Mapping[str, Record | None], outcome: MirrorReport
     ) -> None:
         """Write the file of a day from what it says and what has changed: finding the others takes long."""
         with self._failing(ledger, path, outcome):
@@ -306,11 +306,11 @@ class Mirror:
                 self._write_present(ledger, path, outcome)
                 return
             data = patched(old, changed)
-            content = Content(data, data.count(b"\n")) if data else None
+            content = ExpectedContent(data, data.count(b"\n")) if data else None
             self._settle(ledger, path, content, outcome)
 
     def _append_to_day(
-        self, ledger: Ledger, path: str, arrived: Sequence[Record | None], outcome: Outcome
+        self, ledger: LockedFileState, path: str, arrived: Sequence[Record | None], outcome: MirrorReport
     ) -> bool:
         """Add records to a day's file that are new there, if they come after all that stand in it."""
         known = ledger.find(path)
@@ -322,10 +322,12 @@ class Mirror:
             last = self.disk.last_line(path, seen) if seen is not None and _same(known, seen) else None
             if last is None or _key_of(last) >= _key(new[0]):
                 return False
-            return self._append(ledger, known, Content(b"".join(map(render_line, new)), len(new)), outcome)
+            return self._append(
+                ledger, known, ExpectedContent(b"".join(map(render_line, new)), len(new)), outcome
+            )
         return True
 
-    def _grow(self, ledger: Ledger, path: str, growth: Growth, outcome: Outcome) -> bool:
+    def _grow(self, ledger: LockedFileState, path: str, growth: FileGrowth, outcome: MirrorReport) -> bool:
         """Write only what is new at the end of a file; False if more is to be done, or it cannot be told."""
         known = ledger.find(path)
         if not growth.only:
@@ -342,14 +344,16 @@ class Mirror:
             turns = [value for value in growth.added if isinstance(value, Turn)]
             if not _follow_on(turns, known.pieces):
                 return False
-            return self._append(ledger, known, Content(render_turns(turns), len(turns)), outcome)
+            return self._append(ledger, known, ExpectedContent(render_turns(turns), len(turns)), outcome)
         new = self._store.paragraphs(page=growth.name, start=known.pieces)
         if [paragraph.id for paragraph in new] != [value.id for value in growth.added]:
             return False
         data = render_addition(growth.name, new, to_empty=known.pieces == 0)
-        return self._append(ledger, known, Content(data, len(new)), outcome)
+        return self._append(ledger, known, ExpectedContent(data, len(new)), outcome)
 
-    def _append(self, ledger: Ledger, known: Written, more: Content, outcome: Outcome) -> bool:
+    def _append(
+        self, ledger: LockedFileState, known: FileRecord, more: ExpectedContent, outcome: MirrorReport
+    ) -> bool:
         """Add to a file that is as we know it; False if it is not."""
         with self._failing(ledger, known.path, outcome):
             seen = self.disk.look(known.path)
@@ -360,21 +364,25 @@ class Mirror:
                 return False
             number = checksum(more.data, known.checksum)
             pieces = known.pieces + more.pieces
-            ledger.put([Written(known.path, after.size, after.mtime_ns, number, pieces)])
+            ledger.put([FileRecord(known.path, after.size, after.mtime_ns, number, pieces)])
             outcome.written += 1
         return True
 
-    def _write_present(self, ledger: Ledger, path: str, outcome: Outcome) -> None:
+    def _write_present(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
         """Make a file what the store says it should be."""
         with self._failing(ledger, path, outcome):
             self._settle(ledger, path, present(self._store, path), outcome)
 
-    def _write(self, ledger: Ledger, path: str, content: Content | None, outcome: Outcome) -> None:
+    def _write(
+        self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
+    ) -> None:
         """Make a file that content, or remove it."""
         with self._failing(ledger, path, outcome):
             self._settle(ledger, path, content, outcome)
 
-    def _settle(self, ledger: Ledger, path: str, content: Content | None, outcome: Outcome) -> None:
+    def _settle(
+        self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
+    ) -> None:
         known = ledger.find(path)
         if known is not None and content is not None and _says(known, content.data):
             if known.pieces != content.pieces:
@@ -389,7 +397,12 @@ class Mirror:
             self._settle_strange(ledger, path, known, content, outcome)
 
     def _settle_absent(
-        self, ledger: Ledger, path: str, known: Written | None, content: Content | None, outcome: Outcome
+        self,
+        ledger: LockedFileState,
+        path: str,
+        known: FileRecord | None,
+        content: ExpectedContent | None,
+        outcome: MirrorReport,
     ) -> None:
         """There is no file."""
         if content is None:
@@ -400,7 +413,12 @@ class Mirror:
             self._disk_create(ledger, path, content, outcome)
 
     def _settle_strange(
-        self, ledger: Ledger, path: str, known: Written | None, content: Content | None, outcome: Outcome
+        self,
+        ledger: LockedFileState,
+        path: str,
+        known: FileRecord | None,
+        content: ExpectedContent | None,
+        outcome: MirrorReport,
     ) -> None:
         """There is a file that is not as we know it. It may only go if nothing in it is anybody's edit."""
         found = self.disk.read(path)
@@ -421,12 +439,12 @@ class Mirror:
 
     def _put(
         self,
-        ledger: Ledger,
+        ledger: LockedFileState,
         path: str,
-        seen: Seen,
-        known: Written | None,
-        content: Content | None,
-        outcome: Outcome,
+        seen: FileStamp,
+        known: FileRecord | None,
+        content: ExpectedContent | None,
+        outcome: MirrorReport,
     ) -> None:
         """Replace, add to or remove a file that may go as it was seen."""
         if content is None:
@@ -447,7 +465,9 @@ class Mirror:
             ledger.put([_written(path, after, content)])
             outcome.written += 1
 
-    def _disk_create(self, ledger: Ledger, path: str, content: Content, outcome: Outcome) -> None:
+    def _disk_create(
+        self, ledger: LockedFileState, path: str, content: ExpectedContent, outcome: MirrorReport
+    ) -> None:
         after = self.disk.create(path, content.data, lasting=_lasting(path))
         if after is None:  # somebody else's, just now
             self._leave(ledger, path, outcome)
@@ -455,12 +475,12 @@ class Mirror:
             ledger.put([_written(path, after, content)])
             outcome.written += 1
 
-    def _leave(self, ledger: Ledger, path: str, outcome: Outcome) -> None:
+    def _leave(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
         """Leave a file to whoever takes in hand edits, and come back to it."""
         outcome.edited.append(path)
         ledger.owe([path])
 
-    def _note_recovered(self, ledger: Ledger, known: Written | None) -> None:
+    def _note_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
         """Say from which version the files started that were kept beside others, for taking them in."""
         while self.disk.recovered:
             path, _ = self.disk.recovered.pop()
@@ -470,7 +490,7 @@ class Mirror:
 
     # -- many files --------------------------------------------------------------------------------------
 
-    def _compare(self, ledger: Ledger, subjects: Iterable[Subject], outcome: Outcome) -> None:
+    def _compare(self, ledger: LockedFileState, subjects: Iterable[Subject], outcome: MirrorReport) -> None:
         """Go through all files of some sorts: something was forgotten, and nothing says what."""
         forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
         if not forms:
@@ -485,7 +505,7 @@ class Mirror:
             elif name in records and _if_at(records[name], path) is None:
                 self._write(ledger, path, None, outcome)
 
-    def _pay(self, ledger: Ledger, paths: Iterable[str], outcome: Outcome) -> None:
+    def _pay(self, ledger: LockedFileState, paths: Iterable[str], outcome: MirrorReport) -> None:
         """Make files what the store says that were left before."""
         for path in paths:
             edited = len(outcome.edited)
@@ -493,14 +513,14 @@ class Mirror:
             if len(outcome.edited) == edited and path not in outcome.failed:
                 ledger.settle([path])
 
-    def _pay_some(self, ledger: Ledger, run: _Run, outcome: Outcome) -> bool:
+    def _pay_some(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
         """See to some more of the files that are due; whether there are no more of them."""
         due = [path for path in ledger.due() if path not in run.tried]
         self._pay(ledger, due[:_DUE_AT_ONCE], outcome)
         run.tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
 
-    def _retry(self, ledger: Ledger, outcome: Outcome) -> None:
+    def _retry(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
         """Try again what failed before, until something fails again."""
         for path in [path for path in self.failed if path]:
             if path in outcome.failed:
@@ -509,7 +529,7 @@ class Mirror:
 
     # -- after mishaps -----------------------------------------------------------------------------------
 
-    def _verify(self, ledger: Ledger) -> None:
+    def _verify(self, ledger: LockedFileState) -> None:
         """If this is the state of another store, or of one that has been restored since, begin anew."""
         sequence, stamp = ledger.progress
         if not sequence:
@@ -519,7 +539,7 @@ class Mirror:
             _log.warning("the state of the files is not of this store: all files are compared with it")
             ledger.clear()
 
-    def _prepare(self, ledger: Ledger) -> None:
+    def _prepare(self, ledger: LockedFileState) -> None:
         """Take note of folders that are gone as a whole: that is a loss, and no deletion by hand."""
         for top in _TOPS:
             if not self.disk.has(top) and (lost := ledger.known(f"{top}/")):
@@ -527,7 +547,7 @@ class Mirror:
                 ledger.drop(lost)
                 ledger.advance(NO_PROGRESS)
 
-    def _recover(self, ledger: Ledger, outcome: Outcome) -> None:
+    def _recover(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
         """Look at what killed processes left, and keep what is an edit."""
         for left, path in self.disk.leftovers():
             with self._failing(ledger, path, outcome):
@@ -550,18 +570,18 @@ class Mirror:
     # -- failures ----------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _failing(self, ledger: Ledger, path: str, outcome: Outcome) -> Iterator[None]:
+    def _failing(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> Iterator[None]:
         """Note that this file could not be written, or that it can now, and go on with the others."""
         try:
             yield
-        except (OSError, Refused, StoreCorrupt) as error:
+        except (OSError, UnsafePath, StoreCorrupt) as error:
             outcome.failed[path] = _reason(error)
             ledger.owe([path])
         else:
             self.failed.pop(path, None)
 
     @contextlib.contextmanager
-    def _shielded(self, outcome: Outcome) -> Iterator[None]:
+    def _shielded(self, outcome: MirrorReport) -> Iterator[None]:
         """Note that nothing could be written at all: the state is locked or broken, or the store is."""
         try:
             yield
@@ -576,7 +596,7 @@ class Mirror:
         else:
             self.failed.pop("", None)
 
-    def _account(self, outcome: Outcome) -> None:
+    def _account(self, outcome: MirrorReport) -> None:
         """Log and count what has begun to fail."""
         new = {path: why for path, why in outcome.failed.items() if path not in self.failed}
         self.failed.update(outcome.failed)
@@ -646,14 +666,14 @@ def _follow_on(turns: Sequence[Turn], position: int) -> bool:
     return all(turn.position == place for place, turn in enumerate(turns, position))
 
 
-def _is_torn(path: str, data: bytes, known: Written | None, content: Content | None) -> bool:
+def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:
     """Whether an interrupted append left it: the file as we know it, and a part of what is to follow."""
     if content is None or form_of(path) not in _GROWING or not content.data.startswith(data):
         return False
     return known is None or (len(data) > known.size and checksum(data[: known.size]) == known.checksum)
 
 
-def _goes_on(path: str, known: Written, data: bytes) -> bool:
+def _goes_on(path: str, known: FileRecord, data: bytes) -> bool:
     """Whether it is what is known, and more behind it."""
     return (
         form_of(path) in _GROWING
@@ -662,16 +682,16 @@ def _goes_on(path: str, known: Written, data: bytes) -> bool:
     )
 
 
-def _same(known: Written, seen: Seen) -> bool:
+def _same(known: FileRecord, seen: FileStamp) -> bool:
     return known.size == seen.size and known.mtime_ns == seen.mtime_ns
 
 
-def _says(known: Written, data: bytes) -> bool:
+def _says(known: FileRecord, data: bytes) -> bool:
     return known.size == len(data) and known.checksum == checksum(data)
 
 
-def _written(path: str, seen: Seen, content: Content) -> Written:
-    return Written(path, seen.size, seen.mtime_ns, checksum(content.data), content.pieces)
+def _written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRecord:
+    return FileRecord(path, seen.size, seen.mtime_ns, checksum(content.data), content.pieces)
 
 
 def _lasting(path: str) -> bool:
@@ -679,5 +699,5 @@ def _lasting(path: str) -> bool:
     return form_of(path) in {"page", "log"}
 
 
-def _reason(error: OSError | Refused | StoreCorrupt) -> str:
+def _reason(error: OSError | UnsafePath | StoreCorrupt) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

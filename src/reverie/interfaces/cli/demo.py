@@ -23,7 +23,7 @@ from reverie.admin.transfer.conversations import read_conversations
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
 from reverie.interfaces.cli.prompts import agrees
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reverie.domain.record import Record
     from reverie.memory import Memory
     from reverie.search.hits import Hit
-    from reverie.stores.protocol import Problem
+    from reverie.stores.protocol import StoreProblem
 
 QUESTIONS = (
     "Which port is the staging database on?",
@@ -61,7 +61,7 @@ class _Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class DemoAnswer:
     """What came of one question: what was found, and what would go into the prompt."""
 
     question: str
@@ -70,7 +70,7 @@ class Answer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Showing:
+class DemoView:
     """Everything the demo has to show.
 
     Attributes:
@@ -91,8 +91,8 @@ class Showing:
     records: int = 0
     correction: str = ""
     repeated: Record | None = None
-    problems: list[Problem] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    problems: list[StoreProblem] = field(default_factory=list)
+    answers: list[DemoAnswer] = field(default_factory=list)
     nothing: list[Hit] = field(default_factory=list)
 
     def commands(self) -> list[str]:
@@ -111,7 +111,7 @@ class Showing:
 @click.option("--yes", is_flag=True, help="Do not ask before adding to a memory that is not the demo's.")
 @as_json
 @invocation
-def demo(asked: Invocation, yes: bool, as_json: bool) -> None:
+def demo(asked: CommandContext, yes: bool, as_json: bool) -> None:
     """Replay a conversation of several days into a folder, close it, open it again, and ask it questions.
 
     Without --folder it goes to a new temporary folder, which stays, to be looked at.
@@ -121,7 +121,7 @@ def demo(asked: Invocation, yes: bool, as_json: bool) -> None:
     """
     # Only a folder that was named for this: the environment's is somebody's real memory.
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="reverie-demo-")).expanduser().absolute()
-    showing = Showing(folder=folder)
+    showing = DemoView(folder=folder)
     at = _Clock()
     with asked.memory(create=True, folder=str(folder), clock=at) as memory:
         if not yes and not _is_ours(memory) and not _agreed(memory, folder):
@@ -200,7 +200,7 @@ def _agreed(memory: Memory, folder: Path) -> bool:
 # -- asking ------------------------------------------------------------------------------------------
 
 
-def _ask(memory: Memory, showing: Showing) -> None:
+def _ask(memory: Memory, showing: DemoView) -> None:
     showing.sessions = {
         each.state.id: each.turns
         for each in sorted(memory.sessions(scope=EVERY_SCOPE), key=lambda each: each.last_at)
@@ -214,14 +214,14 @@ def _ask(memory: Memory, showing: Showing) -> None:
     for question in QUESTIONS:
         hits = memory.recall(question, limit=_SHOWN, scope="")
         pack = memory.session("demo:next-morning").context(question, mark=False)
-        showing.answers.append(Answer(question=question, hits=hits, pack=pack))
+        showing.answers.append(DemoAnswer(question=question, hits=hits, pack=pack))
     showing.nothing = memory.recall(UNANSWERABLE, limit=_SHOWN, scope="")
 
 
 # -- showing -----------------------------------------------------------------------------------------
 
 
-def _as_json(showing: Showing) -> dict[str, Any]:
+def _as_json(showing: DemoView) -> dict[str, Any]:
     return {
         "folder": str(showing.folder),
         "replayed": showing.replayed,
@@ -242,7 +242,7 @@ def _as_json(showing: Showing) -> dict[str, Any]:
     }
 
 
-def _story(showing: Showing) -> Iterable[str]:
+def _story(showing: DemoView) -> Iterable[str]:
     """What was done before the questions, a sentence each."""
     turns = output.count(sum(showing.sessions.values()), "turn")
     said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
@@ -261,11 +261,11 @@ def _story(showing: Showing) -> Iterable[str]:
     yield f"The memory was closed and opened again, and {sound}. The next morning it is asked:"
 
 
-def _nothing(showing: Showing) -> str:
+def _nothing(showing: DemoView) -> str:
     return "Nothing relevant." if not showing.nothing else f"{output.count(len(showing.nothing), 'hit')}."
 
 
-def _write(showing: Showing) -> None:
+def _write(showing: DemoView) -> None:
     """The demo as plain lines."""
     for sentence in _story(showing):
         click.echo(output.one_line(sentence))
@@ -284,7 +284,7 @@ def _write(showing: Showing) -> None:
         click.echo(output.safe(f"  {command}"))
 
 
-def _draw(showing: Showing) -> None:
+def _draw(showing: DemoView) -> None:
     """The demo on a terminal."""
     from rich.padding import Padding
     from rich.rule import Rule

@@ -18,7 +18,7 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import EXITS, Exit, Invocation, everywhere
+from reverie.interfaces.cli.options import EXITS, CommandContext, ExitCode, everywhere
 
 _RECORDS = "reverie.interfaces.cli.commands.data.records"
 _CONVERSATIONS = "reverie.interfaces.cli.commands.data.conversations"
@@ -113,7 +113,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Every command: where it is written, and what `reverie --help` says of it."""
 
 
-class Reverie(click.Group):
+class ReverieGroup(click.Group):
     """The commands, imported one at a time, and the one place where errors become words and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -156,7 +156,7 @@ class Reverie(click.Group):
         except BrokenPipeError:
             # Here and not in `_report`, because click's own `main` would make it exit code 1.
             _write_nowhere()
-            ctx.exit(Exit.UNREAD)
+            ctx.exit(ExitCode.UNREAD)
         except KeyboardInterrupt as error:
             # Likewise: it would write an empty line, terminal or not.
             raise click.Abort from error
@@ -170,44 +170,44 @@ class Reverie(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run a command, say what went wrong if something did, and end with the exit code that means it."""
-        asked = extra.setdefault("obj", Invocation())
+        asked = extra.setdefault("obj", CommandContext())
         try:
             code = super().main(args, prog_name or "reverie", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - the outermost handler: whatever it is, it is reported here
             code = _report(error, debug=asked.debug)
-        sys.exit(code if isinstance(code, int) else Exit.DONE)
+        sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 def _report(error: Exception, *, debug: bool) -> int:
     """Say what went wrong, in one line on standard error, and give the exit code that means it."""
     if isinstance(error, BrokenPipeError):
         _write_nowhere()
-        return Exit.UNREAD
+        return ExitCode.UNREAD
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
             click.echo(err=True)  # the terminal shows ^C on this line
         output.complain("interrupted")
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
     if debug and not isinstance(error, click.ClickException):
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         output.complain(_of_click(error))
-        return Exit.WRONG
-    if isinstance(error, errors.ScopeNeeded):
+        return ExitCode.WRONG
+    if isinstance(error, errors.ScopeRequired):
         output.complain(_WHOSE)
-        return Exit.WRONG
+        return ExitCode.WRONG
     if isinstance(error, errors.ReverieError):
         output.complain(str(error))
-        return _MEANS.get(type(error), Exit.UNAVAILABLE)
+        return _MEANS.get(type(error), ExitCode.UNAVAILABLE)
     if isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
         output.complain(f"{about}{error.strerror or type(error).__name__}: put that right and try again")
-        return Exit.UNAVAILABLE
+        return ExitCode.UNAVAILABLE
     # The error's own words may quote a memory, so they are shown only to who asks for the traceback.
     how = "the traceback is above" if debug else "run it again with --debug for the traceback"
     output.complain(f"{type(error).__name__}: this is a bug in Reverie; {how}")
-    return Exit.BUG
+    return ExitCode.BUG
 
 
 def _write_nowhere() -> None:
@@ -215,13 +215,13 @@ def _write_nowhere() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-_MEANS: Mapping[type[errors.ReverieError], Exit] = {
-    errors.InvalidInput: Exit.WRONG,
-    errors.MissingExtra: Exit.WRONG,
-    errors.ModelRefused: Exit.WRONG,
-    errors.NotFound: Exit.NOT_FOUND,
-    errors.StoreCorrupt: Exit.CORRUPT,
-    errors.StoreForeign: Exit.CORRUPT,
+_MEANS: Mapping[type[errors.ReverieError], ExitCode] = {
+    errors.InvalidInput: ExitCode.WRONG,
+    errors.MissingExtra: ExitCode.WRONG,
+    errors.ModelRefused: ExitCode.WRONG,
+    errors.NotFound: ExitCode.NOT_FOUND,
+    errors.StoreCorrupt: ExitCode.CORRUPT,
+    errors.StoreIncompatible: ExitCode.CORRUPT,
 }
 """Which exit code says which error; all others can be tried again."""
 
@@ -247,7 +247,7 @@ def _help_without_a_command(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-cli = Reverie(
+cli = ReverieGroup(
     name="reverie",
     params=everywhere(),
     callback=_help_without_a_command,

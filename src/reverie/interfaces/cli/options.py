@@ -14,12 +14,12 @@ import click
 
 from reverie.domain.errors import NotFound
 from reverie.domain.text import timestamps as clock
-from reverie.interfaces.cli.prompts import When
+from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.settings import Settings
-    from reverie.snapshot import Past
+    from reverie.snapshot import Snapshot
 
 FOLDER = "REVERIE_FOLDER"
 """The environment variable that names the folder where `--folder` does not."""
@@ -28,7 +28,7 @@ MCP_TOKEN = "REVERIE_MCP_TOKEN"
 """The environment variable that holds the token of `reverie mcp --transport http` where no file does."""
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """What the number that a command ends with says; `EXITS` is the same in words."""
 
     DONE = 0
@@ -42,21 +42,21 @@ class Exit(IntEnum):
     UNREAD = 141
 
 
-EXITS: dict[Exit, str] = {
-    Exit.DONE: "done",
-    Exit.NOTHING: "nothing found, or `check` found a problem",
-    Exit.WRONG: "wrong usage, or an argument that cannot be",
-    Exit.NOT_FOUND: "no such record, turn, session or folder",
-    Exit.UNAVAILABLE: "the store is locked, full or read-only: try again",
-    Exit.CORRUPT: "the store is damaged, or not one of Reverie's",
-    Exit.BUG: "a bug in Reverie",
-    Exit.INTERRUPTED: "interrupted",
-    Exit.UNREAD: "whoever read the answer went away",
+EXITS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.NOTHING: "nothing found, or `check` found a problem",
+    ExitCode.WRONG: "wrong usage, or an argument that cannot be",
+    ExitCode.NOT_FOUND: "no such record, turn, session or folder",
+    ExitCode.UNAVAILABLE: "the store is locked, full or read-only: try again",
+    ExitCode.CORRUPT: "the store is damaged, or not one of Reverie's",
+    ExitCode.BUG: "a bug in Reverie",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.UNREAD: "whoever read the answer went away",
 }
 
 
 @dataclass(slots=True)
-class Invocation:
+class CommandContext:
     """What one call of `reverie` was told before and after the command's name; what is said last counts.
 
     Attributes:
@@ -120,7 +120,7 @@ class Invocation:
         return Settings.load(self.settings, environ=environ)
 
     @contextmanager
-    def reading(self) -> Iterator[Memory | Past]:
+    def reading(self) -> Iterator[Memory | Snapshot]:
         """The memory that was asked for, as it was at the moment of `--as-of` where one was named."""
         with self.memory() as memory:
             if self.as_of is None:
@@ -136,11 +136,11 @@ class Invocation:
 
 
 def told(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """A callback that notes an option's value on the `Invocation`."""
+    """A callback that notes an option's value on the `CommandContext`."""
 
     def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
-            setattr(ctx.ensure_object(Invocation), name, value)
+            setattr(ctx.ensure_object(CommandContext), name, value)
 
     return note
 
@@ -196,8 +196,8 @@ class Command(click.Command):
         return rest
 
 
-invocation = click.make_pass_decorator(Invocation, ensure=True)
-"""Hands a command its `Invocation`."""
+invocation = click.make_pass_decorator(CommandContext, ensure=True)
+"""Hands a command its `CommandContext`."""
 
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else."
@@ -205,7 +205,7 @@ as_json = click.option(
 
 as_of = click.option(
     "--as-of",
-    type=When(),
+    type=ChangeParam(),
     metavar="TIME",
     expose_value=False,
     callback=told("as_of"),

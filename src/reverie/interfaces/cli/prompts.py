@@ -44,7 +44,7 @@ def agrees(question: str, *, instead: str) -> bool:
     return click.confirm(question, err=True)
 
 
-class Moment(_ParamType):
+class TimeParam(_ParamType):
     """A moment: an ISO 8601 date or time, or, where `back` says so, how long ago, such as `7d`."""
 
     name = "time"
@@ -61,7 +61,7 @@ class Moment(_ParamType):
         return clock.parse_time(value, name=_option(param))
 
 
-class When(Moment):
+class ChangeParam(TimeParam):
     """A moment, or the number of a change as `history` gives it; eight digits are a date."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class HookEvent:
     """What happened.
 
     Attributes:
@@ -75,7 +75,7 @@ class Event:
     interrupted: bool = False
 
 
-def read_event(data: bytes) -> Event:
+def read_event(data: bytes) -> HookEvent:
     """The event that an agent wrote to standard input.
 
     Args:
@@ -96,7 +96,7 @@ def read_event(data: bytes) -> Event:
     found |= {name: bounded(found[name]) for name in ("prompt", "answer")}
     found["error"] = bounded(found["error"], longest=_LONGEST_RESULT)
     found["session"] = " ".join(found["session"].split())[:_LONGEST_ID]
-    return Event(
+    return HookEvent(
         **found,
         arguments=_arguments(told.get("tool_input")),
         interrupted=told.get("is_interrupt") is True,
@@ -109,7 +109,7 @@ def bounded(text: str, *, longest: int = LONGEST_SAID) -> str:
     >>> bounded("a" * 90 + "b" * 30, longest=40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'
     """
-    text = tokens.cleaned(text).strip()
+    text = tokens.clean_text(text).strip()
     if len(text) <= longest:
         return text
     end = longest // 4
@@ -122,5 +122,5 @@ def _text(told: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 def _arguments(given: Any) -> str:
     written = json.dumps(given, ensure_ascii=False) if isinstance(given, Mapping) else "{}"
-    written = tokens.cleaned(written)
+    written = tokens.clean_text(written)
     return written if len(written) <= _LONGEST_RESULT else json.dumps({"cut": written[:_LONGEST_RESULT]})

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NoReturn, TextIO
 
-from reverie.interfaces.hooks.events import EVENTS, LARGEST, Event, read_event
+from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 FOLDER = "REVERIE_FOLDER"
 SCOPE = "REVERIE_HOOK_SCOPE"
@@ -31,7 +31,7 @@ _FORMATS = ("json", "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class HookOptions:
     """How a hook was called.
 
     Attributes:
@@ -61,7 +61,7 @@ class Asked:
     debug: bool = False
 
 
-def run(name: str, asked: Asked, data: bytes) -> str:
+def run(name: str, asked: HookOptions, data: bytes) -> str:
     """Do what an event asks for, and give what is to be written to standard output.
 
     Args:
@@ -80,8 +80,8 @@ def run(name: str, asked: Asked, data: bytes) -> str:
     return json.dumps({"hookSpecificOutput": shown}) + "\n"
 
 
-def _answered(name: str, asked: Asked, event: Event) -> str:
-    from reverie.interfaces.hooks.turns import Place, answered
+def _answered(name: str, asked: HookOptions, event: HookEvent) -> str:
+    from reverie.interfaces.hooks.turns import HookTarget, answered
     from reverie.memory import Memory
     from reverie.settings import Settings
 
@@ -93,7 +93,7 @@ def _answered(name: str, asked: Asked, event: Event) -> str:
     with Memory.open(folder, settings=settings, actor="hook") as memory:
         assert memory.path is not None
         scope = _scope(asked, event)
-        place = Place(
+        place = HookTarget(
             memory=memory.scoped(scope) if scope else memory,
             folder=memory.path,
             settings=settings,
@@ -104,7 +104,7 @@ def _answered(name: str, asked: Asked, event: Event) -> str:
         return answered(name, event, place)
 
 
-def _scope(asked: Asked, event: Event) -> str:
+def _scope(asked: HookOptions, event: HookEvent) -> str:
     within = asked.scope if asked.scope is not None else os.environ.get(SCOPE, "")
     if not asked.per_project:
         return within
@@ -143,13 +143,13 @@ def _with_click(*, never_fails: bool) -> None:
             raise
 
 
-def parsed(arguments: Sequence[str]) -> Asked | None:
+def parsed(arguments: Sequence[str]) -> HookOptions | None:
     """The options of a hook, if they can be read without help; None where there is anything else.
 
     Args:
         arguments: What stands behind the event's name.
     """
-    forms = {field.name.replace("_", "-"): field for field in fields(Asked)}
+    forms = {field.name.replace("_", "-"): field for field in fields(HookOptions)}
     found: dict[str, str | bool | int | float] = {}
     rest = list(arguments)
     while rest:
@@ -170,11 +170,11 @@ def parsed(arguments: Sequence[str]) -> Asked | None:
             found[form.name] = {"int": int, "float": float}.get(str(form.type), str)(value)
         except ValueError:
             return None
-    asked = Asked(**found)  # type: ignore[arg-type]
+    asked = HookOptions(**found)  # type: ignore[arg-type]
     return asked if asked.format in _FORMATS and asked.max_chars >= 0 and asked.timeout > 0 else None
 
 
-def attempted(name: str, asked: Asked, stdin: TextIO | None) -> bytes:
+def attempted(name: str, asked: HookOptions, stdin: TextIO | None) -> bytes:
     """What is to be written to standard output; nothing where anything went wrong, which is said."""
     try:
         return run(name, asked, _read(stdin)).encode("utf-8", "replace")
@@ -191,7 +191,7 @@ def _read(stdin: TextIO | None) -> bytes:
     return stdin.buffer.read(LARGEST + 1)
 
 
-def _complain(error: Exception, asked: Asked) -> None:
+def _complain(error: Exception, asked: HookOptions) -> None:
     from reverie.domain.errors import ReverieError
 
     if asked.quiet:
@@ -208,7 +208,7 @@ def _say(text: str) -> None:
         return
 
 
-def _end_after(asked: Asked) -> None:
+def _end_after(asked: HookOptions) -> None:
     """Give up after the time that was allowed, whatever is being waited for."""
 
     def give_up() -> None:

@@ -24,7 +24,7 @@ _EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class TranscriptExchange:
     """The last exchange of a transcript.
 
     Attributes:
@@ -38,7 +38,7 @@ class Exchange:
     tools: frozenset[str] | None = None
 
 
-def last_exchange(path: str, *, settle_s: float = 0.0) -> Exchange:
+def last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
     """The last exchange of a conversation.
 
     Args:
@@ -54,7 +54,7 @@ def last_exchange(path: str, *, settle_s: float = 0.0) -> Exchange:
         time.sleep(_EVERY_S)
 
 
-def _read(path: str) -> Exchange:
+def _read(path: str) -> TranscriptExchange:
     texts: list[str] = []
     tools: set[str] = set()
     ended = False  # whether the words of the last answer are complete
@@ -67,7 +67,7 @@ def _read(path: str) -> Exchange:
             if kind == "user":
                 ended = True
                 if (prompt := _prompt(content)) is not None:
-                    return Exchange(prompt=prompt, answer=_joined(texts), tools=frozenset(tools))
+                    return TranscriptExchange(prompt=prompt, answer=_joined(texts), tools=frozenset(tools))
                 continue
             said, called = _said(content)
             tools |= called
@@ -75,8 +75,8 @@ def _read(path: str) -> Exchange:
             if said and not ended:
                 texts.append(said)
     except OSError:
-        return Exchange()
-    return Exchange(answer=_joined(texts))
+        return TranscriptExchange()
+    return TranscriptExchange(answer=_joined(texts))
 
 
 def _record(line: bytes) -> tuple[str, Any] | None:

@@ -21,13 +21,13 @@ from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance as trust
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.hooks.events import Event
-from reverie.interfaces.hooks.transcript import Exchange, last_exchange
+from reverie.interfaces.hooks.events import HookEvent
+from reverie.interfaces.hooks.transcript import TranscriptExchange, last_exchange
 from reverie.session import Session
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
-    from reverie.scoped import Scoped
+    from reverie.scoped import ScopedMemory
     from reverie.settings import Settings
 
 SETTLE_S = 1.0
@@ -51,7 +51,7 @@ _PAUSE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HookTarget:
     """Where an event belongs.
 
     Attributes:
@@ -63,14 +63,14 @@ class Place:
         everything: Whether every prompt is given all that stands in prompts, not only what is new.
     """
 
-    memory: Memory | Scoped
+    memory: Memory | ScopedMemory
     folder: Path
     settings: Settings
     agent: str
     max_chars: int
     everything: bool = False
 
-    def session(self, event: Event) -> Session:
+    def session(self, event: HookEvent) -> Session:
         """The session of an event.
 
         Raises:
@@ -81,7 +81,7 @@ class Place:
         return self.memory.session(f"{self.agent}:{event.session}")
 
 
-def answered(name: str, event: Event, place: Place) -> str:
+def answered(name: str, event: HookEvent, place: HookTarget) -> str:
     """Do what an event asks for, and give what the agent shall read; empty for nothing.
 
     Args:
@@ -92,7 +92,7 @@ def answered(name: str, event: Event, place: Place) -> str:
     return _EVENTS[name](event, place)
 
 
-def _session_start(event: Event, place: Place) -> str:
+def _session_start(event: HookEvent, place: HookTarget) -> str:
     session = place.session(event)
     if event.source == "compact":
         _begin_anew(session)
@@ -101,7 +101,7 @@ def _session_start(event: Event, place: Place) -> str:
     return _text(pack, _STANDING, place)
 
 
-def _user_prompt(event: Event, place: Place) -> str:
+def _user_prompt(event: HookEvent, place: HookTarget) -> str:
     if not event.prompt:
         return ""
     session = place.session(event)
@@ -126,7 +126,7 @@ def _user_prompt(event: Event, place: Place) -> str:
     return _text(pack, wanted, place)
 
 
-def _stop(event: Event, place: Place) -> str:
+def _stop(event: HookEvent, place: HookTarget) -> str:
     session = place.session(event)
     exchange = last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
     answer = event.answer or exchange.answer
@@ -146,7 +146,7 @@ def _stop(event: Event, place: Place) -> str:
     return ""
 
 
-def _tool_failure(event: Event, place: Place) -> str:
+def _tool_failure(event: HookEvent, place: HookTarget) -> str:
     if not event.error or event.interrupted:
         return ""
     session = place.session(event)
@@ -169,12 +169,12 @@ def _tool_failure(event: Event, place: Place) -> str:
     return ""
 
 
-def _session_end(event: Event, place: Place) -> str:
+def _session_end(event: HookEvent, place: HookTarget) -> str:
     place.memory.consolidate_session(place.session(event).id)
     return ""
 
 
-_EVENTS: Mapping[str, Callable[[Event, Place], str]] = {
+_EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
     "session-start": _session_start,
     "user-prompt": _user_prompt,
     "stop": _stop,
@@ -186,11 +186,11 @@ _EVENTS: Mapping[str, Callable[[Event, Place], str]] = {
 # -- what the agent reads ----------------------------------------------------------------------------------
 
 
-def _tokens(place: Place) -> int:
+def _tokens(place: HookTarget) -> int:
     return min(place.settings.hard_tokens, max(0, place.max_chars - _SPARE) // 4)
 
 
-def _text(pack: Pack, names: Collection[str], place: Place) -> str:
+def _text(pack: Pack, names: Collection[str], place: HookTarget) -> str:
     parts = [section.text for section in pack.sections if section.name in names]
     if not parts:
         return ""
@@ -231,14 +231,14 @@ def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
     return last is None or last.content != session.redacted(prompt)
 
 
-def _origin(answer: str, exchange: Exchange, session: Session, place: Place) -> str:
+def _origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
     """`tool` where the answer may rest on a tool that is not trusted, or that cannot be told; else empty."""
     if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
         return ""
     return "" if trust.is_said_by_owner(answer, session.turns()) else "tool"
 
 
-def _is_trusted(name: str, place: Place) -> bool:
+def _is_trusted(name: str, place: HookTarget) -> bool:
     plain = _SERVER.sub("", name, count=1)
     patterns = trust.named(place.settings.trusted_tools)
     return plain in trust.ACKNOWLEDGING or any(

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ClientConfig:
     """A program that uses servers.
 
     Attributes:
@@ -41,21 +41,21 @@ def _under(key: str, **more: Any) -> Callable[[str, Sequence[str]], str]:
     return form
 
 
-CLIENTS: Mapping[str, Client] = {
+CLIENTS: Mapping[str, ClientConfig] = {
     client.name: client
     for client in (
-        Client(name="claude-code", place="a terminal; or run it with --scope project", form=_command),
-        Client(
+        ClientConfig(name="claude-code", place="a terminal; or run it with --scope project", form=_command),
+        ClientConfig(
             name="claude-desktop",
             place="claude_desktop_config.json (Settings, Developer, Edit Config)",
             form=_under("mcpServers"),
         ),
-        Client(
+        ClientConfig(
             name="cursor",
             place="~/.cursor/mcp.json, or .cursor/mcp.json in a project",
             form=_under("mcpServers"),
         ),
-        Client(
+        ClientConfig(
             name="vscode",
             place=".vscode/mcp.json in a workspace, or the file that `MCP: Open User Configuration` opens",
             form=_under("servers", type="stdio"),

@@ -42,7 +42,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _log = logging.getLogger("reverie.mcp")
 
 
-class Guard:
+class RequestGuard:
     """Lets through what comes from where it may, with the token where there is one."""
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], token: str | None) -> None:
@@ -151,10 +151,10 @@ def application(
         max_request_body_size=LARGEST_BODY,
         transport_security=TransportSecuritySettings(
             enable_dns_rebinding_protection=False
-        ),  # `Guard` does it
+        ),  # `RequestGuard` does it
     )
     server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has none unless it is told
-    return Guard(app, hosts=hosts, token=token)
+    return RequestGuard(app, hosts=hosts, token=token)
 
 
 def _is_everywhere(host: str) -> bool:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.memory import Memory
 from reverie.repositories.knowledge_graph import KnowledgeGraph
-from reverie.scoped import Scoped
+from reverie.scoped import ScopedMemory
 from reverie.tools import DEFAULT_GROUPS, Toolset, memory_tools
 
 GRAPH_GROUP = "knowledge_graph"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ServedMemory:
     """What a server has for its clients.
 
     Attributes:
@@ -27,7 +27,7 @@ class Offer:
     """
 
     memory: Memory
-    view: Scoped
+    view: ScopedMemory
     tools: Toolset
     session: str | None = None
     graph: KnowledgeGraph | None = None
@@ -46,7 +46,7 @@ def offered(
     knowledge_graph: bool = False,
     read_only: bool = False,
     prefix: str = "",
-) -> Offer:
+) -> ServedMemory:
     """Put together what a server has.
 
     Args:
@@ -75,7 +75,7 @@ def offered(
     tools = memory_tools(view, session=session, groups=chosen)
     if read_only:
         tools = tools.reading()
-    return Offer(
+    return ServedMemory(
         memory=memory,
         view=view,
         tools=tools.prefixed(prefix) if prefix else tools,

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from reverie.context import render
 from reverie.domain.text import escaping as quoting
 from reverie.interfaces.mcp import resources
-from reverie.interfaces.mcp.offer import Offer
+from reverie.interfaces.mcp.offer import ServedMemory
 
 _MOST_RECALLED = 20
 _SESSION = "mcp:prompt"
@@ -26,16 +26,16 @@ class _Prompt:
     """One prompt: what a client is shown of it, what it becomes, and how its arguments are completed."""
 
     shown: types.Prompt
-    made: Callable[[Offer, Mapping[str, str]], str]
-    complete: Mapping[str, Callable[[Offer, str], Iterable[str]]]
+    made: Callable[[ServedMemory, Mapping[str, str]], str]
+    complete: Mapping[str, Callable[[ServedMemory, str], Iterable[str]]]
 
 
-def listed(offer: Offer) -> list[types.Prompt]:
+def listed(offer: ServedMemory) -> list[types.Prompt]:
     """The prompts there are."""
     return [prompt.shown for prompt in _prompts(offer).values()]
 
 
-def got(offer: Offer, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+def got(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
     """A prompt, filled in.
 
     Args:
@@ -67,22 +67,22 @@ def got(offer: Offer, name: str, arguments: Mapping[str, str] | None) -> types.G
     )
 
 
-def completed(offer: Offer, name: str, argument: str, begun: str) -> Iterable[str]:
+def completed(offer: ServedMemory, name: str, argument: str, begun: str) -> Iterable[str]:
     """The values that complete an argument of a prompt, the likeliest first; none where it is any text."""
     prompt = _prompts(offer).get(name)
     complete = None if prompt is None else prompt.complete.get(argument)
     return () if complete is None else complete(offer, begun)
 
 
-def _prompts(offer: Offer) -> dict[str, _Prompt]:
+def _prompts(offer: ServedMemory) -> dict[str, _Prompt]:
     known = (_WHAT, _REMEMBER, _CONTEXT) if offer.tool_that("save_memory") else (_WHAT, _CONTEXT)
     return {prompt.shown.name: prompt for prompt in known}
 
 
-def _what(offer: Offer, given: Mapping[str, str]) -> str:
+def _what(offer: ServedMemory, given: Mapping[str, str]) -> str:
     about = given.get("about", "")
     hits = offer.view.recall(about or None, limit=_MOST_RECALLED)
-    topic = f" about {quoting.one_line(about)}" if about else ""
+    topic = f" about {quoting.escape_line(about)}" if about else ""
     if not hits:
         return (
             f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
@@ -96,9 +96,9 @@ def _what(offer: Offer, given: Mapping[str, str]) -> str:
     )
 
 
-def _remember(offer: Offer, given: Mapping[str, str]) -> str:
+def _remember(offer: ServedMemory, given: Mapping[str, str]) -> str:
     tool = offer.tool_that("save_memory")
-    where = f" with the category {quoting.one_line(given['category'])}" if given.get("category") else ""
+    where = f" with the category {quoting.escape_line(given['category'])}" if given.get("category") else ""
     return (
         f"Remember this for the long term: call {tool}{where}, once for each separate fact, each in one "
         "sentence that can be understood by itself, without adding anything to it. Then tell me the ids.\n\n"
@@ -106,14 +106,14 @@ def _remember(offer: Offer, given: Mapping[str, str]) -> str:
     )
 
 
-def _context(offer: Offer, given: Mapping[str, str]) -> str:
+def _context(offer: ServedMemory, given: Mapping[str, str]) -> str:
     message = given["message"]
     session = offer.view.session(given.get("session") or offer.session or _SESSION)
     pack = session.context(message, mark=False)
     return f"{pack.text}\n\n{message}" if pack.text else message
 
 
-def _topics(offer: Offer, begun: str) -> Iterable[str]:
+def _topics(offer: ServedMemory, begun: str) -> Iterable[str]:
     """Tags and the last words of categories, the most used first."""
     found = dict(offer.view.tags())
     for category, count in offer.view.categories().items():
@@ -123,7 +123,7 @@ def _topics(offer: Offer, begun: str) -> Iterable[str]:
     return (each for each in ranked if each and each.lower().startswith(begun.lower()))
 
 
-def _categories(offer: Offer, begun: str) -> Iterable[str]:
+def _categories(offer: ServedMemory, begun: str) -> Iterable[str]:
     return (each for each in sorted(offer.view.categories()) if each and each.startswith(begun))
 
 

@@ -22,7 +22,7 @@ from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, day_of, valid_pag
 from reverie.domain.record import Record
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import timestamps as clock
-from reverie.interfaces.mcp.offer import Offer
+from reverie.interfaces.mcp.offer import ServedMemory
 
 PAGE = "reverie://memory/"
 RECORD = "reverie://records/"
@@ -88,7 +88,7 @@ def session_uri(id: str) -> str:
 # -- the list --------------------------------------------------------------------------------------------
 
 
-def listed(offer: Offer, cursor: str | None) -> types.ListResourcesResult:
+def listed(offer: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
     """Some resources, and where to go on.
 
     Args:
@@ -109,7 +109,7 @@ def listed(offer: Offer, cursor: str | None) -> types.ListResourcesResult:
     return types.ListResourcesResult(resources=found)
 
 
-def _section(offer: Offer, name: str, start: int) -> Iterator[types.Resource]:
+def _section(offer: ServedMemory, name: str, start: int) -> Iterator[types.Resource]:
     if name == "pages":
         yield from islice(_pages(offer), start, None)
     elif name == "sessions":
@@ -120,7 +120,7 @@ def _section(offer: Offer, name: str, start: int) -> Iterator[types.Resource]:
         yield from (_of_record(each) for each in offer.view.records(limit=left, offset=start))
 
 
-def _pages(offer: Offer) -> Iterator[types.Resource]:
+def _pages(offer: ServedMemory) -> Iterator[types.Resource]:
     if offer.graph is not None:
         yield types.Resource(
             uri=GRAPH,
@@ -177,7 +177,7 @@ def _of_record(found: Record) -> types.Resource:
 
 
 def _title(text: str) -> str:
-    line = quoting.one_line(text[: _LONGEST_TITLE * 4])
+    line = quoting.escape_line(text[: _LONGEST_TITLE * 4])
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
 
 
@@ -208,7 +208,7 @@ def _place(cursor: str | None) -> tuple[str, int]:
 # -- one of them -----------------------------------------------------------------------------------------
 
 
-def read(offer: Offer, uri: str, *, stateless: bool) -> types.ReadResourceResult:
+def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourceResult:
     """What stands at an address.
 
     Args:
@@ -232,12 +232,12 @@ def read(offer: Offer, uri: str, *, stateless: bool) -> types.ReadResourceResult
     return types.ReadResourceResult(contents=[contents])
 
 
-def is_there(offer: Offer, uri: str) -> bool:
+def is_there(offer: ServedMemory, uri: str) -> bool:
     """Whether anything stands at an address."""
     return _contents(offer, uri) is not None
 
 
-def _contents(offer: Offer, uri: str) -> tuple[str, str] | None:
+def _contents(offer: ServedMemory, uri: str) -> tuple[str, str] | None:
     if uri == GRAPH and offer.graph is not None:
         return _JSON, json.dumps(offer.graph.read_graph(), ensure_ascii=False, indent=2)
     for prefix, read_one in ((PAGE, _page), (RECORD, _record), (SESSION, _session)):
@@ -246,7 +246,7 @@ def _contents(offer: Offer, uri: str) -> tuple[str, str] | None:
     return None
 
 
-def _page(offer: Offer, name: str) -> tuple[str, str] | None:
+def _page(offer: ServedMemory, name: str) -> tuple[str, str] | None:
     try:
         valid_page_name(name)
     except InvalidInput:
@@ -256,7 +256,7 @@ def _page(offer: Offer, name: str) -> tuple[str, str] | None:
     return _MARKDOWN, offer.view.pages.read(name)
 
 
-def _record(offer: Offer, id: str) -> tuple[str, str] | None:
+def _record(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     found = offer.view.get(id)
     return None if found is None else (_JSON, _record_text(found))
 
@@ -265,7 +265,7 @@ def _record_text(found: Record) -> str:
     return json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
 
 
-def _session(offer: Offer, id: str) -> tuple[str, str] | None:
+def _session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     turns = offer.view.turns(id, start=-LONGEST_TRANSCRIPT)
     if not turns:
         return None
@@ -280,7 +280,7 @@ def _session(offer: Offer, id: str) -> tuple[str, str] | None:
 def _said(turn: Turn) -> str:
     who = f"{turn.role} {_title(turn.speaker)}" if turn.speaker else turn.role
     calls = ", ".join(call.name for call in turn.tool_calls)
-    text = quoting.visible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
+    text = quoting.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
     quote_of = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     return f"**{who}** ({turn.at:%Y-%m-%d %H:%M} UTC, {turn.id}):\n{quote_of}"
 
@@ -288,7 +288,7 @@ def _said(turn: Turn) -> str:
 # -- what may stand in a template ------------------------------------------------------------------------
 
 
-def completed(offer: Offer, template: str, begun: str) -> Iterable[str]:
+def completed(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
     """The values that complete an address begun from a template, the likeliest first.
 
     Args:
@@ -306,7 +306,7 @@ def completed(offer: Offer, template: str, begun: str) -> Iterable[str]:
     return ()
 
 
-def session_ids(offer: Offer, begun: str) -> Iterable[str]:
+def session_ids(offer: ServedMemory, begun: str) -> Iterable[str]:
     """The ids of sessions that begin so, the latest active first."""
     found = offer.view.sessions(limit=MOST_LISTED)
     return (each.state.id for each in found if each.state.id.lower().startswith(begun.lower()))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 import anyio
 
-from reverie.interfaces.mcp.offer import Offer
+from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
 
 LAST_CALLS_S = 10.0
@@ -21,13 +21,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("reverie.mcp")
 
 
-def serve_stdio(offer: Offer) -> None:
+def serve_stdio(offer: ServedMemory) -> None:
     """Serve an offer on standard input and output until the input ends, or SIGINT or SIGTERM comes."""
     anyio.run(_stdio, offer)
 
 
 def serve_http(
-    offer: Offer, sock: socket.socket, *, host: str, token: str | None, allowed: Iterable[str] = ()
+    offer: ServedMemory, sock: socket.socket, *, host: str, token: str | None, allowed: Iterable[str] = ()
 ) -> None:
     """Serve an offer over HTTP until SIGINT or SIGTERM comes.
 
@@ -41,7 +41,7 @@ def serve_http(
     anyio.run(_http, offer, sock, host, token, tuple(allowed))
 
 
-async def _stdio(offer: Offer) -> None:
+async def _stdio(offer: ServedMemory) -> None:
     from reverie.interfaces.mcp import stdio
 
     server = MemoryServer(offer)
@@ -53,7 +53,7 @@ async def _stdio(offer: Offer) -> None:
 
 
 async def _http(
-    offer: Offer, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
+    offer: ServedMemory, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
 ) -> None:
     from reverie.interfaces.mcp import http
 

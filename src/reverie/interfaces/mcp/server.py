@@ -22,10 +22,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.interfaces.mcp import prompts, resources
-from reverie.interfaces.mcp.offer import Offer
-from reverie.interfaces.mcp.subscriptions import Changes
-from reverie.interfaces.mcp.threads import Threads
-from reverie.tools import Told, Tool
+from reverie.interfaces.mcp.offer import ServedMemory
+from reverie.interfaces.mcp.subscriptions import SubscriptionHub
+from reverie.interfaces.mcp.threads import CallThreads
+from reverie.tools import Tool, ToolResult
 from reverie.tools.provider_schemas import plain
 
 NAME = "reverie"
@@ -63,7 +63,7 @@ class MemoryServer:
     """A memory behind the Model Context Protocol. `protocol` is what a transport runs."""
 
     def __init__(
-        self, offer: Offer, *, threads: Threads | None = None, interval: float | None = None
+        self, offer: ServedMemory, *, threads: CallThreads | None = None, interval: float | None = None
     ) -> None:
         """Serve an offer.
 
@@ -73,9 +73,9 @@ class MemoryServer:
             interval: How often changes by others are looked for, in seconds; None for the usual.
         """
         self.offer = offer
-        self.threads = threads if threads is not None else Threads()
+        self.threads = threads if threads is not None else CallThreads()
         how = {} if interval is None else {"interval": interval}
-        self.changes = Changes(offer, self.threads, **how)
+        self.changes = SubscriptionHub(offer, self.threads, **how)
         self._tools = [tool_shown(tool) for tool in offer.tools]
         self.protocol: Server[Any] = _Protocol(
             NAME,
@@ -118,10 +118,10 @@ class MemoryServer:
             is_error=told.failed,
         )
 
-    async def _told(self, name: str, arguments: dict[str, Any]) -> Told:
+    async def _told(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """What a call came to; where the memory failed, a sentence that says what to do."""
 
-        def call() -> Told:
+        def call() -> ToolResult:
             self._look()
             return self.offer.tools.call(name, arguments)
 
@@ -129,14 +129,14 @@ class MemoryServer:
             return await self.threads.run(call)
         except StoreError as error:
             _log.error("%s: %s", name, error)
-            return Told(
+            return ToolResult(
                 f"The memory could not do this, and nothing was changed: {error}. {_AND_NOW}", failed=True
             )
         except ReverieError as error:
-            return Told(f"Nothing was done: {error}.", failed=True)
+            return ToolResult(f"Nothing was done: {error}.", failed=True)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a call: it is reported, and logged
             _log.exception("%s failed", name)
-            return Told(
+            return ToolResult(
                 f"{name} failed with {type(error).__name__}, which is a bug in Reverie. The server's log has "
                 "more; go on without it.",
                 failed=True,

@@ -25,14 +25,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from reverie.admin.stats import ScopeStats
-from reverie.domain.change import JournalRow, Value
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.interfaces.mcp import resources
-from reverie.interfaces.mcp.offer import Offer
-from reverie.interfaces.mcp.threads import Threads
+from reverie.interfaces.mcp.offer import ServedMemory
+from reverie.interfaces.mcp.threads import CallThreads
 from reverie.repositories.knowledge_graph import CATEGORY
 
 INTERVAL_S = 0.5
@@ -46,7 +46,7 @@ _log = logging.getLogger("reverie.mcp")
 
 
 @dataclass(slots=True)
-class Changed:
+class ResourceChanges:
     """What some rows of the journal changed, as clients see it.
 
     Attributes:
@@ -68,7 +68,9 @@ class _Client:
     uris: set[str] = field(default_factory=set)
 
 
-def changed_by(rows: Iterable[JournalRow], chain: Iterable[str], *, graph: bool, known: set[str]) -> Changed:
+def changed_by(
+    rows: Iterable[JournalEntry], chain: Iterable[str], *, graph: bool, known: set[str]
+) -> ResourceChanges:
     """What some rows of the journal changed for somebody who sees these scopes.
 
     Args:
@@ -78,7 +80,7 @@ def changed_by(rows: Iterable[JournalRow], chain: Iterable[str], *, graph: bool,
         known: The names of pages and logs until now; new ones are added.
     """
     seen = frozenset(chain)
-    found = Changed()
+    found = ResourceChanges()
     for row in rows:
         if row.edit is None:
             found.forgotten = True
@@ -142,10 +144,10 @@ def _nothing() -> None:
     return None
 
 
-class Changes:
+class SubscriptionHub:
     """Follows the memory for whoever asked to be told. One for each server; `run` is its task."""
 
-    def __init__(self, offer: Offer, threads: Threads, *, interval: float = INTERVAL_S) -> None:
+    def __init__(self, offer: ServedMemory, threads: CallThreads, *, interval: float = INTERVAL_S) -> None:
         """Follow a memory.
 
         Args:
@@ -269,11 +271,11 @@ class Changes:
         self._held = self._offer.view.stats()
         return newest[0].sequence if newest else 0
 
-    def _look(self) -> Changed:
+    def _look(self) -> ResourceChanges:
         """What was changed since the last look, also by a person in the files."""
         if self._offer.memory.folder is not None:
             self._offer.memory.folder.refresh()
-        changed = Changed()
+        changed = ResourceChanges()
         while self._begun is not None:
             rows = self._offer.memory.history(after=self._begun, limit=_MOST_ROWS)
             if not rows:
@@ -289,7 +291,7 @@ class Changes:
             self._compare(changed)
         return changed
 
-    def _compare(self, changed: Changed) -> None:
+    def _compare(self, changed: ResourceChanges) -> None:
         """Find what was forgotten, and know for the next time what is there.
 
         It is told only to those who could see it: it was there, and is not any more. What never was there
@@ -308,7 +310,7 @@ class Changes:
         self._there.difference_update(here)
         self._there.update(self._that_are_there(here))
 
-    async def _tell(self, changed: Changed) -> None:
+    async def _tell(self, changed: ResourceChanges) -> None:
         if changed.list:
             await self._bus.publish(ResourcesListChanged())
         for uri in changed.uris:

@@ -16,7 +16,7 @@ MOST_AT_ONCE = 32
 _T = TypeVar("_T")
 
 
-class Threads:
+class CallThreads:
     """Runs what blocks. A call that its client has cancelled runs to its end, and nobody waits for it."""
 
     def __init__(self, at_once: int = MOST_AT_ONCE) -> None:

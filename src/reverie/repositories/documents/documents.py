@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories.documents.pages import PageFiles
-from reverie.repositories.documents.paths import Files, Heard, Listed, Parts, plain
-from reverie.repositories.documents.records import RecordFiles, ScopeFiles
-from reverie.repositories.key_value import Shelf
+from reverie.repositories.documents.pages import PageDocuments
+from reverie.repositories.documents.paths import DocumentEntry, DocumentSource, Heard, Parts, plain
+from reverie.repositories.documents.records import RecordDocuments, ScopedDocuments
+from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import Saving
+from reverie.repositories.records import RecordRepository
 from reverie.stores.protocol import Store
 
 RECORDS = "records"
@@ -61,13 +61,13 @@ class Documents:
         store: Store,
         *,
         pages: Pages,
-        saving: Saving,
-        shelf: Shelf,
-        unconfirmed: Shelf,
+        saving: RecordRepository,
+        shelf: KeyValueStore,
+        unconfirmed: KeyValueStore,
         scope: str,
         clock: Clock,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         look: Callable[[], None],
         heard: Heard | None = None,
     ) -> None:
@@ -89,20 +89,20 @@ class Documents:
         self.scope = scope
         self._look = look
         self._lock = threading.Lock()
-        of_pages = PageFiles(store, pages=pages, clock=clock, actor=actor, notice=notice, heard=heard)
-        self._mounts: dict[str, Files] = {
-            RECORDS: RecordFiles(
+        of_pages = PageDocuments(store, pages=pages, clock=clock, actor=actor, notice=notice, heard=heard)
+        self._mounts: dict[str, DocumentSource] = {
+            RECORDS: RecordDocuments(
                 store, saving=saving, shelf=shelf.name, scope=scope, clock=clock, heard=heard
             )
         }
-        self._root: Files = of_pages
+        self._root: DocumentSource = of_pages
         if scope:
             self._mounts[SHARED] = _ReadOnly(
                 of_pages,
                 f"what is under {SHARED!r} is everybody's and can only be read here: "
                 "write a file of your own beside it",
             )
-            self._root = ScopeFiles(store, shelf, unconfirmed, heard)
+            self._root = ScopedDocuments(store, shelf, unconfirmed, heard)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -120,9 +120,9 @@ class Documents:
     def is_confirmed(self, path: Parts) -> bool:
         """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
         files, inside = self._at(path)
-        return not isinstance(files, ScopeFiles) or not inside or files.is_confirmed(inside)
+        return not isinstance(files, ScopedDocuments) or not inside or files.is_confirmed(inside)
 
-    def listed(self, path: Parts = (), *, depth: int = 2) -> list[Listed]:
+    def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
         """What is in a folder: each name in order, a folder's content behind it; hidden names are left out.
 
         Args:
@@ -141,7 +141,7 @@ class Documents:
                 continue
             top = [each for each in content if len(each.path) == 1]
             sized = all(each.size is not None for each in top)
-            head = Listed(
+            head = DocumentEntry(
                 path=(name,),
                 folder=True,
                 size=sum(each.size or 0 for each in top) if sized else None,
@@ -150,7 +150,9 @@ class Documents:
             own.append(head)
             if depth > 1:
                 own += [
-                    Listed(path=(name, *each.path), folder=each.folder, size=each.size, count=each.count)
+                    DocumentEntry(
+                        path=(name, *each.path), folder=each.folder, size=each.size, count=each.count
+                    )
                     for each in content
                 ]
         return sorted(own, key=lambda each: each.path)
@@ -275,11 +277,11 @@ class Documents:
             return "folder" if files.listed((), 1) else None
         return files.kind(inside)
 
-    def _at(self, path: Parts) -> tuple[Files, Parts]:
+    def _at(self, path: Parts) -> tuple[DocumentSource, Parts]:
         mount = self._mounts.get(path[0]) if path else None
         return (self._root, path) if mount is None else (mount, path[1:])
 
-    def _place_for(self, path: Parts) -> tuple[Files, Parts]:
+    def _place_for(self, path: Parts) -> tuple[DocumentSource, Parts]:
         """Where a new file of that path goes; raises `InvalidInput`."""
         if len(path) == 1 and path[0] in self._mounts:
             raise InvalidInput(f"{path[0]!r} is the name of a folder here: choose another one")
@@ -307,7 +309,7 @@ class Documents:
 class _ReadOnly:
     """Files that can only be read."""
 
-    def __init__(self, files: Files, why: str) -> None:
+    def __init__(self, files: DocumentSource, why: str) -> None:
         self._files = files
         self._why = why
         self.listed = files.listed

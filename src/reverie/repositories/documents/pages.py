@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import (
     HISTORY,
@@ -20,9 +20,9 @@ from reverie.domain.page import (
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.documents.paths import (
     LONGEST_PATH,
-    Files,
+    DocumentEntry,
+    DocumentSource,
     Heard,
-    Listed,
     Parts,
     kind_of,
     rests_on_others,
@@ -35,7 +35,7 @@ _LINE_ENDED = re.compile(r"\s*\n\s*")
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
-class PageFiles(Files):
+class PageDocuments(DocumentSource):
     """Pages and logs as files."""
 
     def __init__(
@@ -45,7 +45,7 @@ class PageFiles(Files):
         pages: Pages,
         clock: Clock,
         actor: str,
-        notice: Callable[[Sequence[JournalRow]], None],
+        notice: Callable[[Sequence[JournalEntry]], None],
         heard: Heard | None = None,
     ) -> None:
         self._heard = heard
@@ -55,7 +55,7 @@ class PageFiles(Files):
         self._actor = actor
         self._notice = notice
 
-    def listed(self, under: Parts, depth: int) -> list[Listed]:
+    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
@@ -93,7 +93,7 @@ class PageFiles(Files):
                 _refuse_twin(name, [*present, *self._store.logs()])
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else checked_page(Page(name=name, content=text, updated_at=now))
-            edits.append(Edit(before=there, after=new))
+            edits.append(Change(before=there, after=new))
         self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=now))
 
     def _grow(

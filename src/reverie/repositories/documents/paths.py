@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.record import UNTRUSTED, Origin
-from reverie.domain.text.validation import raw_text
+from reverie.domain.text.validation import validate_raw_text
 
 Parts = tuple[str, ...]
 """A path below the root, name by name; empty for the root itself."""
@@ -29,7 +29,7 @@ _LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class DocumentEntry:
     """One file or folder in a list.
 
     Attributes:
@@ -45,10 +45,10 @@ class Listed:
     count: int | None = None
 
 
-class Files(Protocol):
+class DocumentSource(Protocol):
     """Some of the files, kept in one way. Paths are those within them, and never empty but in `listed`."""
 
-    def listed(self, under: Parts, depth: int) -> list[Listed]:
+    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         """What is in a folder, so many levels deep, in order, without hidden names."""
         ...
 
@@ -133,7 +133,7 @@ def plain(text: str) -> str:
 
 def checked_text(text: object) -> str:
     """The text itself, if a file may have it; raises `InvalidInput`."""
-    return raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+    return validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
 
 
 def kind_of(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | None:
@@ -147,18 +147,20 @@ def kind_of(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | 
     return found
 
 
-def tree(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[Listed]:
+def tree(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[DocumentEntry]:
     """The files and folders down to so many levels below a folder, in order, without hidden ones."""
     folders: dict[Parts, int] = {}
-    found: list[Listed] = []
+    found: list[DocumentEntry] = []
     for path, size in sizes.items():
         inside = path[len(under) :]
         for end in range(1, len(inside)):
             folders[inside[:end]] = folders.get(inside[:end], 0) + size
         if inside and len(inside) <= depth:
-            found.append(Listed(path=inside, folder=False, size=size))
+            found.append(DocumentEntry(path=inside, folder=False, size=size))
     found += [
-        Listed(path=path, folder=True, size=size) for path, size in folders.items() if len(path) <= depth
+        DocumentEntry(path=path, folder=True, size=size)
+        for path, size in folders.items()
+        if len(path) <= depth
     ]
     shown = [each for each in found if not any(name.startswith(".") for name in each.path)]
     return sorted(shown, key=lambda each: each.path)

@@ -9,22 +9,22 @@ from typing import Literal
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, UNTRUSTED, Record
-from reverie.domain.scope import chain
+from reverie.domain.scope import visible_scopes
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.documents.paths import (
     LONGEST_PATH,
-    Files,
+    DocumentEntry,
+    DocumentSource,
     Heard,
-    Listed,
     Parts,
     checked_text,
     kind_of,
     rests_on_others,
     tree,
 )
-from reverie.repositories.key_value import Shelf
-from reverie.repositories.key_value_codec import Put, place_of
-from reverie.repositories.records import Changes, Saving
+from reverie.repositories.key_value import KeyValueStore
+from reverie.repositories.key_value_codec import PutItem, place_of
+from reverie.repositories.records import RecordChanges, RecordRepository
 from reverie.stores.protocol import Store
 
 NO_CATEGORY = "uncategorised"
@@ -39,16 +39,18 @@ _ID = re.compile(r"[0-9a-f]{12}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class ScopeFiles(Files):
+class ScopedDocuments(DocumentSource):
     """Files that are kept as records of a scope, by a shelf."""
 
-    def __init__(self, store: Store, shelf: Shelf, unconfirmed: Shelf, heard: Heard | None) -> None:
+    def __init__(
+        self, store: Store, shelf: KeyValueStore, unconfirmed: KeyValueStore, heard: Heard | None
+    ) -> None:
         self._store = store
         self._shelf = shelf
         self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
         self._heard = heard
 
-    def listed(self, under: Parts, depth: int) -> list[Listed]:
+    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
@@ -84,7 +86,7 @@ class ScopeFiles(Files):
             doubted.append(path)
         (self._unconfirmed if doubted else self._shelf).put_many(
             [
-                Put(
+                PutItem(
                     namespace=path[:-1],
                     key=path[-1],
                     value=None if text is None else {"text": checked_text(text)},
@@ -105,22 +107,29 @@ class ScopeFiles(Files):
         return all(record.origin not in UNTRUSTED for record in records)
 
 
-class RecordFiles(Files):
+class RecordDocuments(DocumentSource):
     """Live records as files, `{category}/{id}.md`, with their contents; not those that nobody confirmed."""
 
     def __init__(
-        self, store: Store, *, saving: Saving, shelf: str, scope: str, clock: Clock, heard: Heard | None
+        self,
+        store: Store,
+        *,
+        saving: RecordRepository,
+        shelf: str,
+        scope: str,
+        clock: Clock,
+        heard: Heard | None,
     ) -> None:
         self._heard = heard
         self._store = store
         self._saving = saving
         self._shelf = shelf
         self._scope = scope
-        self._chain = chain(scope)
+        self._chain = visible_scopes(scope)
         self._clock = clock
 
-    def listed(self, under: Parts, depth: int) -> list[Listed]:
-        found: list[Listed] = []
+    def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
+        found: list[DocumentEntry] = []
         counts: dict[str, int] = {}
         for category, count in self._categories().items():
             path = _folder_of(category)
@@ -128,14 +137,16 @@ class RecordFiles(Files):
                 child = path[len(under)]
                 counts[child] = counts.get(child, 0) + count
         for name, count in counts.items():
-            found.append(Listed(path=(name,), folder=True, size=None, count=count))
+            found.append(DocumentEntry(path=(name,), folder=True, size=None, count=count))
             if depth > 1:
                 found += [
-                    Listed(path=(name, *each.path), folder=each.folder, size=each.size, count=each.count)
+                    DocumentEntry(
+                        path=(name, *each.path), folder=each.folder, size=each.size, count=each.count
+                    )
                     for each in self.listed((*under, name), depth - 1)
                 ]
         found += [
-            Listed(path=(_file_of(record),), folder=False, size=len(record.content.encode()))
+            DocumentEntry(path=(_file_of(record),), folder=False, size=len(record.content.encode()))
             for record in self._within(under)
         ]
         return sorted(found, key=lambda each: each.path)
@@ -187,7 +198,10 @@ class RecordFiles(Files):
                     "confirmed: write it into a file of its own, or ask the owner"
                 )
             kept = new if old.endswith("\n") else new.rstrip("\n")
-            changes: Changes = {"content": kept, "origin": max(record.origin, "agent", key=ORIGINS.index)}
+            changes: RecordChanges = {
+                "content": kept,
+                "origin": max(record.origin, "agent", key=ORIGINS.index),
+            }
             self._saving.update(record.id, changes, expected=record)
 
     def _record(self, path: Parts) -> Record | None:

@@ -13,14 +13,14 @@ from itertools import islice
 
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import Analysis, Wanted, Weight, scope_of
+from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, scope_of
 from reverie.domain.record import Record
 
 Value = Record | Turn | Paragraph
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class IndexedPassage:
     """One passage as the index takes it in.
 
     Attributes:
@@ -31,7 +31,7 @@ class Leaf:
 
     key: int
     value: Value
-    analysis: Analysis
+    analysis: AnalyzedText
 
 
 _K1, _B = 1.2, 0.75
@@ -70,11 +70,11 @@ def emphasis(times: int) -> int:
     return ONCE + sum(times >= least for least in OFTEN)
 
 
-class Lexicon:
+class InvertedIndex:
     """An inverted index of a few passages. Not thread-safe: its owner holds a lock."""
 
     def __init__(self) -> None:
-        self._leaves: dict[int, Leaf] = {}
+        self._leaves: dict[int, IndexedPassage] = {}
         self._words: _Postings = {}
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
@@ -92,11 +92,11 @@ class Lexicon:
         """The keys of all passages."""
         return self._leaves.keys()
 
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[IndexedPassage]:
         """All passages, in the order they came."""
         return list(self._leaves.values())
 
-    def add(self, leaf: Leaf) -> None:
+    def add(self, leaf: IndexedPassage) -> None:
         """Add a passage, replacing an earlier one of the same key."""
         self.remove(leaf.key)
         self._leaves[leaf.key] = leaf
@@ -132,7 +132,7 @@ class Lexicon:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
-    def any_of(self, wanted: Wanted, passes: Callable[[Value], bool], limit: int) -> list[int]:
+    def any_of(self, wanted: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
         """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
         return self._best(
             ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
@@ -145,7 +145,7 @@ class Lexicon:
         return self._best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
     def weighed(
-        self, weights: Sequence[Weight], passes: Callable[[Value], bool], limit: int, *, brief: bool
+        self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int, *, brief: bool
     ) -> list[tuple[int, int]]:
         """Keys of the passages that have the most of it, and what that comes to; see `Committed.weighed`."""
         postings = {
@@ -186,7 +186,7 @@ class Lexicon:
         best = sorted(scores, key=lambda key: (-scores[key], -key))
         return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
-    def _counted(self, leaf: Leaf) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
+    def _counted(self, leaf: IndexedPassage) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
         return (
             (self._words, Counter(analysis.terms.split())),

@@ -22,18 +22,34 @@ from math import log
 from pathlib import Path
 from typing import Literal, assert_never
 
-from reverie.domain.change import JournalRow
+from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter, matches_paragraph, matches_record, matches_turn
 from reverie.domain.page import HISTORY, Paragraph
-from reverie.domain.passage import SEARCHABLE, Among, Analyse, Analysis, Passage, Searchable, Wanted, Weight
+from reverie.domain.passage import (
+    SEARCHABLE,
+    Among,
+    Analyse,
+    AnalyzedText,
+    CandidateQuery,
+    Passage,
+    Searchable,
+    TermWeight,
+)
 from reverie.domain.record import Record
-from reverie.search.index.inverted_index import BRIEFEST, OFTEN, Leaf, Lexicon, Value, emphasis
+from reverie.search.index.inverted_index import (
+    BRIEFEST,
+    OFTEN,
+    IndexedPassage,
+    InvertedIndex,
+    Value,
+    emphasis,
+)
 from reverie.search.index.tantivy_index import (
-    Batch,
-    Committed,
-    IndexBroken,
+    IndexBatch,
+    IndexCorrupt,
+    TantivyIndex,
     WriterBusy,
     remove_index,
     remove_older,
@@ -104,7 +120,7 @@ class SearchIndex:
         self._lock = threading.RLock()
         self._folding: threading.Thread | None = None
         self._closing = False
-        self._committed: Committed | None = None
+        self._committed: TantivyIndex | None = None
         self._lost = False
         self._problem = ""
         self._followed = 0
@@ -114,7 +130,7 @@ class SearchIndex:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+    def any_of(self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int) -> list[int]:
         """Keys of the passages that may answer best, the newest changes included.
 
         Args:
@@ -151,7 +167,7 @@ class SearchIndex:
         with self._lock:
             committed = self._catch_up()
             if allowed.scopes is not None:
-                weights = [Weight(among="cues", token=cue, weight=1) for cue in cues]
+                weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
                 return self._weighed("record", weights, allowed, limit, brief=False), self._followed
             fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
             there = self._without_stale("record", limit, lambda most: committed.alike(cues, allowed, most))
@@ -210,7 +226,9 @@ class SearchIndex:
         in_range = {key for key in fresh if after < key and (until is None or key <= until)}
         return (committed - stale) | in_range
 
-    def _rarities(self, subject: Searchable, wanted: Wanted, scopes: Collection[str]) -> list[Weight]:
+    def _rarities(
+        self, subject: Searchable, wanted: CandidateQuery, scopes: Collection[str]
+    ) -> list[TermWeight]:
         """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
         passages, _ = self._extent(subject, scopes)
         held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
@@ -224,14 +242,14 @@ class SearchIndex:
         # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
         fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in found)))
         return [
-            Weight(among=among, token=token, weight=max(1, round(fineness * weight)))
+            TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))
             for among, token, weight in found
         ]
 
     def _weighed(
         self,
         subject: Searchable,
-        weights: Sequence[Weight],
+        weights: Sequence[TermWeight],
         allowed: Filter,
         limit: int,
         *,
@@ -305,7 +323,7 @@ class SearchIndex:
 
     # -- following ---------------------------------------------------------------------------------
 
-    def notice(self, rows: Sequence[JournalRow]) -> None:
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Take in changes just made by this process, which saves reading them back from the journal."""
         with self._lock:
             if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
@@ -313,7 +331,7 @@ class SearchIndex:
                     self._follow(row)
                 self._followed = rows[-1].sequence
 
-    def _catch_up(self) -> Committed:
+    def _catch_up(self) -> TantivyIndex:
         """Take in everything that the journal holds; the caller has the lock."""
         newest = self._store.sequence()  # first: who has lost the store has no business with its index
         committed = self._committed if self._committed is not None else self._open()
@@ -321,7 +339,7 @@ class SearchIndex:
             try:
                 if committed.refresh():
                     self._forget_tail(committed.sequence)
-            except IndexBroken as error:
+            except IndexCorrupt as error:
                 self._lose(error)
         while self._followed < newest:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
@@ -334,14 +352,14 @@ class SearchIndex:
             self._fold_in_background()
         return committed
 
-    def _start_over(self) -> Committed:
+    def _start_over(self) -> TantivyIndex:
         """Build the index anew from the store, and forget the tail."""
         committed = self._build(self._replace())
         self._committed = committed
         self._forget_tail(committed.sequence)
         return committed
 
-    def _follow(self, row: JournalRow) -> None:
+    def _follow(self, row: JournalEntry) -> None:
         if row.subject not in SEARCHABLE:
             return
         fresh, stale = self._fresh[row.subject], self._stale[row.subject]
@@ -357,15 +375,15 @@ class SearchIndex:
             fresh.remove(row.key)
         elif row.key not in stale and _is_live(before):
             assert isinstance(before, Value)
-            stale.add(Leaf(row.key, before, self._analyse(before)))
+            stale.add(IndexedPassage(row.key, before, self._analyse(before)))
         if _is_live(after):
             assert isinstance(after, Value)
-            fresh.add(Leaf(row.key, after, self._analyse(after)))
+            fresh.add(IndexedPassage(row.key, after, self._analyse(after)))
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
-        self._fresh: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
-        self._stale: dict[Searchable, Lexicon] = {subject: Lexicon() for subject in SEARCHABLE}
+        self._fresh: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
+        self._stale: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
 
     def _waiting(self) -> int:
@@ -374,10 +392,10 @@ class SearchIndex:
 
     # -- opening and building ------------------------------------------------------------------------
 
-    def _open(self) -> Committed:
+    def _open(self) -> TantivyIndex:
         try:
-            committed = Committed(self._folder)
-        except IndexBroken as error:
+            committed = TantivyIndex(self._folder)
+        except IndexCorrupt as error:
             self._report("the search index cannot be read and is built again", error)
             committed = self._replace()
         if committed.sequence > self._store.sequence():
@@ -391,21 +409,21 @@ class SearchIndex:
         self._forget_tail(committed.sequence)
         return committed
 
-    def _replace(self) -> Committed:
+    def _replace(self) -> TantivyIndex:
         """An empty index in place of what is there; in memory if the disk refuses."""
         if self._folder is not None:
             remove_index(self._folder)
         try:
-            return Committed(self._folder)
-        except IndexBroken as error:
+            return TantivyIndex(self._folder)
+        except IndexCorrupt as error:
             return self._in_memory(error)
 
-    def _in_memory(self, error: Exception) -> Committed:
+    def _in_memory(self, error: Exception) -> TantivyIndex:
         self._report("the search index cannot be kept on disk and is held in memory", error)
         self._problem = str(error)
-        return Committed(None)
+        return TantivyIndex(None)
 
-    def _build(self, committed: Committed) -> Committed:
+    def _build(self, committed: TantivyIndex) -> TantivyIndex:
         """Fill an empty index from the store; if another process is at it, wait for that one."""
         deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
         broken = 0
@@ -418,14 +436,14 @@ class SearchIndex:
                         return committed  # correct all the same: everything is followed in memory
                     time.sleep(0.05)
                 committed.refresh()
-            except IndexBroken as error:  # deleted while it was built, or the disk is full
+            except IndexCorrupt as error:  # deleted while it was built, or the disk is full
                 broken += 1
                 committed = self._replace() if broken < _TRIES else self._in_memory(error)
                 continue
             if committed.sequence or not self._store.sequence():
                 return committed
 
-    def _fill(self, batch: Batch) -> int:
+    def _fill(self, batch: IndexBatch) -> int:
         """Put in everything there is, and then, from the journal, what has changed while it was read."""
         sequence = self._store.sequence()
         for leaf in self._all_leaves():
@@ -436,17 +454,17 @@ class SearchIndex:
                 after = None if row.edit is None else row.edit.after
                 if _is_live(after):
                     assert isinstance(after, Value)
-                    batch.add(Leaf(row.key, after, self._analyse(after)))
+                    batch.add(IndexedPassage(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence
         return sequence
 
-    def _all_leaves(self) -> Iterator[Leaf]:
+    def _all_leaves(self) -> Iterator[IndexedPassage]:
         for subject in SEARCHABLE:
             after = 0
             while batch := self._store.live(subject, after=after, limit=_BATCH):
                 after = batch[-1][0].key
                 for passage, value in batch:
-                    yield Leaf(passage.key, value, _analysis_of(passage))
+                    yield IndexedPassage(passage.key, value, _analysis_of(passage))
 
     def _lose(self, error: Exception) -> None:
         """The files are gone or broken: go on with what is still open, and build new ones beside."""
@@ -481,7 +499,7 @@ class SearchIndex:
             stale += [key for keys in self._gone.values() for key in keys]
             sequence = self._followed
 
-        def fill(batch: Batch) -> int:
+        def fill(batch: IndexBatch) -> int:
             for key in (*stale, *(leaf.key for leaf in fresh)):
                 batch.remove(key)
             for leaf in fresh:
@@ -492,7 +510,7 @@ class SearchIndex:
             committed.write(fill, merge=True)
         except WriterBusy:
             return False
-        except IndexBroken as error:
+        except IndexCorrupt as error:
             with self._lock:
                 if not self._lost:
                     self._lose(error)
@@ -515,14 +533,14 @@ class SearchIndex:
                 unusable = self._lost or bool(self._problem)
             try:
                 if unusable:
-                    raise IndexBroken("it was lost before")
+                    raise IndexCorrupt("it was lost before")
                 committed.write(self._fill, merge=False, afresh=True)
             except WriterBusy:
                 if time.monotonic() > deadline:
                     return False
                 time.sleep(0.02)
                 continue
-            except IndexBroken:
+            except IndexCorrupt:
                 self.rebuild()
                 return not self._problem or self._folder is None or not self._folder.exists()
             with self._lock:
@@ -596,8 +614,8 @@ def _passes(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
             assert_never(subject)
 
 
-def _analysis_of(passage: Passage) -> Analysis:
-    return Analysis(
+def _analysis_of(passage: Passage) -> AnalyzedText:
+    return AnalyzedText(
         terms=passage.terms,
         length=passage.length,
         speaker=passage.speaker,

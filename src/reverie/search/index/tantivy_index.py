@@ -1,7 +1,7 @@
 """Which of very many passages hold these words? The tantivy index on disk, one commit at a time.
 
 It is derived from the store and may vanish or break at any moment: every method that finds it unusable
-raises `IndexBroken`, and its owner makes a new one. It knows up to which journal row it is complete
+raises `IndexCorrupt`, and its owner makes a new one. It knows up to which journal row it is complete
 (`sequence`), kept inside the index itself so that it can never disagree with the documents beside it.
 """
 
@@ -19,10 +19,10 @@ from tantivy import Occur, Query
 from reverie.domain import category as categories
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Searchable, Wanted, Weight, scope_of, searchable
+from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, scope_of, searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.search.index.inverted_index import OFTEN, ONCE, Leaf, brevity
+from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, brevity
 
 FORMAT = "3"
 """Part of the folder's name; another schema or analyser gets another folder and is built anew."""
@@ -40,7 +40,7 @@ _WORDS: dict[Searchable, str] = {
 }
 
 
-class IndexBroken(Exception):
+class IndexCorrupt(Exception):
     """The index on disk is missing or unreadable. Internal: the owner builds a new one."""
 
 
@@ -63,7 +63,7 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-class Batch:
+class IndexBatch:
     """What goes into one commit, in order: a later change of a passage holds against an earlier one."""
 
     def __init__(self, writer: tantivy.IndexWriter, fields: tantivy.Schema) -> None:
@@ -75,12 +75,12 @@ class Batch:
         # By query: in tantivy-py 0.27 deleting an unsigned field by term deletes nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._fields, "key", key))
 
-    def add(self, leaf: Leaf) -> None:
+    def add(self, leaf: IndexedPassage) -> None:
         """Put a passage in, which must not be there."""
         self._writer.add_document(_document(leaf))
 
 
-class Committed:
+class TantivyIndex:
     """The newest commit of the index, and the way to make the next one."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -99,7 +99,7 @@ class Committed:
                     made.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._index = tantivy.Index(self._schema, str(folder), reuse=True)
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         self._commits_in_memory = 0
         self._load()
 
@@ -110,7 +110,7 @@ class Committed:
             self._searcher = self._index.searcher()
             self.sequence = self._sequence_in(self._searcher)
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         marked = int(self.sequence > 0)
         alive = self._searcher.num_docs
         counted = sum(self._searcher.doc_freq("all", subject) for subject in (*_WORDS, "marker"))
@@ -150,11 +150,11 @@ class Committed:
         try:
             return (self._folder / "meta.json").stat().st_mtime_ns
         except OSError as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(self, subject: Searchable, wanted: Wanted, allowed: Filter, limit: int) -> list[int]:
+    def any_of(self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int) -> list[int]:
         """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
         field = _WORDS[subject]
         clauses = [
@@ -172,7 +172,7 @@ class Committed:
     def weighed(
         self,
         subject: Searchable,
-        weights: Sequence[Weight],
+        weights: Sequence[TermWeight],
         allowed: Filter,
         limit: int,
         *,
@@ -200,7 +200,7 @@ class Committed:
         return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
 
     def newest(
-        self, subject: Searchable, weights: Sequence[Weight], allowed: Filter, limit: int
+        self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
         """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
         query = self._any_weighed(subject, weights)
@@ -208,10 +208,10 @@ class Committed:
         try:
             found = self._searcher.search(query, limit, count=False, order_by_field="key").hits
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         return [int(key) for key, _ in found]
 
-    def _any_weighed(self, subject: Searchable, weights: Sequence[Weight]) -> Query:
+    def _any_weighed(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
         fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
         scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
@@ -245,7 +245,7 @@ class Committed:
         try:
             found = self._searcher.search(query, 1, count=True)
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         return int(found.count)  # type: ignore[attr-defined]  # missing in its stubs
 
     def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
@@ -272,7 +272,7 @@ class Committed:
             hits = self._searcher.search(query, limit, count=False, weight_by_field=times).hits
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         return [
             (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
         ]
@@ -357,7 +357,7 @@ class Committed:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def write(self, fill: Callable[[Batch], int], *, merge: bool, afresh: bool = False) -> None:
+    def write(self, fill: Callable[[IndexBatch], int], *, merge: bool, afresh: bool = False) -> None:
         """Make one commit. What this object answers stays the same until `refresh`.
 
         Args:
@@ -380,7 +380,7 @@ class Committed:
             earlier = self._files() if afresh else []
             if afresh:
                 writer.delete_all_documents()
-            batch = Batch(writer, self._schema)
+            batch = IndexBatch(writer, self._schema)
             sequence = fill(batch)
             batch.remove(_MARKER)
             writer.add_document(_marker(sequence))
@@ -388,7 +388,7 @@ class Committed:
             for file in earlier:
                 file.unlink(missing_ok=True)
         except (ValueError, OSError) as error:
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
         self._commits_in_memory += 1
         if merge:
             with suppress(ValueError):  # a failed merge costs speed only; the commit stands
@@ -414,7 +414,7 @@ class Committed:
         except (ValueError, OSError) as error:
             if "lock" in str(error).lower():
                 raise WriterBusy(str(error)) from None
-            raise IndexBroken(str(error)) from None
+            raise IndexCorrupt(str(error)) from None
 
 
 def remove_index(folder: Path) -> None:
@@ -438,7 +438,7 @@ def _marker(sequence: int) -> tantivy.Document:
     return document
 
 
-def _document(leaf: Leaf) -> tantivy.Document:
+def _document(leaf: IndexedPassage) -> tantivy.Document:
     value, analysis = leaf.value, leaf.analysis
     subject = searchable(value)
     document = tantivy.Document()

@@ -16,7 +16,7 @@ from typing import Any
 
 from reverie.domain.passage import SEARCHABLE, Passage, Searchable
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import IndexBroken
+from reverie.search.index.tantivy_index import IndexCorrupt
 from reverie.stores.protocol import Store
 
 _BATCH = 1_000
@@ -29,7 +29,7 @@ _PARTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class IndexMismatch:
     """Where the index and the store do not agree; all empty when they do.
 
     Attributes:
@@ -114,7 +114,7 @@ def _is_whole(content: bytes) -> bool:
     return bool(footer >= 0 and zlib.crc32(content[:footer]) == crc)
 
 
-def difference(index: SearchIndex, store: Store) -> Difference:
+def difference(index: SearchIndex, store: Store) -> IndexMismatch:
     """Compare what the index finds with what the store has, while others may be writing.
 
     Raises:
@@ -143,7 +143,7 @@ def difference(index: SearchIndex, store: Store) -> Difference:
         counted = store.sequence() == before
         if counted:
             break
-    return Difference(
+    return IndexMismatch(
         missing=sorted(missing),
         surplus=sorted(surplus),
         words=wrong if counted else 0,
@@ -194,4 +194,4 @@ def _miscounted(index: SearchIndex, subject: Searchable, words: Counter[str]) ->
     )
 
 
-__all__ = ["Difference", "IndexBroken", "damaged_files", "difference"]
+__all__ = ["IndexCorrupt", "IndexMismatch", "damaged_files", "difference"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Edit, JournalRow, Value, undo_of
+from reverie.domain.change import Change, JournalEntry, Value, undo_of
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
@@ -17,37 +17,37 @@ from reverie.stores.contract.factories import (
     added,
     at,
     changed,
+    make_record,
     page,
     paragraph,
-    record,
     removed,
     session,
     turn,
 )
-from reverie.stores.contract.opening import Contract
+from reverie.stores.contract.opening import ContractBase
 from reverie.stores.contract.replay import contents, replay, unbroken
 from reverie.stores.protocol import Store
 
-THINGS: tuple[Value, ...] = (record(1), session(), turn(0), page(), paragraph(5))
+THINGS: tuple[Value, ...] = (make_record(1), session(), turn(0), page(), paragraph(5))
 
 
-def told(rows: list[JournalRow]) -> list[tuple[str, str, Edit | None]]:
+def told(rows: list[JournalEntry]) -> list[tuple[str, str, Change | None]]:
     """Actor, reason and edit of each row."""
     return [(row.actor, row.reason, row.edit) for row in rows]
 
 
-class ErasingContract(Contract):
+class ErasingContract(ContractBase):
     """What every store has to do to forget something for good, and what its journal is good for."""
 
     def test_an_erased_thing_is_gone_from_the_journal_too(self, store: Store) -> None:
-        one = record(1)
+        one = make_record(1)
         two = replace(one, pinned=True)
-        store.commit(added(one, record(2)), actor="owner", reason="said so", at=NOW)
+        store.commit(added(one, make_record(2)), actor="owner", reason="said so", at=NOW)
         store.commit(changed(one, two), actor="agent", reason="because", at=at(1))
         before = store.journal()
         rows = store.erase(removed(two), actor="owner", at=at(2))
         assert rows == [
-            JournalRow(
+            JournalEntry(
                 sequence=4, batch=4, at=at(2), actor="owner", reason="", key=1, subject="record", edit=None
             )
         ]
@@ -69,7 +69,7 @@ class ErasingContract(Contract):
         there = [one for one in THINGS if one != thing]
         store.commit(added(*THINGS), actor="owner", reason="first", at=NOW)
         (row,) = store.erase(changed(thing, later), actor="owner", at=NOW)
-        assert row.edit == Edit(before=None, after=later)
+        assert row.edit == Change(before=None, after=later)
         assert row.forgotten
         assert [one.edit for one in store.journal(id=thing.id)] == [None, row.edit]
         (again,) = store.erase(changed(later, later), actor="owner", at=NOW)
@@ -79,7 +79,7 @@ class ErasingContract(Contract):
         back = replace(later, **{other: "Changed once more"})  # type: ignore[arg-type]
         rows = store.commit(changed(later, back), actor="owner", at=NOW)
         store.commit(undo_of(rows), actor="owner", at=NOW)
-        assert store.journal(newest_first=True)[0].edit == Edit(before=back, after=later)
+        assert store.journal(newest_first=True)[0].edit == Change(before=back, after=later)
         assert [one.edit for one in store.journal(until=5) if one.edit is not None] == added(*there)
 
     @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
@@ -96,8 +96,8 @@ class ErasingContract(Contract):
         assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState) else found)
 
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
-        name = record(1).id
-        things = (record(1), session(name), turn(0, name, id=name), paragraph(1))
+        name = make_record(1).id
+        things = (make_record(1), session(name), turn(0, name, id=name), paragraph(1))
         store.commit(added(*things), actor="owner", reason="first", at=NOW)
         store.commit(removed(things[0], things[3]), actor="owner", reason="second", at=NOW)
         store.erase([*added(things[0]), *removed(things[0])], actor="owner", at=NOW)
@@ -106,7 +106,7 @@ class ErasingContract(Contract):
         assert [row.reason for row in left] == ["first"] * 3 + ["second"]
 
     def test_an_erasure_that_does_not_fit_changes_nothing_at_all(self, store: Store) -> None:
-        one, two = record(1), record(2)
+        one, two = make_record(1), make_record(2)
         store.commit(added(one, two, session(), turn(0), turn(1)), actor="owner", reason="first", at=NOW)
         before = store.journal()
         for edits in (
@@ -114,7 +114,7 @@ class ErasingContract(Contract):
             changed(two, replace(two, content=one.content.upper())),
             removed(turn(0)),
             removed(session()),
-            removed(record(3)),
+            removed(make_record(3)),
         ):
             with pytest.raises(Conflict):
                 store.erase([*changed(one, one), *edits], actor="owner", at=NOW, tombstones=["mark"])
@@ -138,18 +138,18 @@ class ErasingContract(Contract):
         two, three = replace(one, content="Two"), replace(one, content="Three")
         store.commit(added(one), actor="owner", reason="first", at=NOW)
         rows = store.erase([*changed(one, two), *changed(two, three)], actor="owner", at=NOW)
-        assert [row.edit for row in rows] == [None, Edit(before=None, after=three)]
+        assert [row.edit for row in rows] == [None, Change(before=None, after=three)]
         assert store.journal(after=1) == rows
         rows = store.erase([*removed(three), *added(one)], actor="owner", at=NOW)
-        assert [(row.key, row.edit) for row in rows] == [(1, None), (5, Edit(before=None, after=one))]
+        assert [(row.key, row.edit) for row in rows] == [(1, None), (5, Change(before=None, after=one))]
         assert [row.edit for row in store.journal()] == [None, None, None, None, *added(one)]
         assert store.pages() == [one]
 
     def test_tombstones_are_kept_and_only_once(self, store: Store) -> None:
         assert store.tombstones(["a"]) == set()
         store.erase([], actor="owner", at=NOW, tombstones=["a", "b"])
-        store.commit(added(record(1)), actor="owner", at=NOW)
-        store.erase(removed(record(1)), actor="owner", at=NOW, tombstones=["b", "c", "c"])
+        store.commit(added(make_record(1)), actor="owner", at=NOW)
+        store.erase(removed(make_record(1)), actor="owner", at=NOW, tombstones=["b", "c", "c"])
         assert store.tombstones(["a", "c", "d", "a"]) == {"a", "c"}
         assert store.tombstones([]) == set()
         marks = [f"mark {number}" for number in range(1500)]
@@ -158,19 +158,19 @@ class ErasingContract(Contract):
         assert store.sequence() == 2, "tombstones are not journalled"
 
     def test_since_sees_what_was_erased(self, store: Store) -> None:
-        store.commit(added(record(1)), actor="owner", at=NOW)
-        store.erase(removed(record(1)), actor="owner", at=NOW)
+        store.commit(added(make_record(1)), actor="owner", at=NOW)
+        store.erase(removed(make_record(1)), actor="owner", at=NOW)
         with pytest.raises(Conflict, match="search again"):
-            store.commit(added(record(2)), actor="owner", at=NOW, since=1)
+            store.commit(added(make_record(2)), actor="owner", at=NOW, since=1)
 
     def test_scrubbing_changes_nothing_that_can_be_read(self, store: Store) -> None:
         store.commit(added(*THINGS), actor="owner", at=NOW, cursors={"a": "1"}, counts={"n": 2})
-        store.erase(changed(record(1), record(1)), actor="owner", at=NOW, tombstones=["mark"])
+        store.erase(changed(make_record(1), make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
         before, journal = contents(store), store.journal()
         assert store.scrub()
         assert (contents(store), store.journal()) == (before, journal)
         assert (store.cursor("a"), store.count("n"), store.tombstones(["mark"])) == ("1", 2, {"mark"})
-        (row,) = store.commit(added(record(2)), actor="owner", at=NOW)
+        (row,) = store.commit(added(make_record(2)), actor="owner", at=NOW)
         assert row.sequence == 7
         assert store.scrub()
 
@@ -179,7 +179,7 @@ class ErasingContract(Contract):
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
         store.commit(added(*THINGS), actor="owner", at=NOW)
-        store.erase(removed(record(1), paragraph(5)), actor="owner", at=NOW, tombstones=["mark"])
+        store.erase(removed(make_record(1), paragraph(5)), actor="owner", at=NOW, tombstones=["mark"])
         before, journal = contents(store), store.journal()
         assert store.scrub()
         store.close()
@@ -195,7 +195,7 @@ class ErasingContract(Contract):
     def test_replaying_the_journal_gives_the_same_numbers_keys_and_values(
         self, store: Store, another: Store
     ) -> None:
-        one = record(1)
+        one = make_record(1)
         store.commit(added(*THINGS), actor="owner", reason="first", at=NOW)
         store.commit(changed(one, replace(one, pinned=True)), actor="agent", at=at(1))
         store.commit(
@@ -216,7 +216,7 @@ class ErasingContract(Contract):
     def test_a_journal_that_has_forgotten_gives_the_same_values_under_other_numbers(
         self, store: Store, another: Store
     ) -> None:
-        one, kept = record(1), record(2)
+        one, kept = make_record(1), make_record(2)
         store.commit(added(one, kept, page(), paragraph(1)), actor="owner", reason="first", at=NOW)
         store.commit(changed(page(), page(content="New")), actor="owner", at=at(1))
         store.erase(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reverie.domain.change import Edit, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analysis
+from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -21,11 +21,11 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def analyse(value: Record | Turn | Paragraph) -> Analysis:
+def analyse(value: Record | Turn | Paragraph) -> AnalyzedText:
     """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
     text = value.content if isinstance(value, Paragraph) else value.searchable_text()
     words = text.lower().split()
-    return Analysis(
+    return AnalyzedText(
         terms="".join(f" {word} " for word in words),
         length=len(words),
         speaker=(value.speaker or value.role).lower() if isinstance(value, Turn) else "",
@@ -34,7 +34,7 @@ def analyse(value: Record | Turn | Paragraph) -> Analysis:
     )
 
 
-def record(number: int = 1, **fields: Any) -> Record:
+def make_record(number: int = 1, **fields: Any) -> Record:
     """A record with an id and a content made from the number, and any other fields."""
     moment = fields.pop("moment", NOW)
     values: dict[str, Any] = {
@@ -95,16 +95,16 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode()[-6:], "big")
 
 
-def added(*values: Value) -> list[Edit]:
+def added(*values: Value) -> list[Change]:
     """The edits that add the values."""
-    return [Edit(before=None, after=value) for value in values]
+    return [Change(before=None, after=value) for value in values]
 
 
-def changed(before: Value, after: Value) -> list[Edit]:
+def changed(before: Value, after: Value) -> list[Change]:
     """The edit that makes one value of the other."""
-    return [Edit(before=before, after=after)]
+    return [Change(before=before, after=after)]
 
 
-def removed(*values: Value) -> list[Edit]:
+def removed(*values: Value) -> list[Change]:
     """The edits that remove the values for good."""
-    return [Edit(before=value, after=None) for value in values]
+    return [Change(before=value, after=None) for value in values]

@@ -10,7 +10,7 @@ import pytest
 from reverie.stores.protocol import Store
 
 
-class Contract:
+class ContractBase:
     """A part of what every store has to do, one behaviour a test.
 
     Attributes:

@@ -12,27 +12,27 @@ import pytest
 from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Measure, Passage
+from reverie.domain.passage import CollectionStats, Passage
 from reverie.stores.contract.factories import (
     NOW,
     added,
     at,
     changed,
+    make_record,
     page,
     paragraph,
-    record,
     removed,
     session,
     turn,
 )
-from reverie.stores.contract.opening import Contract
+from reverie.stores.contract.opening import ContractBase
 from reverie.stores.protocol import Store
 
 NOTE = "2026-03-01.md"
 """A daily note, which is a log that is not searched."""
 
 
-class PagesContract(Contract):
+class PagesContract(ContractBase):
     """What every store has to do with pages, and with logs and their paragraphs."""
 
     def test_a_new_store_has_no_pages_and_no_logs(self, store: Store) -> None:
@@ -41,7 +41,7 @@ class PagesContract(Contract):
         assert store.paragraphs(page=HISTORY) == []
         assert store.logs() == {}
         assert store.live("paragraph") == []
-        assert store.measure("paragraph", None) == Measure(passages=0, tokens=0)
+        assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
 
     def test_every_field_of_a_page_and_a_paragraph_comes_back(self, store: Store) -> None:
         memory = page(content="# Grüße 東京 🎉\n\n\ttabs, “quotes” \\\\ \n", updated_at=at(0.000001))
@@ -112,9 +112,9 @@ class PagesContract(Contract):
         store.commit(added(old), actor="test", at=NOW)
         new = replace(old, content="New words")
         with pytest.raises(Conflict, match=old.id):
-            store.commit([*added(record(1)), *stale(old, new)], actor="test", at=NOW)
+            store.commit([*added(make_record(1)), *stale(old, new)], actor="test", at=NOW)
         assert [row.edit for row in store.journal()] == added(old)
-        assert store.records([record(1).id]) == []
+        assert store.records([make_record(1).id]) == []
 
     def test_what_is_not_there_cannot_be_changed(self, store: Store) -> None:
         for edits in (changed(page(), page(content="x")), removed(page()), removed(paragraph(1))):
@@ -150,22 +150,22 @@ class PagesContract(Contract):
         assert store.live("paragraph", limit=1) == [(passage, asked)]
         assert [value for _, value in store.live("paragraph", after=2)] == [paragraph(3)]
         assert store.passages("record", [2]) == store.passages("turn", [2], around=1) == []
-        assert store.measure("paragraph", None) == Measure(passages=2, tokens=9)
-        assert store.measure("paragraph", ["", "user:a"]) == Measure(passages=2, tokens=9)
-        assert store.measure("paragraph", ["user:a"]) == Measure(passages=0, tokens=0)
+        assert store.measure("paragraph", None) == CollectionStats(passages=2, tokens=9)
+        assert store.measure("paragraph", ["", "user:a"]) == CollectionStats(passages=2, tokens=9)
+        assert store.measure("paragraph", ["user:a"]) == CollectionStats(passages=0, tokens=0)
 
     def test_measures_of_paragraphs_are_exact_through_every_change(self, store: Store) -> None:
         one, two = paragraph(1, content="a b c"), paragraph(2, content="d e")
         store.commit(added(one, two, paragraph(3, page=NOTE)), actor="test", at=NOW)
         longer, elsewhere = replace(one, content="a b c d e"), replace(two, page=NOTE)
         store.commit(changed(one, longer), actor="test", at=NOW)
-        assert store.measure("paragraph", None) == Measure(passages=2, tokens=7)
+        assert store.measure("paragraph", None) == CollectionStats(passages=2, tokens=7)
         store.commit([*removed(longer), *changed(two, elsewhere)], actor="test", at=NOW)
-        assert store.measure("paragraph", None) == Measure(passages=0, tokens=0)
+        assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
         assert store.live("paragraph") == []
         store.commit(changed(elsewhere, two), actor="test", at=NOW)
         assert [value for _, value in store.live("paragraph")] == [two]
-        assert store.measure("paragraph", [""]) == Measure(passages=1, tokens=2)
+        assert store.measure("paragraph", [""]) == CollectionStats(passages=1, tokens=2)
 
     def test_many_paragraphs_come_at_once(self, store: Store) -> None:
         many = [paragraph(number, page=NOTE if number % 3 else HISTORY) for number in range(1, 1501)]
@@ -178,7 +178,7 @@ class PagesContract(Contract):
 
     def test_one_id_may_name_things_of_different_kinds(self, store: Store) -> None:
         name = paragraph(1).id
-        things = (record(1, id=name), session(name), turn(0, name, id=name), paragraph(1, id=name))
+        things = (make_record(1, id=name), session(name), turn(0, name, id=name), paragraph(1, id=name))
         store.commit(added(*things), actor="test", at=NOW)
         assert store.records([name]) == [things[0]]
         assert store.paragraphs([name]) == [things[3]]
@@ -193,6 +193,6 @@ class PagesContract(Contract):
         again = self.open_store(tmp_path)
         assert again.pages() == [page()]
         assert again.paragraphs(page=NOTE) == [paragraph(2, page=NOTE)]
-        assert again.measure("paragraph", None) == Measure(passages=1, tokens=5)
+        assert again.measure("paragraph", None) == CollectionStats(passages=1, tokens=5)
         assert again.check() == []
         again.close()

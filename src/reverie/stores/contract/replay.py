@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from reverie.domain.change import JournalRow, Value
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.filter import Filter
 from reverie.domain.passage import SEARCHABLE
 from reverie.stores.protocol import Store
@@ -25,7 +25,7 @@ from reverie.stores.protocol import Store
 _ALL = 1_000_000
 
 
-def replay(rows: Sequence[JournalRow], store: Store) -> None:
+def replay(rows: Sequence[JournalEntry], store: Store) -> None:
     """Make the changes again, each batch as one commit; forgotten rows are left out.
 
     Raises:
@@ -55,13 +55,13 @@ def contents(store: Store) -> dict[str, Any]:
 
 def unbroken(store: Store) -> bool:
     """Whether what the journal says of each thing follows from what it said before, and is true at last."""
-    rows_of: dict[int, list[JournalRow]] = defaultdict(list)
+    rows_of: dict[int, list[JournalEntry]] = defaultdict(list)
     for row in store.journal(limit=_ALL):
         rows_of[row.key].append(row)
     return all(_follows(rows) and _ends(rows, store) for rows in rows_of.values())
 
 
-def _follows(rows: list[JournalRow]) -> bool:
+def _follows(rows: list[JournalEntry]) -> bool:
     told: Value | None = None
     for number, row in enumerate(rows):
         if row.forgotten and any(earlier.edit is not None for earlier in rows[:number]):
@@ -72,7 +72,7 @@ def _follows(rows: list[JournalRow]) -> bool:
     return rows[0].sequence == rows[0].key
 
 
-def _ends(rows: list[JournalRow], store: Store) -> bool:
+def _ends(rows: list[JournalEntry], store: Store) -> bool:
     last = rows[-1]
     told = None if last.edit is None else last.edit.after
     key = last.key

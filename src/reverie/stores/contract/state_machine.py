@@ -12,14 +12,24 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reverie.domain.change import Edit, Value, undo_of
+from reverie.domain.change import Change, Value, undo_of
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import NOW, analyse, at, entry, page, paragraph, record, session, turn
+from reverie.stores.contract.factories import (
+    NOW,
+    analyse,
+    at,
+    entry,
+    make_record,
+    page,
+    paragraph,
+    session,
+    turn,
+)
 from reverie.stores.contract.replay import contents, replay, unbroken
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
@@ -116,7 +126,7 @@ turn_filters = st.builds(
 )
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreStateMachine(RuleBasedStateMachine):
     """Random operations on a store and on the in-memory one; their answers may never differ.
 
     Attributes:
@@ -171,15 +181,15 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def purge_record(self, number: int) -> None:
         """Remove a record for good, or one that never was."""
-        current = self.model.records([record(number).id])
-        self._commit([Edit(before=current[0] if current else record(number), after=None)])
+        current = self.model.records([make_record(number).id])
+        self._commit([Change(before=current[0] if current else make_record(number), after=None)])
 
     @rule(name=st.sampled_from(SESSIONS), fields=session_fields)
     def save_session(self, name: str, fields: dict[str, Any]) -> None:
         """Create or change a session."""
         current = self.model.session(name)
         after = session(name, **fields) if current is None else replace(current, **fields)
-        self._commit([Edit(before=current, after=after)])
+        self._commit([Change(before=current, after=after)])
 
     @rule(
         name=st.sampled_from(SESSIONS),
@@ -190,7 +200,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Add turns to a session that may not be there, sometimes at a place that is taken or too far."""
         start = max(0, len(self.model.turns(session=name)) + skip)
         turns = [turn(start + number, name, **fields) for number, fields in enumerate(said)]
-        self._commit([Edit(before=None, after=one) for one in turns])
+        self._commit([Change(before=None, after=one) for one in turns])
 
     @rule(name=st.sampled_from(SESSIONS), pick=st.integers(0, 5), fields=turn_fields)
     def correct_turn(self, name: str, pick: int, fields: dict[str, Any]) -> None:
@@ -198,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         turns = self.model.turns(session=name)
         if turns:
             before = turns[pick % len(turns)]
-            self._commit([Edit(before=before, after=replace(before, **fields))])
+            self._commit([Change(before=before, after=replace(before, **fields))])
 
     @rule(name=st.sampled_from(SESSIONS), keep=st.integers(0, 3), whole=st.booleans())
     def delete_turns(self, name: str, keep: int, whole: bool) -> None:
@@ -206,7 +216,7 @@ class StoreMachine(RuleBasedStateMachine):
         turns: list[Value] = [*self.model.turns(session=name)]
         state = self.model.session(name)
         gone = turns[: len(turns) - keep] + ([state] if whole and state is not None else [])
-        self._commit([Edit(before=value, after=None) for value in gone])
+        self._commit([Change(before=value, after=None) for value in gone])
 
     @rule(
         name=st.sampled_from(PAGES), content=st.none() | st.sampled_from(("", *CONTENTS)), old=st.booleans()
@@ -221,7 +231,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.stale.setdefault(name, before)
         if before is not None or content is not None:
             after = None if content is None else page(name, content=content)
-            self._commit([Edit(before=before, after=after)])
+            self._commit([Change(before=before, after=after)])
 
     @rule(told=st.lists(st.tuples(NUMBERS, paragraph_fields), min_size=1, max_size=3))
     def tell(self, told: list[tuple[int, dict[str, Any]]]) -> None:
@@ -230,14 +240,14 @@ class StoreMachine(RuleBasedStateMachine):
         for number, fields in told:
             current = self.model.paragraphs([paragraph(number).id])
             before = current[0] if current else None
-            edits.append(Edit(before=before, after=replace(before or paragraph(number), **fields)))
+            edits.append(Change(before=before, after=replace(before or paragraph(number), **fields)))
         self._commit(edits)
 
     @rule(number=NUMBERS)
     def remove_paragraph(self, number: int) -> None:
         """Remove a paragraph, or one that never was."""
         current = self.model.paragraphs([paragraph(number).id])
-        self._commit([Edit(before=current[0] if current else paragraph(number), after=None)])
+        self._commit([Change(before=current[0] if current else paragraph(number), after=None)])
 
     @precondition(lambda self: self.forgets)
     @rule(
@@ -254,7 +264,7 @@ class StoreMachine(RuleBasedStateMachine):
         for pick, what in picks if there else []:
             before = there[pick % len(there)]
             edits.append(
-                Edit(before=before, after={"gone": None, "stays": before}.get(what, _changed(before)))
+                Change(before=before, after={"gone": None, "stays": before}.get(what, _changed(before)))
             )
         self._both(lambda store: store.erase(edits, actor="machine", at=at(1), tombstones=marks))
         if scrub:
@@ -267,10 +277,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def erase_what_was_removed(self, number: int) -> None:
         """Put a record back that may have been there before, only to have its past erased."""
-        one = record(number, scope="nobody", content=f"-{number}")
+        one = make_record(number, scope="nobody", content=f"-{number}")
         self._both(
             lambda store: store.erase(
-                [Edit(before=None, after=one), Edit(before=one, after=None)], actor="machine", at=NOW
+                [Change(before=None, after=one), Change(before=one, after=None)], actor="machine", at=NOW
             )
         )
 
@@ -385,18 +395,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- below ---------------------------------------------------------------------------------------
 
-    def _record_edit(self, number: int, fields: dict[str, Any], old: bool) -> Edit:
-        name = record(number).id
+    def _record_edit(self, number: int, fields: dict[str, Any], old: bool) -> Change:
+        name = make_record(number).id
         current = self.model.records([name])
         before: Value | None = current[0] if current else None
         if old:
             before = self.stale.get(name, before)
         if before is not None:
             self.stale.setdefault(name, before)
-        base = before if isinstance(before, Record) else record(number)
-        return Edit(before=before, after=replace(base, **fields))
+        base = before if isinstance(before, Record) else make_record(number)
+        return Change(before=before, after=replace(base, **fields))
 
-    def _commit(self, edits: list[Edit], *, since: int | None = None) -> None:
+    def _commit(self, edits: list[Change], *, since: int | None = None) -> None:
         if edits:
             self._both(lambda store: store.commit(edits, actor="machine", reason="test", at=NOW, since=since))
 
@@ -443,4 +453,4 @@ def _answer(ask: Callable[[Store], Any], store: Store) -> Any:
         return str(error)
 
 
-__all__ = ["StoreMachine"]
+__all__ = ["StoreStateMachine"]

@@ -1,4 +1,4 @@
-"""Does a store do what the protocol says? Inherit from `StoreContract` and `StoreMachine`, and run pytest.
+"""Does a store do what the protocol says? Inherit from `StoreContract` and `StoreStateMachine`, and run pytest.
 
     class TestMyStore(StoreContract):
         def open_store(self, place: Path) -> Store:
@@ -28,7 +28,7 @@ from reverie.domain.change import undo_of
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Measure, Passage, Searchable
+from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.stores.contract.erasing import ErasingContract
 from reverie.stores.contract.factories import (
@@ -38,18 +38,18 @@ from reverie.stores.contract.factories import (
     at,
     changed,
     entry,
-    record,
+    make_record,
     removed,
     session,
     turn,
 )
 from reverie.stores.contract.pages import PagesContract
-from reverie.stores.contract.state_machine import StoreMachine
+from reverie.stores.contract.state_machine import StoreStateMachine
 from reverie.stores.protocol import Store
 
-__all__ = ["StoreContract", "StoreMachine", "analyse"]
+__all__ = ["StoreContract", "StoreStateMachine", "analyse"]
 
-FULL_RECORD = record(
+FULL_RECORD = make_record(
     1,
     content="Grüße, 東京 🎉 — “quotes”,\ttabs\nand lines \\ / \x7e",
     category="project-context/rockbot",
@@ -90,7 +90,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert list(store.find(Filter())) == []
         assert list(store.scan_turns(Filter())) == []
         assert store.sessions() == []
-        assert store.measure("record", None) == Measure(passages=0, tokens=0)
+        assert store.measure("record", None) == CollectionStats(passages=0, tokens=0)
         assert store.session("chat:1") is None
         assert store.turns(session="chat:1") == []
         assert store.cursor("any") is None
@@ -118,7 +118,7 @@ class StoreContract(PagesContract, ErasingContract):
         ]
 
     def test_a_commit_returns_its_journal_rows(self, store: Store) -> None:
-        first, second = record(1), record(2)
+        first, second = make_record(1), make_record(2)
         rows = store.commit(added(first), actor="owner", reason="because", at=NOW)
         rows += store.commit(added(second, session()), actor="agent", at=at(1))
         assert [(row.sequence, row.batch, row.key, row.actor, row.reason, row.at) for row in rows] == [
@@ -132,7 +132,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.sequence() == 3
 
     def test_the_journal_can_be_read_in_parts_and_by_id(self, store: Store) -> None:
-        one, two = record(1), record(2)
+        one, two = make_record(1), make_record(2)
         later = replace(one, seen_count=2)
         store.commit(added(one, two), actor="test", at=NOW)
         store.commit(changed(one, later), actor="test", at=NOW)
@@ -149,7 +149,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.journal(after=99) == []
 
     def test_a_key_is_the_number_of_the_change_that_made_the_thing(self, store: Store) -> None:
-        one = record(1)
+        one = make_record(1)
         store.commit(added(session(), one), actor="test", at=NOW)
         (row,) = store.commit(changed(one, replace(one, pinned=True)), actor="test", at=NOW)
         assert (row.sequence, row.key) == (3, 2)
@@ -163,7 +163,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.sequence() == 0
 
     def test_edits_of_one_commit_see_those_before_them(self, store: Store) -> None:
-        one = record(1)
+        one = make_record(1)
         two = replace(one, content="Other words")
         store.commit([*added(one), *changed(one, two), *removed(two)], actor="test", at=NOW)
         assert store.records([one.id]) == []
@@ -179,17 +179,17 @@ class StoreContract(PagesContract, ErasingContract):
             lambda one: removed(replace(one, archive_reason="?")),
             lambda one: added(replace(one, content="A taken id")),
             lambda one: added(replace(one, id="f" * 12, content=one.content.upper().replace(" ", "  "))),
-            lambda one: changed(record(77), record(77, pinned=True)),
-            lambda one: removed(record(77)),
+            lambda one: changed(make_record(77), make_record(77, pinned=True)),
+            lambda one: removed(make_record(77)),
         ],
         ids=["fields", "metadata", "removal", "taken", "same words", "unknown", "unknown removal"],
     )
     def test_an_edit_that_does_not_fit_changes_nothing_at_all(
         self, store: Store, stale: Callable[[Record], list[Any]]
     ) -> None:
-        one = record(1)
+        one = make_record(1)
         store.commit(added(one), actor="test", at=NOW)
-        edits = [*added(record(2), session(), turn(0)), *stale(one)]
+        edits = [*added(make_record(2), session(), turn(0)), *stale(one)]
         with pytest.raises(Conflict, match=edits[-1].id):
             store.commit(edits, actor="test", at=NOW, cursors={"seen": "1"})
         assert list(store.find(Filter())) == [one]
@@ -199,7 +199,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.measure("record", None).passages == 1
 
     def test_the_same_words_may_stand_in_another_scope_kind_or_archive(self, store: Store) -> None:
-        one = record(1)
+        one = make_record(1)
         archived = replace(one, id="2" * 12, archived_at=NOW)
         store.commit(added(one, archived, replace(one, id="3" * 12, scope="b")), actor="test", at=NOW)
         store.commit(added(replace(one, id="4" * 12, kind="event")), actor="test", at=NOW)
@@ -218,18 +218,18 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.record_like("c", one.fingerprint) is None
 
     def test_metadata_in_another_order_is_the_same_metadata(self, store: Store) -> None:
-        one = record(1, metadata={"a": "1", "b": "2"})
+        one = make_record(1, metadata={"a": "1", "b": "2"})
         store.commit(added(one), actor="test", at=NOW)
         as_read = replace(one, metadata={"b": "2", "a": "1"})
         store.commit(changed(as_read, replace(one, pinned=True)), actor="test", at=NOW)
         assert store.records([one.id])[0].pinned
 
     def test_since_refuses_when_a_record_was_changed_meanwhile(self, store: Store) -> None:
-        store.commit(added(record(1)), actor="test", at=NOW)
+        store.commit(added(make_record(1)), actor="test", at=NOW)
         store.commit(added(session(), turn(0)), actor="test", at=NOW, since=1)
-        store.commit(added(record(2)), actor="test", at=NOW, since=1)
+        store.commit(added(make_record(2)), actor="test", at=NOW, since=1)
         with pytest.raises(Conflict, match="search again"):
-            store.commit(added(record(3)), actor="test", at=NOW, since=3)
+            store.commit(added(make_record(3)), actor="test", at=NOW, since=3)
         with pytest.raises(Conflict, match="search again"):
             store.commit([], actor="test", at=NOW, since=0, cursors={"a": "b"})
         assert store.sequence() == 4
@@ -238,12 +238,12 @@ class StoreContract(PagesContract, ErasingContract):
     # -- records -------------------------------------------------------------------------------------
 
     def test_records_come_in_the_order_asked_for(self, store: Store) -> None:
-        one, two = record(1), record(2, archived_at=NOW)
+        one, two = make_record(1), make_record(2, archived_at=NOW)
         store.commit(added(session(), turn(0), one, two), actor="test", at=NOW)
         assert store.records([two.id, 3, "f" * 12, 99, one.id, 1, 2]) == [two, one, one]
         assert store.records([]) == []
         assert store.records([turn(0).id]) == []
-        many = [record(number) for number in range(100, 1400)]
+        many = [make_record(number) for number in range(100, 1400)]
         store.commit(added(*many), actor="test", at=NOW)
         assert store.records([one.id for one in reversed(many)]) == many[::-1]
 
@@ -286,12 +286,12 @@ class StoreContract(PagesContract, ErasingContract):
         self, store: Store, wanted: Filter, numbers: list[int]
     ) -> None:
         known = [
-            record(1, moment=at(1), pinned=True),
-            record(2, moment=at(2), archived_at=at(9)),
-            record(3, moment=at(3), scope="a", category="project/x/y", tags=("red",),
+            make_record(1, moment=at(1), pinned=True),
+            make_record(2, moment=at(2), archived_at=at(9)),
+            make_record(3, moment=at(3), scope="a", category="project/x/y", tags=("red",),
                    valid_from=at(10), valid_to=at(50)),
-            record(4, moment=at(4), category="project-context", origin="web", tags=("a,b", "red")),
-            record(5, moment=at(5), kind="event", layer="episodic", expires_at=at(60), category="project0"),
+            make_record(4, moment=at(4), category="project-context", origin="web", tags=("a,b", "red")),
+            make_record(5, moment=at(5), kind="event", layer="episodic", expires_at=at(60), category="project0"),
         ]  # fmt: skip
         store.commit(added(*known), actor="test", at=NOW)
         by_number = {number: known[number - 1] for number in range(1, 6)}
@@ -299,8 +299,11 @@ class StoreContract(PagesContract, ErasingContract):
         assert sum(store.tally("kind", wanted).values()) == len(numbers)
 
     def test_find_orders_by_either_time_and_then_by_key(self, store: Store) -> None:
-        one = record(1, moment=at(3), updated_at=at(9))
-        two, three = record(2, moment=at(7), updated_at=at(8)), record(3, moment=at(7), updated_at=at(8))
+        one = make_record(1, moment=at(3), updated_at=at(9))
+        two, three = (
+            make_record(2, moment=at(7), updated_at=at(8)),
+            make_record(3, moment=at(7), updated_at=at(8)),
+        )
         store.commit(added(one, two, three), actor="test", at=NOW)
         assert list(store.find(Filter())) == [one, three, two]
         assert list(store.find(Filter(), order="created")) == [three, two, one]
@@ -310,7 +313,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert list(store.find(Filter(), limit=0)) == []
 
     def test_find_sees_one_moment_even_while_records_change(self, store: Store) -> None:
-        many = [record(number, moment=at(number)) for number in range(600)]
+        many = [make_record(number, moment=at(number)) for number in range(600)]
         store.commit(added(*many), actor="test", at=NOW)
         found = []
         for number, one in enumerate(store.find(Filter())):
@@ -337,7 +340,7 @@ class StoreContract(PagesContract, ErasingContract):
         self, store: Store, text: str, numbers: list[int]
     ) -> None:
         contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
-        known = [record(n, content=content) for n, content in enumerate(contents, 1)]
+        known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
         said = [turn(n, content=content) for n, content in enumerate(contents)]
         store.commit(added(*known, session(), *said), actor="test", at=NOW)
         assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers]
@@ -346,10 +349,10 @@ class StoreContract(PagesContract, ErasingContract):
     def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
         store.commit(
             added(
-                record(1, category="a/b", tags=("x", "y"), scope="s"),
-                record(2, category="a/b", tags=("x",), kind="event"),
-                record(3, tags=('say "x"', ",")),
-                record(4, category="z", tags=("x",), archived_at=NOW),
+                make_record(1, category="a/b", tags=("x", "y"), scope="s"),
+                make_record(2, category="a/b", tags=("x",), kind="event"),
+                make_record(3, tags=('say "x"', ",")),
+                make_record(4, category="z", tags=("x",), archived_at=NOW),
             ),
             actor="test",
             at=NOW,
@@ -362,10 +365,10 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.tally("category", Filter(archived=True)) == {"z": 1}
 
     def test_it_says_whether_anything_has_a_scope(self, store: Store) -> None:
-        store.commit(added(record(1), session(), turn()), actor="test", at=NOW)
+        store.commit(added(make_record(1), session(), turn()), actor="test", at=NOW)
         assert not store.has_scopes()
         here = store.sequence()
-        hers = record(2, scope="user:a", archived_at=NOW)
+        hers = make_record(2, scope="user:a", archived_at=NOW)
         store.commit(added(hers), actor="test", at=NOW)
         assert store.has_scopes()
         assert store.has_scopes(after=here)
@@ -378,7 +381,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.has_scopes(after=here)
 
     def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
-        one = record(1, tags=("x",))
+        one = make_record(1, tags=("x",))
         store.commit(added(one), actor="test", at=NOW)
         store.commit(removed(one), actor="test", at=NOW)
         assert store.records([one.id, 1]) == []
@@ -428,7 +431,7 @@ class StoreContract(PagesContract, ErasingContract):
         store.commit(added(session(), turn(0), turn(1)), actor="test", at=NOW)
         store.commit(changed(turn(0), later), actor="test", at=NOW)
         assert store.turns(session="chat:1") == [later, turn(1)]
-        assert store.measure("turn", None) == Measure(
+        assert store.measure("turn", None) == CollectionStats(
             passages=2, tokens=7, speakers=frozenset({"bo", "user"})
         )
 
@@ -441,7 +444,7 @@ class StoreContract(PagesContract, ErasingContract):
         rows = store.commit(removed(turn(0), turn(1), session()), actor="test", at=NOW)
         assert store.sessions() == []
         assert list(store.scan_turns(Filter())) == []
-        assert store.measure("turn", None) == Measure(passages=0, tokens=0)
+        assert store.measure("turn", None) == CollectionStats(passages=0, tokens=0)
         store.commit(undo_of(rows), actor="test", at=NOW)
         assert store.turns(session="chat:1") == [turn(0), turn(1)]
 
@@ -487,7 +490,7 @@ class StoreContract(PagesContract, ErasingContract):
     # -- what search needs ---------------------------------------------------------------------------
 
     def test_a_passage_has_what_ranking_needs(self, store: Store) -> None:
-        known = record(
+        known = make_record(
             1, content="Is it?", kind="fix", importance=0.25, confidence=1, pinned=True, expires_at=at(1.5)
         )
         store.commit(
@@ -504,8 +507,8 @@ class StoreContract(PagesContract, ErasingContract):
         ]  # fmt: skip
 
     def test_passages_are_of_their_subject_and_live(self, store: Store) -> None:
-        old = record(2, archived_at=NOW)
-        store.commit(added(record(1), old, session(), turn(0)), actor="test", at=NOW)
+        old = make_record(2, archived_at=NOW)
+        store.commit(added(make_record(1), old, session(), turn(0)), actor="test", at=NOW)
         assert {one.key for one in store.passages("record", [1, 2, 3, 4, 99])} == {1}
         assert {one.key for one in store.passages("turn", [1, 2, 3, 4, 99])} == {4}
         assert store.passages("record", []) == []
@@ -530,11 +533,11 @@ class StoreContract(PagesContract, ErasingContract):
         assert len(everything) == len(set(everything)) == 10
 
     def test_many_passages_come_at_once(self, store: Store) -> None:
-        store.commit(added(*(record(number) for number in range(1, 2101))), actor="test", at=NOW)
+        store.commit(added(*(make_record(number) for number in range(1, 2101))), actor="test", at=NOW)
         assert {one.key for one in store.passages("record", range(1, 2101))} == set(range(1, 2101))
 
     def test_live_passages_come_with_their_values_by_key(self, store: Store) -> None:
-        one, two, three = record(1), record(2, archived_at=NOW), record(3)
+        one, two, three = make_record(1), make_record(2, archived_at=NOW), make_record(3)
         store.commit(added(one, two, session(), turn(0), three), actor="test", at=NOW)
         subjects: tuple[tuple[Searchable, list[Record | Turn]], ...] = (
             ("record", [one, three]),
@@ -551,19 +554,21 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.live("turn", after=4) == []
 
     def test_measures_are_exact_through_every_change(self, store: Store) -> None:
-        one, two = record(1, content="a b c", scope="s"), record(2, content="d e")
+        one, two = make_record(1, content="a b c", scope="s"), make_record(2, content="d e")
         store.commit(added(one, two, session(), turn(0, speaker="Bo", content="f")), actor="test", at=NOW)
-        assert store.measure("record", None) == Measure(passages=2, tokens=5)
-        assert store.measure("record", ["s"]) == Measure(passages=1, tokens=3)
-        assert store.measure("record", ["s", "", "s", "none"]) == Measure(passages=2, tokens=5)
-        assert store.measure("record", []) == Measure(passages=0, tokens=0)
-        assert store.measure("turn", [""]) == Measure(passages=1, tokens=1, speakers=frozenset({"bo"}))
+        assert store.measure("record", None) == CollectionStats(passages=2, tokens=5)
+        assert store.measure("record", ["s"]) == CollectionStats(passages=1, tokens=3)
+        assert store.measure("record", ["s", "", "s", "none"]) == CollectionStats(passages=2, tokens=5)
+        assert store.measure("record", []) == CollectionStats(passages=0, tokens=0)
+        assert store.measure("turn", [""]) == CollectionStats(
+            passages=1, tokens=1, speakers=frozenset({"bo"})
+        )
         moved = replace(one, scope="t", content="a b c d e f")
         store.commit(changed(one, moved), actor="test", at=NOW)
-        assert store.measure("record", ["s"]) == Measure(passages=0, tokens=0)
-        assert store.measure("record", ["t"]) == Measure(passages=1, tokens=6)
+        assert store.measure("record", ["s"]) == CollectionStats(passages=0, tokens=0)
+        assert store.measure("record", ["t"]) == CollectionStats(passages=1, tokens=6)
         store.commit(changed(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
-        assert store.measure("record", None) == Measure(passages=1, tokens=2)
+        assert store.measure("record", None) == CollectionStats(passages=1, tokens=2)
 
     # -- working memory and cursors --------------------------------------------------------------------
 
@@ -606,17 +611,17 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.drop_entries("agent") == 0
 
     def test_cursors_are_set_and_removed_with_a_commit(self, store: Store) -> None:
-        store.commit(added(record(1)), actor="test", at=NOW, cursors={"a": "1", "b": ""})
+        store.commit(added(make_record(1)), actor="test", at=NOW, cursors={"a": "1", "b": ""})
         assert (store.cursor("a"), store.cursor("b")) == ("1", "")
         store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0
-        store.commit(added(record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
+        store.commit(added(make_record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
         store.commit([], actor="test", at=NOW, counts={"warnings": 3, "turns": -1})
         with pytest.raises(Conflict):
-            store.commit(added(record(1)), actor="test", at=NOW, counts={"warnings": 100})
+            store.commit(added(make_record(1)), actor="test", at=NOW, counts={"warnings": 100})
         assert [store.count(name) for name in ("warnings", "turns", "none")] == [5, 0, 0]
         assert store.sequence() == 1, "counters are not journalled"
 
@@ -624,11 +629,11 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_a_closed_store_refuses_everything(self, tmp_path: Path) -> None:
         store = self.open_store(tmp_path)
-        store.commit(added(record(1)), actor="test", at=NOW)
+        store.commit(added(make_record(1)), actor="test", at=NOW)
         store.close()
         store.close()
         uses: list[Callable[[], object]] = [
-            lambda: store.commit(added(record(2)), actor="test", at=NOW),
+            lambda: store.commit(added(make_record(2)), actor="test", at=NOW),
             lambda: store.sequence(),
             lambda: store.journal(),
             lambda: store.records([1]),
@@ -639,7 +644,7 @@ class StoreContract(PagesContract, ErasingContract):
             lambda: list(store.scan_turns(Filter())),
             lambda: store.session("chat:1"),
             lambda: store.sessions(),
-            lambda: store.erase(removed(record(1)), actor="test", at=NOW),
+            lambda: store.erase(removed(make_record(1)), actor="test", at=NOW),
             lambda: store.tombstones(["a"]),
             lambda: store.scrub(),
             lambda: store.pages(),
@@ -677,7 +682,7 @@ class StoreContract(PagesContract, ErasingContract):
         assert again.cursor("a") == "1"
         assert again.count("n") == 2
         assert again.entries("agent", now=NOW) == [entry(expires_at=NOW + timedelta(days=1))]
-        (row,) = again.commit(added(record(2)), actor="test", at=NOW)
+        (row,) = again.commit(added(make_record(2)), actor="test", at=NOW)
         assert row.sequence == 4
         assert again.check() == []
         again.close()

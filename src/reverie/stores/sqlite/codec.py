@@ -15,11 +15,11 @@ from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from reverie.domain.change import Edit, JournalRow, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analysis
+from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
 
@@ -36,12 +36,12 @@ to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circ
 """How everything here is written as JSON."""
 
 
-class Unreadable(Exception):
+class UnreadableRow(Exception):
     """A row is not what was written. The message says how, and never quotes content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table(Generic[T]):
+class TableCodec(Generic[T]):
     """A table of things with a history.
 
     Attributes:
@@ -50,7 +50,7 @@ class Table(Generic[T]):
         columns: The columns of the value itself; `id` is the first.
         json: The last of them, which hold JSON text.
         encode: A value to these columns.
-        decode: These columns to a value; raises `Unreadable`.
+        decode: These columns to a value; raises `UnreadableRow`.
         source: What to select `selected` from.
         selected: The columns as SQL selects them.
         analysed: Whether the columns of the analysis stand beside them.
@@ -92,25 +92,25 @@ def _text_or_bytes(stored: bytes) -> str | bytes:
         return stored
 
 
-def analysis_row(analysis: Analysis) -> Row:
+def analysis_row(analysis: AnalyzedText) -> Row:
     """The analysis as its columns."""
     return analysis.length, analysis.speaker, analysis.cues, analysis.dates, analysis.terms
 
 
-def to_document(table: Table[Any], row: Sequence[Any]) -> str:
+def to_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
     """A row as the journal keeps it. What is JSON already stands last in a row, and is not read for this."""
     plain = table.plain
     document = to_json({name: value for name, value in zip(plain, row, strict=False) if value is not None})
     return table.nesting % (document[:-1], *row[len(plain) :])
 
 
-def from_document(table: Table[T], document: str) -> T:
-    """The value that `to_document` wrote; raises `Unreadable`."""
+def from_document(table: TableCodec[T], document: str) -> T:
+    """The value that `to_document` wrote; raises `UnreadableRow`."""
     try:
         columns = json.loads(document)
         row = [columns.get(name) for name in table.columns]
     except (ValueError, AttributeError, RecursionError, TypeError):
-        raise Unreadable("its JSON cannot be read") from None
+        raise UnreadableRow("its JSON cannot be read") from None
     return table.decode(row)
 
 
@@ -158,15 +158,15 @@ def _record(row: Sequence[Any]) -> Record:
         archived_at, content, source, archive_reason, tags, refs, metadata,
     ) = row  # fmt: skip
     if not (str is type(name) is type(scope) is type(content) is type(source) is type(archive_reason)):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     if kind not in _KINDS or layer not in _LAYERS or origin not in _ORIGINS:
-        raise Unreadable("its kind, layer or origin is unknown")
+        raise UnreadableRow("its kind, layer or origin is unknown")
     if not (category is None or type(category) is str):
-        raise Unreadable("its category is not text")
+        raise UnreadableRow("its category is not text")
     if not (float is type(confidence) is type(importance) and 0 <= confidence <= 1 and 0 <= importance <= 1):
-        raise Unreadable("its confidence or importance is not a number from 0 to 1")
+        raise UnreadableRow("its confidence or importance is not a number from 0 to 1")
     if type(seen_count) is not int or pinned not in (0, 1):
-        raise Unreadable("its count or flag is not a number")
+        raise UnreadableRow("its count or flag is not a number")
     return Record(
         id=name,
         content=content,
@@ -194,7 +194,7 @@ def _record(row: Sequence[Any]) -> Record:
     )
 
 
-RECORDS: Table[Record] = Table(
+RECORDS: TableCodec[Record] = TableCodec(
     subject="record",
     name="records",
     columns=_RECORD_COLUMNS,
@@ -238,9 +238,9 @@ def _turn(row: Sequence[Any]) -> Turn:
     if not (
         str is type(name) is type(session) is type(scope) is type(speaker) is type(content) is type(call_id)
     ):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     if role not in _ROLES or type(position) is not int:
-        raise Unreadable("its role is unknown or its position is no number")
+        raise UnreadableRow("its role is unknown or its position is no number")
     return Turn(
         id=name,
         session=session,
@@ -256,7 +256,7 @@ def _turn(row: Sequence[Any]) -> Turn:
     )
 
 
-TURNS: Table[Turn] = Table(
+TURNS: TableCodec[Turn] = TableCodec(
     subject="turn",
     name="turns",
     columns=_TURN_COLUMNS,
@@ -286,9 +286,9 @@ def _session_row(state: SessionState) -> Row:
 def _session(row: Sequence[Any]) -> SessionState:
     name, created_at, status, scope, window_start, summary, metadata = row
     if not (str is type(name) is type(scope) is type(summary)):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     if status not in _STATUSES or type(window_start) is not int:
-        raise Unreadable("its status is unknown or its window is no number")
+        raise UnreadableRow("its status is unknown or its window is no number")
     return SessionState(
         id=name,
         created_at=_moment(created_at),
@@ -300,7 +300,7 @@ def _session(row: Sequence[Any]) -> SessionState:
     )
 
 
-SESSIONS: Table[SessionState] = Table(
+SESSIONS: TableCodec[SessionState] = TableCodec(
     subject="session",
     name="sessions",
     columns=_SESSION_COLUMNS,
@@ -325,11 +325,11 @@ def _page_row(page: Page) -> Row:
 def _page(row: Sequence[Any]) -> Page:
     name, updated_at, content = row
     if not (str is type(name) is type(content)):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     return Page(name=name, content=content, updated_at=_moment(updated_at))
 
 
-PAGES: Table[Page] = Table(
+PAGES: TableCodec[Page] = TableCodec(
     subject="page",
     name="pages",
     columns=_PAGE_COLUMNS,
@@ -361,13 +361,13 @@ def _paragraph_row(paragraph: Paragraph) -> Row:
 def _paragraph(row: Sequence[Any]) -> Paragraph:
     name, page, position, at, source, content = row
     if not (str is type(name) is type(page) is type(source) is type(content)):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     if type(position) is not float:
-        raise Unreadable("its position is no number")
+        raise UnreadableRow("its position is no number")
     return Paragraph(id=name, page=page, position=position, at=_moment(at), content=content, source=source)
 
 
-PARAGRAPHS: Table[Paragraph] = Table(
+PARAGRAPHS: TableCodec[Paragraph] = TableCodec(
     subject="paragraph",
     name="paragraphs",
     columns=_PARAGRAPH_COLUMNS,
@@ -379,13 +379,13 @@ PARAGRAPHS: Table[Paragraph] = Table(
     analysed=True,
 )
 
-TABLES: Mapping[Subject, Table[Any]] = MappingProxyType(
+TABLES: Mapping[Subject, TableCodec[Any]] = MappingProxyType(
     {table.subject: table for table in (RECORDS, TURNS, SESSIONS, PAGES, PARAGRAPHS)}
 )
 
 
 def value_from(subject: Subject, document: str | None) -> Value | None:
-    """What the journal keeps of a thing; raises `Unreadable`."""
+    """What the journal keeps of a thing; raises `UnreadableRow`."""
     if document is None:
         return None
     value: Value = from_document(TABLES[subject], document)
@@ -395,17 +395,17 @@ def value_from(subject: Subject, document: str | None) -> Value | None:
 CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
 
 
-def change_of(row: Sequence[Any]) -> JournalRow:
-    """The row of the journal in these columns; raises `Unreadable`."""
+def change_of(row: Sequence[Any]) -> JournalEntry:
+    """The row of the journal in these columns; raises `UnreadableRow`."""
     sequence, batch, at, actor, reason, key, subject, before, after = row
     if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
-        raise Unreadable("a number is none, or a text is not text")
+        raise UnreadableRow("a number is none, or a text is not text")
     if subject not in TABLES:
-        raise Unreadable("its subject is unknown")
+        raise UnreadableRow("its subject is unknown")
     was, now = value_from(subject, before), value_from(subject, after)
     if was is not None and now is not None and was.id != now.id:
-        raise Unreadable("it names two things")
-    return JournalRow(
+        raise UnreadableRow("it names two things")
+    return JournalEntry(
         sequence=sequence,
         batch=batch,
         at=_moment(at),
@@ -413,7 +413,7 @@ def change_of(row: Sequence[Any]) -> JournalRow:
         reason=reason,
         key=key,
         subject=subject,
-        edit=None if was is None and now is None else Edit(before=was, after=now),
+        edit=None if was is None and now is None else Change(before=was, after=now),
     )
 
 
@@ -436,12 +436,12 @@ def entry_row(entry: Entry) -> Row:
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """The entry in these columns; raises `Unreadable`."""
+    """The entry in these columns; raises `UnreadableRow`."""
     namespace, key, stored_at, expires_at, category, tags, data = row
     if not (str is type(namespace) is type(key) is type(data)):
-        raise Unreadable("a text is not text")
+        raise UnreadableRow("a text is not text")
     if not (category is None or type(category) is str):
-        raise Unreadable("its category is not text")
+        raise UnreadableRow("its category is not text")
     return Entry(
         namespace=namespace,
         key=key,
@@ -468,18 +468,18 @@ def is_moment(count: Any) -> TypeGuard[int]:
     """Whether that can stand for a time."""
     try:
         _moment(count)
-    except Unreadable:
+    except UnreadableRow:
         return False
     return True
 
 
 def _moment(count: Any) -> datetime:
     if type(count) is not int:
-        raise Unreadable("a time is not a number")
+        raise UnreadableRow("a time is not a number")
     try:
         return from_microseconds(count)
     except OverflowError:
-        raise Unreadable("a time is out of range") from None
+        raise UnreadableRow("a time is out of range") from None
 
 
 def _parsed(stored: Any) -> Any:
@@ -493,7 +493,7 @@ def _parsed(stored: Any) -> Any:
     try:
         return json.loads(stored)
     except (ValueError, RecursionError):
-        raise Unreadable("a list or mapping in it is not JSON") from None
+        raise UnreadableRow("a list or mapping in it is not JSON") from None
 
 
 def _texts(stored: Any) -> tuple[str, ...]:
@@ -501,7 +501,7 @@ def _texts(stored: Any) -> tuple[str, ...]:
         return ()
     found = _parsed(stored)
     if type(found) is not list or not all(type(text) is str for text in found):
-        raise Unreadable("a list in it is not one of texts")
+        raise UnreadableRow("a list in it is not one of texts")
     return tuple(found)
 
 
@@ -510,7 +510,7 @@ def _metadata(stored: Any) -> Mapping[str, str]:
         return NOTHING
     found = _parsed(stored)
     if type(found) is not dict or not all(type(text) is str for text in found.values()):
-        raise Unreadable("its metadata is not a mapping of texts")
+        raise UnreadableRow("its metadata is not a mapping of texts")
     return MappingProxyType(found)
 
 
@@ -521,5 +521,5 @@ def _tool_calls(stored: Any) -> tuple[ToolCall, ...]:
     if type(found) is not list or not all(
         type(call) is list and len(call) == 3 and all(type(text) is str for text in call) for call in found
     ):
-        raise Unreadable("its tool calls are not a list of calls")
+        raise UnreadableRow("its tool calls are not a list of calls")
     return tuple(ToolCall(id=call[0], name=call[1], arguments=call[2]) for call in found)

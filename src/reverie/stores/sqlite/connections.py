@@ -85,7 +85,7 @@ class _Here:
             self.writer = None
 
 
-class Connections:
+class ConnectionPool:
     """Connections to one file.
 
     Args:
@@ -309,12 +309,12 @@ def _file(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-_OPEN: weakref.WeakSet[Connections] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 _SPOILT: set[Path] = set()
 not_forking = threading.Lock()
 """To be held while connections are opened in other ways than here."""
 
-_resting: list[Connections] = []
+_resting: list[ConnectionPool] = []
 
 
 def _keep_for_ever(connection: sqlite3.Connection) -> None:

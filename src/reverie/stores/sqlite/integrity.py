@@ -11,8 +11,8 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn, checked_session, checked_turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
-from reverie.domain.record import Record, checked
-from reverie.stores.protocol import Problem
+from reverie.domain.record import Record, validate_record
+from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
@@ -21,8 +21,8 @@ from reverie.stores.sqlite.codec import (
     SEARCHED,
     TABLES,
     TURNS,
-    Table,
-    Unreadable,
+    TableCodec,
+    UnreadableRow,
     change_of,
     entry_of,
     from_document,
@@ -57,7 +57,7 @@ _OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) inde
 _OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
 
 
-class Damage(NamedTuple):
+class PageDamage(NamedTuple):
     """What SQLite itself finds wrong with a file.
 
     Attributes:
@@ -69,14 +69,14 @@ class Damage(NamedTuple):
     indexes: list[str]
 
 
-def problems(file: sqlite3.Connection) -> list[Problem]:
+def problems(file: sqlite3.Connection) -> list[StoreProblem]:
     """Everything wrong with the file, within the caller's reading transaction."""
     found = damage(file)
     if found.pages or found.indexes:  # the queries below would fail half-way
         return [
-            *(Problem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
+            *(StoreProblem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
             *(
-                Problem(
+                StoreProblem(
                     what=f"the index {name} of the file does not fit its table",
                     fix=_BACKUP,
                     mendable=not found.pages,
@@ -97,7 +97,7 @@ def problems(file: sqlite3.Connection) -> list[Problem]:
     ]
 
 
-def damage(file: sqlite3.Connection) -> Damage:
+def damage(file: sqlite3.Connection) -> PageDamage:
     """What SQLite itself finds wrong with the pages of the file and the indexes in it."""
     pages: list[str] = []
     indexes: set[str] = set()
@@ -116,15 +116,17 @@ def damage(file: sqlite3.Connection) -> Damage:
                 pages.append(line)
     except sqlite3.DatabaseError as error:
         pages.append(getattr(error, "sqlite_errorname", type(error).__name__))
-    return Damage(pages, sorted(indexes))
+    return PageDamage(pages, sorted(indexes))
 
 
-def _references(file: sqlite3.Connection) -> Iterator[Problem]:
+def _references(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
-        yield Problem(what=f"row {key} of {table} belongs to none of {parent}", fix=_RESTORE, mendable=True)
+        yield StoreProblem(
+            what=f"row {key} of {table} belongs to none of {parent}", fix=_RESTORE, mendable=True
+        )
 
 
-def _things(file: sqlite3.Connection, table: Table[Any]) -> Iterator[Problem]:
+def _things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[StoreProblem]:
     """Rows that cannot be read, have a wrong fingerprint, or differ from what the journal says last."""
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
     sql = (
@@ -139,33 +141,35 @@ def _things(file: sqlite3.Connection, table: Table[Any]) -> Iterator[Problem]:
 
 
 def _thing(
-    table: Table[Any], key: int, fingerprint: str | None, document: str | None, row: list[Any]
-) -> Iterator[Problem]:
+    table: TableCodec[Any], key: int, fingerprint: str | None, document: str | None, row: list[Any]
+) -> Iterator[StoreProblem]:
     name = f"{table.subject} {row[0]!r} (key {key})"
     try:
         value = checked_value(table.decode(row))
-    except (Unreadable, InvalidInput) as error:
-        why = error if isinstance(error, Unreadable) else "a field is not of its form"
-        yield Problem(what=f"{name} cannot be read: {why}", fix=_RESTORE, mendable=document is not None)
+    except (UnreadableRow, InvalidInput) as error:
+        why = error if isinstance(error, UnreadableRow) else "a field is not of its form"
+        yield StoreProblem(what=f"{name} cannot be read: {why}", fix=_RESTORE, mendable=document is not None)
         return
     if isinstance(value, Record) and value.fingerprint != fingerprint:
-        yield Problem(what=f"{name} has another fingerprint than its content", fix=_RESTORE, mendable=True)
+        yield StoreProblem(
+            what=f"{name} has another fingerprint than its content", fix=_RESTORE, mendable=True
+        )
     try:
         told = None if document is None else from_document(table, document)
-    except Unreadable as error:
-        yield Problem(
+    except UnreadableRow as error:
+        yield StoreProblem(
             what=f"the journal's last word on {name} cannot be read: {error}", fix=_REBUILD, mendable=True
         )
         return
     if told != value:
-        yield Problem(what=f"{name} is not what the journal says", fix=_RESTORE, mendable=True)
+        yield StoreProblem(what=f"{name} is not what the journal says", fix=_RESTORE, mendable=True)
 
 
 def checked_value(value: Value) -> Value:
     """The value itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     match value:
         case Record():
-            checked(value)
+            validate_record(value)
         case Turn():
             checked_turn(value)
         case SessionState():
@@ -179,7 +183,7 @@ def checked_value(value: Value) -> Value:
     return value
 
 
-def _vanished(file: sqlite3.Connection) -> Iterator[Problem]:
+def _vanished(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Things that the journal says are there and are not."""
     for subject, table in TABLES.items():
         sql = (
@@ -188,7 +192,7 @@ def _vanished(file: sqlite3.Connection) -> Iterator[Problem]:
             f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
         )
         for (key,) in file.execute(sql, (subject,)):
-            yield Problem(
+            yield StoreProblem(
                 what=f"{subject} of key {key} is in the journal and not in the store",
                 fix=_RESTORE,
                 mendable=True,
@@ -205,13 +209,13 @@ def gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
     return file.execute(sql).fetchall() if missing else []
 
 
-def _gaps(file: sqlite3.Connection) -> Iterator[Problem]:
+def _gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     for first, last in gaps(file):
         which = f"change {first} is" if first == last else f"changes {first} to {last} are"
-        yield Problem(what=f"{which} missing from the journal", fix=_REBUILD, mendable=True)
+        yield StoreProblem(what=f"{which} missing from the journal", fix=_REBUILD, mendable=True)
 
 
-def _chain(file: sqlite3.Connection) -> Iterator[Problem]:
+def _chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Journal rows that cannot be read, or whose `before` is not the `after` of the one before."""
     columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
     sql = (
@@ -226,17 +230,17 @@ def _chain(file: sqlite3.Connection) -> Iterator[Problem]:
         last = rows[-1][0]
 
 
-def _change(row: Sequence[Any], earlier: Any) -> Iterator[Problem]:
+def _change(row: Sequence[Any], earlier: Any) -> Iterator[StoreProblem]:
     sequence, subject, before = row[0], row[6], row[7]
     try:
         change_of(row)
-    except Unreadable as error:
-        yield Problem(
+    except UnreadableRow as error:
+        yield StoreProblem(
             what=f"change {sequence} in the journal cannot be read: {error}", fix=_REBUILD, mendable=True
         )
         return
     if before is not None and before != earlier:
-        yield Problem(
+        yield StoreProblem(
             what=f"change {sequence} in the journal does not follow the one before",
             fix=_REBUILD,
             mendable=not _can_be_read(subject, earlier),
@@ -246,11 +250,11 @@ def _change(row: Sequence[Any], earlier: Any) -> Iterator[Problem]:
 def _can_be_read(subject: Any, document: Any) -> bool:
     try:
         return value_from(subject, document) is not None
-    except Unreadable:
+    except UnreadableRow:
         return False
 
 
-def _counters(file: sqlite3.Connection) -> Iterator[Problem]:
+def _counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     stored = "SELECT subject, area, voice, passages, tokens FROM measures"
     wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
     found = {
@@ -259,45 +263,47 @@ def _counters(file: sqlite3.Connection) -> Iterator[Problem]:
         for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
     }
     for subject, area in sorted(found):
-        yield Problem(
+        yield StoreProblem(
             what=f"the counters of {subject}s in {area!r} differ from a recount",
             fix=_REBUILD,
             mendable=True,
         )
 
 
-def _positions(file: sqlite3.Connection) -> Iterator[Problem]:
+def _positions(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     sql = (
         "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
         "HAVING count(*) <> max(position) + 1"
     )
     for session, count, end in file.execute(sql):
-        yield Problem(
+        yield StoreProblem(
             what=f"the session of key {session} has {count} turns in {end} positions",
             fix=_RESTORE,
             mendable=True,
         )
 
 
-def _entries(file: sqlite3.Connection) -> Iterator[Problem]:
+def _entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     for row in tolerant_rows(file, f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries", ()):
         try:
             entry_of(row)
-        except Unreadable as error:
-            yield Problem(
+        except UnreadableRow as error:
+            yield StoreProblem(
                 what=f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}",
                 fix="drop it with drop_entries",
             )
 
 
-def _marks(file: sqlite3.Connection) -> Iterator[Problem]:
+def _marks(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Counters that do not count, and tombstones that mark nothing."""
     for name, value in tolerant_rows(file, "SELECT name, value FROM counters", ()):
         if type(name) is not str or type(value) is not int:
-            yield Problem(what=f"the counter {name!r} is no number", fix="delete its row of counters")
+            yield StoreProblem(what=f"the counter {name!r} is no number", fix="delete its row of counters")
     unmarked = [mark for (mark,) in tolerant_rows(file, "SELECT mark FROM tombstones", ()) if not _word(mark)]
     if unmarked:
-        yield Problem(what=f"{len(unmarked)} tombstones are no text", fix="delete these rows of tombstones")
+        yield StoreProblem(
+            what=f"{len(unmarked)} tombstones are no text", fix="delete these rows of tombstones"
+        )
 
 
 def _word(stored: object) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.domain.errors import NotFound, StoreCorrupt, StoreForeign, StoreUnavailable
+from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.stores.sqlite.errors import translated
 
 APPLICATION_ID = 0x52766572
@@ -290,11 +290,13 @@ def _version_of(path: Path, *, newest: int) -> int:
     this process holds on the same file (POSIX). `immutable` keeps SQLite from recovering a foreign file.
     """
     if path.is_dir():
-        raise StoreForeign(f"{str(path)!r} is a folder, not a store: pass the path of a file in it")
+        raise StoreIncompatible(f"{str(path)!r} is a folder, not a store: pass the path of a file in it")
     if not os.access(path, os.R_OK):
         raise StoreUnavailable(f"{str(path)!r} may not be read: make it readable, or run as its owner")
     if path.stat().st_size == 0:
-        raise StoreForeign(f"{str(path)!r} is empty, not a Reverie store: remove it, or choose another path")
+        raise StoreIncompatible(
+            f"{str(path)!r} is empty, not a Reverie store: remove it, or choose another path"
+        )
     with _closing(location(path, "mode=ro&immutable=1")) as file:
         try:
             # A checkpoint cut short leaves a file shorter than its header says, with the rest in the log.
@@ -304,19 +306,19 @@ def _version_of(path: Path, *, newest: int) -> int:
             (version,) = file.execute("PRAGMA user_version").fetchone()
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-                raise StoreForeign(
+                raise StoreIncompatible(
                     f"{str(path)!r} is not a Reverie store, nor any SQLite file: choose another path"
                 ) from error
             raise
     if application != APPLICATION_ID:
-        raise StoreForeign(f"{str(path)!r} is a SQLite file of another program: choose another path")
+        raise StoreIncompatible(f"{str(path)!r} is a SQLite file of another program: choose another path")
     _refuse_newer(path, version, newest)
     return int(version)
 
 
 def _refuse_newer(path: Path, version: int, newest: int) -> None:
     if version > newest:
-        raise StoreForeign(
+        raise StoreIncompatible(
             f"{str(path)!r} was made by a newer Reverie (format {version}, this one knows up to {newest}): "
             "upgrade Reverie"
         )

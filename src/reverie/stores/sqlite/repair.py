@@ -38,8 +38,8 @@ from reverie.stores.sqlite.codec import (
     TABLES,
     TURNS,
     Row,
-    Table,
-    Unreadable,
+    TableCodec,
+    UnreadableRow,
     analysis_row,
     from_document,
     is_moment,
@@ -52,7 +52,7 @@ ACTOR = "doctor"
 FOUND = "found beside the journal"
 LOST = "lost"
 
-_ORDER: tuple[Table[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
+_ORDER: tuple[TableCodec[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""
 
 _ACCOUNT = "UPDATE journal SET batch = ?, at = ?, actor = ?, reason = ? WHERE sequence = ?"
@@ -61,7 +61,7 @@ _LONGEST_GAP = 1_000_000
 _NOT_SEARCHED: Row = (0, "", "", "", "")
 
 
-class Mending:
+class JournalRepair:
     """One repair of a file, within one transaction that the caller commits."""
 
     def __init__(self, file: sqlite3.Connection, *, analyse: Analyse, at: datetime) -> None:
@@ -106,7 +106,7 @@ class Mending:
                     self._file.execute(_ACCOUNT, (*whole, sequence))
             last = rows[-1][0]
 
-    def _change(self, table: Table[Any], sequence: int, key: int, before: Any, after: Any) -> None:
+    def _change(self, table: TableCodec[Any], sequence: int, key: int, before: Any, after: Any) -> None:
         name = self._name(table, key)
         if before is not None and key == sequence:
             self._file.execute("UPDATE journal SET before = NULL WHERE sequence = ?", (sequence,))
@@ -119,7 +119,7 @@ class Mending:
             if later is not None and _is_readable(table, later, name):
                 self._file.execute("UPDATE journal SET after = ? WHERE sequence = ?", (later, sequence))
 
-    def _later(self, table: Table[Any], key: int, sequence: int) -> str | None:
+    def _later(self, table: TableCodec[Any], key: int, sequence: int) -> str | None:
         """What was after a change: the `before` of the next of that thing, or the thing as it is."""
         following = tolerant_rows(
             self._file,
@@ -132,14 +132,14 @@ class Mending:
         value = self._value(table, key)
         return None if value is None else to_document(table, table.encode(value))
 
-    def _name(self, table: Table[Any], key: int) -> str | None:
+    def _name(self, table: TableCodec[Any], key: int) -> str | None:
         """The id of the thing of that key, if it is known."""
         found = self._one(
             f"SELECT id FROM {table.name} WHERE key = ?1 UNION ALL SELECT id FROM gone WHERE key = ?1", key
         )
         return found if isinstance(found, str) else None
 
-    def _value(self, table: Table[Any], key: int) -> Value | None:
+    def _value(self, table: TableCodec[Any], key: int) -> Value | None:
         """The thing of that key, if its row can be read."""
         rows = tolerant_rows(
             self._file, f"SELECT {table.selected} FROM {table.source} WHERE it.key = ?", (key,)
@@ -152,7 +152,7 @@ class Mending:
 
     # -- the tables ----------------------------------------------------------------------------------
 
-    def _vanished(self, table: Table[Any]) -> None:
+    def _vanished(self, table: TableCodec[Any]) -> None:
         """Put back what the journal says is there and is not."""
         sql = (
             f"SELECT key, ({LAST_WORD.format(key='made.key', before='')}) FROM journal AS made "
@@ -171,7 +171,7 @@ class Mending:
             )
             self._file.execute(sql, (key, *row.values()))
 
-    def _rows(self, table: Table[Any]) -> None:
+    def _rows(self, table: TableCodec[Any]) -> None:
         """Write rows again that are not what the journal says, and make their words again."""
         stored = ", ".join(f"it.{name}" for name in self._derived(table)) or "NULL"
         width = max(len(self._derived(table)), 1)
@@ -186,7 +186,9 @@ class Mending:
                 self._thing(table, key, document, derived, row[width:])
             last = rows[-1][0]
 
-    def _thing(self, table: Table[Any], key: int, document: Any, derived: Row, row: Sequence[Any]) -> None:
+    def _thing(
+        self, table: TableCodec[Any], key: int, document: Any, derived: Row, row: Sequence[Any]
+    ) -> None:
         found, told = _readable(table, row), _told(table, document)
         if found is not None and (told is None or self._is_as_written(table, found, derived, told)):
             if told is not None and found != told:
@@ -208,7 +210,7 @@ class Mending:
             f"UPDATE OR IGNORE {table.name} SET {assignments} WHERE key = ?", (*wanted.values(), key)
         )
 
-    def _is_as_written(self, table: Table[Any], found: Any, derived: Row, told: Any) -> bool:
+    def _is_as_written(self, table: TableCodec[Any], found: Any, derived: Row, told: Any) -> bool:
         """Whether Reverie itself wrote a row, whatever the journal says of it."""
         row, other = self._row(table, found), self._row(table, told)
         if row is None or found.id != told.id or derived != tuple(row[name] for name in self._derived(table)):
@@ -216,7 +218,7 @@ class Mending:
         of_other = other is not None and derived == tuple(other[name] for name in self._derived(table))
         return not of_other or _last_touched(found) > _last_touched(told)
 
-    def _beginnings(self, table: Table[Any]) -> None:
+    def _beginnings(self, table: TableCodec[Any]) -> None:
         """Write the journal's first row again of a thing that has none."""
         sql = (
             f"SELECT it.key FROM {table.name} AS it "
@@ -227,7 +229,7 @@ class Mending:
             if document is not None and _is_readable(table, document):
                 self._insert(key, key, key, table.subject, self._moment(key), FOUND, None, document)
 
-    def _note(self, table: Table[Any], key: int, before: Value, after: Value) -> None:
+    def _note(self, table: TableCodec[Any], key: int, before: Value, after: Value) -> None:
         """Take a change into the journal that it does not have."""
         was, now = (to_document(table, table.encode(value)) for value in (before, after))
         (newest,) = self._file.execute("SELECT max(sequence) FROM journal").fetchone()
@@ -254,12 +256,12 @@ class Mending:
         at = self._one("SELECT at FROM journal WHERE sequence < ? ORDER BY sequence DESC LIMIT 1", sequence)
         return at if is_moment(at) else self._at
 
-    def _derived(self, table: Table[Any]) -> tuple[str, ...]:
+    def _derived(self, table: TableCodec[Any]) -> tuple[str, ...]:
         """The columns beside those of the value, which follow from it."""
         fingerprint = ("fingerprint",) if table is RECORDS else ()
         return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
 
-    def _row(self, table: Table[Any], value: Value) -> dict[str, Any] | None:
+    def _row(self, table: TableCodec[Any], value: Value) -> dict[str, Any] | None:
         """All columns of a thing; None if it belongs to a session that is not there."""
         row = dict(zip(table.columns, table.encode(value), strict=True))
         if table is TURNS:
@@ -313,25 +315,25 @@ def words_wrong(file: sqlite3.Connection, analyse: Analyse) -> Iterator[str]:
             last = rows[-1][0]
 
 
-def _readable(table: Table[Any], row: Sequence[Any]) -> Any:
+def _readable(table: TableCodec[Any], row: Sequence[Any]) -> Any:
     """The value of a row; None if it is not one, or not of its form."""
     try:
         return checked_value(table.decode(row))
-    except (Unreadable, InvalidInput):
+    except (UnreadableRow, InvalidInput):
         return None
 
 
-def _told(table: Table[Any], document: Any) -> Any:
+def _told(table: TableCodec[Any], document: Any) -> Any:
     """The value of a document; None if there is none, or it is not one."""
     if not isinstance(document, str):
         return None
     try:
         return checked_value(from_document(table, document))
-    except (Unreadable, InvalidInput):
+    except (UnreadableRow, InvalidInput):
         return None
 
 
-def _is_readable(table: Table[Any], document: Any, name: str | None = None) -> bool:
+def _is_readable(table: TableCodec[Any], document: Any, name: str | None = None) -> bool:
     """Whether it is no document, or one of a thing, of that id if it is given."""
     if document is None:
         return True

@@ -14,7 +14,7 @@ from reverie.stores.sqlite.connections import not_forking
 from reverie.stores.sqlite.migrations import location
 
 
-class Marks(NamedTuple):
+class SalvagedMarks(NamedTuple):
     """What tells that something was forgotten.
 
     Attributes:
@@ -28,7 +28,7 @@ class Marks(NamedTuple):
     complete: bool
 
 
-def salvaged_marks(path: Path, cursor: str) -> Marks:
+def salvaged_marks(path: Path, cursor: str) -> SalvagedMarks:
     """The tombstones in a store's file, however damaged, and the value of one cursor.
 
     Args:
@@ -45,5 +45,5 @@ def salvaged_marks(path: Path, cursor: str) -> Marks:
             for (mark,) in file.execute("SELECT mark FROM tombstones"):
                 marks.append(str(mark))
     except sqlite3.Error:
-        return Marks(tuple(marks), value, complete=False)
-    return Marks(tuple(marks), value, complete=True)
+        return SalvagedMarks(tuple(marks), value, complete=False)
+    return SalvagedMarks(tuple(marks), value, complete=True)

@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from reverie.domain.change import Edit, JournalRow
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, Measure, Passage, Searchable
+from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.protocol import Order, Problem
+from reverie.stores.protocol import Order, StoreProblem
 from reverie.stores.sqlite.codec import (
     CHANGE_COLUMNS,
     ENTRY_COLUMNS,
@@ -35,23 +35,23 @@ from reverie.stores.sqlite.codec import (
     TABLES,
     TURNS,
     Row,
-    Table,
-    Unreadable,
+    TableCodec,
+    UnreadableRow,
     change_of,
     entry_of,
     entry_row,
     tolerant_rows,
 )
-from reverie.stores.sqlite.connections import Connections, not_forking
+from reverie.stores.sqlite.connections import ConnectionPool, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.integrity import problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
-from reverie.stores.sqlite.repair import Mending, words_wrong
-from reverie.stores.sqlite.transaction import Changes, prepared
+from reverie.stores.sqlite.repair import JournalRepair, words_wrong
+from reverie.stores.sqlite.transaction import WriteTransaction, prepared
 from reverie.stores.sqlite.where import (
     EACH_TAG,
     EVERYTHING,
-    Where,
+    WhereClause,
     question_marks,
     records_where,
     turns_where,
@@ -124,13 +124,13 @@ class SQLiteStore:
         self._analyse = analyse
         with not_forking:
             self.migrated_from = prepare(self.path, create=create, patience=patience)
-        self._connections = Connections(self.path, patience=patience)
+        self._connections = ConnectionPool(self.path, patience=patience)
 
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         reason: str = "",
@@ -138,11 +138,11 @@ class SQLiteStore:
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
         counts: Mapping[str, int] | None = None,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, durably, with a journal row for each in the same transaction."""
         ready = [prepared(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
-            changes = Changes(file)
+            changes = WriteTransaction(file)
             if since is not None:
                 changes.refuse_if_changed(since)
             for edit in ready:
@@ -153,16 +153,16 @@ class SQLiteStore:
 
     def erase(
         self,
-        edits: Sequence[Edit],
+        edits: Sequence[Change],
         *,
         actor: str,
         at: datetime,
         tombstones: Sequence[str] = (),
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
         ready = [prepared(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
-            changes = Changes(file)
+            changes = WriteTransaction(file)
             for edit in ready:
                 changes.erase(edit)
             changes.leave_tombstones(tombstones)
@@ -199,9 +199,9 @@ class SQLiteStore:
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
-    ) -> list[JournalRow]:
+    ) -> list[JournalEntry]:
         """Journal rows in ascending order, or the newest first."""
-        where = Where()
+        where = WhereClause()
         where.must("sequence > ?", after)
         if until is not None:
             where.must("sequence <= ?", until)
@@ -316,7 +316,7 @@ class SQLiteStore:
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Sessions with their number of turns, the latest active first."""
-        where = Where()
+        where = WhereClause()
         if scopes is not None:
             where.among("it.scope", scopes)
         rows = self._connections.rows(
@@ -388,7 +388,7 @@ class SQLiteStore:
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Live passages with the values they were made from, by ascending key, for building an index."""
-        table: Table[Any] = TABLES[subject]
+        table: TableCodec[Any] = TABLES[subject]
         sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
         while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
             values = dict(self._keyed(table, sql, (after, limit)))
@@ -398,7 +398,7 @@ class SQLiteStore:
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
         return []
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> Measure:
+    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         rows = self._connections.rows(
@@ -406,7 +406,7 @@ class SQLiteStore:
             f"WHERE subject = ? AND area IN ({question_marks(len(areas))})",
             (subject, *areas),
         )
-        return Measure(
+        return CollectionStats(
             passages=sum(row[1] for row in rows),
             tokens=sum(row[2] for row in rows),
             speakers=frozenset(row[0] for row in rows if row[0]),
@@ -416,7 +416,7 @@ class SQLiteStore:
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """The live entries of a namespace (None: of all, by namespace), by key."""
-        where = Where()
+        where = WhereClause()
         if namespace is not None:
             where.must("namespace = ?", namespace)
         where.must("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
@@ -426,7 +426,7 @@ class SQLiteStore:
         )
         try:
             return [entry_of(row) for row in rows]
-        except Unreadable as error:
+        except UnreadableRow as error:
             raise StoreCorrupt(
                 f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
                 f"{error}: drop it with drop_entries"
@@ -476,7 +476,7 @@ class SQLiteStore:
         rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[StoreProblem]:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         try:
             with self._connections.reading() as file:
@@ -484,7 +484,7 @@ class SQLiteStore:
         except StoreUnavailable:
             raise
         except StoreError as error:  # the definitions in it are damaged, or where it says that things are
-            return [Problem(what=f"the file is damaged: {error}", fix="restore a backup of the file")]
+            return [StoreProblem(what=f"the file is damaged: {error}", fix="restore a backup of the file")]
 
     def backup(self, target: Path) -> None:
         """Copy the store, as it is at one moment, into another file, whatever is written meanwhile.
@@ -513,7 +513,7 @@ class SQLiteStore:
             at: When; stored in the journal rows that this adds.
         """
         with self._connections.writing() as file:
-            Mending(file, analyse=self._analyse, at=at).run()
+            JournalRepair(file, analyse=self._analyse, at=at).run()
 
     def misread(self) -> list[str]:
         """The ids of what is searched by other words than the analyser makes of it today."""
@@ -526,7 +526,7 @@ class SQLiteStore:
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _things(self, table: Table[T], wanted: Sequence[str | int]) -> list[T]:
+    def _things(self, table: TableCodec[T], wanted: Sequence[str | int]) -> list[T]:
         """Things by id or key, in the order asked for."""
         found: dict[str | int, Row] = {}
         for column, names in (
@@ -577,7 +577,7 @@ class SQLiteStore:
                     rows += _whole("turn", tolerant_rows(file, sql, numbers))
         return rows
 
-    def _scan(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
+    def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """The things whose keys the query gives, in its order, leaving out what cannot be read.
 
         Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
@@ -586,7 +586,7 @@ class SQLiteStore:
         for _, thing in self._keyed(table, sql, values):
             yield thing
 
-    def _keyed(self, table: Table[T], sql: str, values: Sequence[Any]) -> Iterator[tuple[int, T]]:
+    def _keyed(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[tuple[int, T]]:
         with self._connections.reading() as file:
             cursor = file.execute(sql, values)
             while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
@@ -596,7 +596,7 @@ class SQLiteStore:
                         yield key, thing
 
 
-def _by(table: Table[Any], column: str, wanted: Sequence[object]) -> str:
+def _by(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
     return (
         f"SELECT it.key, {table.selected} FROM {table.source} "
         f"WHERE it.{column} IN ({question_marks(_padded_length(len(wanted)))})"
@@ -628,7 +628,7 @@ def _stretches(places: list[tuple[int, int]], around: int) -> list[tuple[int, in
     return found
 
 
-def _batch(file: sqlite3.Connection, table: Table[Any], keys: Sequence[int]) -> dict[int, Row]:
+def _batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
     sql, values = _by(table, "key", keys), _padded(keys)
     try:
         rows = file.execute(sql, values).fetchall()
@@ -639,19 +639,19 @@ def _batch(file: sqlite3.Connection, table: Table[Any], keys: Sequence[int]) -> 
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def _read(table: Table[Any], row: Sequence[Any]) -> Any:
+def _read(table: TableCodec[Any], row: Sequence[Any]) -> Any:
     try:
         return table.decode(row)
-    except Unreadable as error:
+    except UnreadableRow as error:
         raise StoreCorrupt(
             f"{table.subject} {row[0]!r} cannot be read, {error}: journal(id=...) has its earlier versions"
         ) from error
 
 
-def _read_or_none(table: Table[T], key: int, row: Row) -> T | None:
+def _read_or_none(table: TableCodec[T], key: int, row: Row) -> T | None:
     try:
         return table.decode(row)
-    except Unreadable as error:
+    except UnreadableRow as error:
         logger.warning(
             "%s %r (key %d) cannot be read and is left out, %s: run check()",
             table.subject,
@@ -670,10 +670,10 @@ def _whole(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not any(isinstance(value, bytes) for value in row)]
 
 
-def _journal_row(row: Row) -> JournalRow:
+def _journal_row(row: Row) -> JournalEntry:
     try:
         return change_of(row)
-    except Unreadable as error:
+    except UnreadableRow as error:
         raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error
 
 

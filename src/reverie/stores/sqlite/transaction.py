@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Edit, JournalRow, Subject
+from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict
 from reverie.domain.page import HISTORY, Page, Paragraph
@@ -23,8 +23,8 @@ from reverie.stores.sqlite.codec import (
     TABLES,
     TURNS,
     Row,
-    Table,
-    Unreadable,
+    TableCodec,
+    UnreadableRow,
     analysis_row,
     to_document,
 )
@@ -37,11 +37,11 @@ _NO_ANALYSIS: Row = ()
 _NOTHING_SEARCHED: Row = (0, "", "", "", "")
 
 
-class Prepared(NamedTuple):
+class PreparedChange(NamedTuple):
     """An edit and all that can be worked out before the transaction begins."""
 
-    edit: Edit
-    table: Table[Any]
+    edit: Change
+    table: TableCodec[Any]
     before: Row | None
     after: Row | None
     fingerprint: str | None
@@ -49,39 +49,39 @@ class Prepared(NamedTuple):
     document: str | None
 
 
-def prepared(edit: Edit, analyse: Analyse) -> Prepared:
+def prepared(edit: Change, analyse: Analyse) -> PreparedChange:
     """Encode and analyse an edit, so that the lock is not held meanwhile."""
     table = TABLES[edit.subject]
     before = None if edit.before is None else table.encode(edit.before)
     value = edit.after
     if value is None:
-        return Prepared(edit, table, before, None, None, _NO_ANALYSIS, None)
+        return PreparedChange(edit, table, before, None, None, _NO_ANALYSIS, None)
     after = table.encode(value)
     document = to_document(table, after)
     if isinstance(value, SessionState | Page):
-        return Prepared(edit, table, before, after, None, _NO_ANALYSIS, document)
+        return PreparedChange(edit, table, before, after, None, _NO_ANALYSIS, document)
     fingerprint = value.fingerprint if isinstance(value, Record) else None
     unsearched = isinstance(value, Paragraph) and value.page != HISTORY
     analysis = _NOTHING_SEARCHED if unsearched else analysis_row(analyse(value))
-    return Prepared(edit, table, before, after, fingerprint, analysis, document)
+    return PreparedChange(edit, table, before, after, fingerprint, analysis, document)
 
 
-def _extra_columns(table: Table[Any]) -> tuple[str, ...]:
+def _extra_columns(table: TableCodec[Any]) -> tuple[str, ...]:
     """Columns beside those of the value, in the order in which `_extras` gives them."""
     fingerprint = ("fingerprint",) if table is RECORDS else ()
     return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
 
 
-def _extras(edit: Prepared) -> Row:
+def _extras(edit: PreparedChange) -> Row:
     return edit.analysis if edit.fingerprint is None else (edit.fingerprint, *edit.analysis)
 
 
-def _insertion(table: Table[Any]) -> str:
+def _insertion(table: TableCodec[Any]) -> str:
     columns = ("key", *table.columns, *_extra_columns(table))
     return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-def _selection(table: Table[Any]) -> str:
+def _selection(table: TableCodec[Any]) -> str:
     counted = "it.length, it.voice" if table.analysed else "0, ''"
     return f"SELECT it.key, {counted}, {table.selected} FROM {table.source} WHERE it.id = ?"
 
@@ -113,7 +113,7 @@ class _Made(NamedTuple):
     name: tuple[Subject, str]
     before: str | None
     after: str | None
-    edit: Edit | None
+    edit: Change | None
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class _Places:
         return next(position for position, present in enumerate(there) if not present)
 
 
-class Changes:
+class WriteTransaction:
     """Edits as they are made, one after the other, and what has to be written once at their end."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
@@ -165,7 +165,7 @@ class Changes:
                 f"a record was changed (change {found[0]}) after change {since}: search again and retry"
             )
 
-    def make(self, edit: Prepared) -> None:
+    def make(self, edit: PreparedChange) -> None:
         """Make one edit."""
         sequence = self._next
         if edit.before is None:
@@ -177,7 +177,7 @@ class Changes:
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
 
-    def erase(self, edit: Prepared) -> None:
+    def erase(self, edit: PreparedChange) -> None:
         """Make one edit, and empty whatever the journal said of that thing before."""
         self.make(edit)
         made = self._made.pop()
@@ -193,7 +193,7 @@ class Changes:
             self._file.executemany(
                 "DELETE FROM gone WHERE id = ? AND key = ?", [(name, key) for key in {made.key, *earlier}]
             )
-        left = None if after is None else Edit(before=None, after=after)
+        left = None if after is None else Change(before=None, after=after)
         self._made.append(made._replace(before=None, edit=left))
 
     def leave_tombstones(self, marks: Sequence[str]) -> None:
@@ -212,7 +212,7 @@ class Changes:
             else:
                 self._file.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, value))
 
-    def finish(self, *, actor: str, reason: str, at: datetime) -> list[JournalRow]:
+    def finish(self, *, actor: str, reason: str, at: datetime) -> list[JournalEntry]:
         """Check what only the whole can show, and write the journal and the counters."""
         for session, places in self._places.items():
             self._refuse_gap(session, places)
@@ -226,7 +226,7 @@ class Changes:
         )
         self._write_measures()
         return [
-            JournalRow(
+            JournalEntry(
                 sequence=made.sequence,
                 batch=self._first,
                 at=at,
@@ -241,7 +241,7 @@ class Changes:
 
     # -- one thing ---------------------------------------------------------------------------------
 
-    def _insert(self, edit: Prepared, key: int) -> None:
+    def _insert(self, edit: PreparedChange, key: int) -> None:
         assert edit.after is not None
         row = edit.after
         if edit.table is TURNS:
@@ -256,7 +256,7 @@ class Changes:
         elif edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
 
-    def _replace(self, edit: Prepared) -> tuple[int, str]:
+    def _replace(self, edit: PreparedChange) -> tuple[int, str]:
         """Change or remove what is there; returns its key and the journal's `before`."""
         table, name = edit.table, edit.edit.id
         found = self._file.execute(_SELECT[table.subject], (name,)).fetchone()
@@ -276,7 +276,7 @@ class Changes:
             self._update(edit, key, stored)
         return key, to_document(table, stored)
 
-    def _update(self, edit: Prepared, key: int, stored: Row) -> None:
+    def _update(self, edit: PreparedChange, key: int, stored: Row) -> None:
         assert edit.after is not None
         table, row = edit.table, edit.after
         # Only what differs: SQLite takes every index that has a named column apart and puts it together
@@ -300,7 +300,7 @@ class Changes:
         if table is TURNS:
             self._places[row[_SESSION]].add(row[_POSITION])
 
-    def _delete(self, edit: Prepared, key: int) -> None:
+    def _delete(self, edit: PreparedChange, key: int) -> None:
         try:
             self._file.execute(_DELETE[edit.table.subject], (key,))
         except sqlite3.IntegrityError as error:
@@ -335,7 +335,7 @@ class Changes:
                 "read it again and retry"
             )
 
-    def _count(self, table: Table[Any], row: Row, analysis: Row, sign: int) -> None:
+    def _count(self, table: TableCodec[Any], row: Row, analysis: Row, sign: int) -> None:
         scope = _scope_of(table, row)
         if scope is None:
             return
@@ -359,7 +359,7 @@ class Changes:
 
     # -- refusing ----------------------------------------------------------------------------------
 
-    def _refusal(self, edit: Prepared, error: sqlite3.IntegrityError) -> Exception:
+    def _refusal(self, edit: PreparedChange, error: sqlite3.IntegrityError) -> Exception:
         """What a violated constraint means; the error itself when it is none of these."""
         value, subject = edit.edit.value, edit.table.subject
         if edit.table is SESSIONS and edit.after is None:
@@ -384,7 +384,7 @@ class Changes:
         return error
 
 
-def _scope_of(table: Table[Any], row: Row) -> str | None:
+def _scope_of(table: TableCodec[Any], row: Row) -> str | None:
     """The scope in which search counts what stands in the row; None when it is not searched."""
     scope: str | None = None
     if table is RECORDS:
@@ -396,9 +396,9 @@ def _scope_of(table: Table[Any], row: Row) -> str | None:
     return scope
 
 
-def _same(table: Table[Any], stored: Row, edit: Edit) -> bool:
+def _same(table: TableCodec[Any], stored: Row, edit: Change) -> bool:
     """Whether rows that differ in form, such as the order of their metadata, hold the same value."""
     try:
         return bool(table.decode(stored) == edit.before)
-    except Unreadable:
+    except UnreadableRow:
         return False

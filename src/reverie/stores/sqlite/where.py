@@ -20,7 +20,7 @@ EACH_TAG = "json_each(CASE WHEN json_valid(tags) THEN tags ELSE '[]' END)"
 _HAS_TAG = f"(instr(tags, ?) > 0 AND EXISTS (SELECT 1 FROM {EACH_TAG} WHERE value = ?))"
 
 
-class Where:
+class WhereClause:
     """Conditions that must all hold.
 
     Attributes:
@@ -62,9 +62,9 @@ def question_marks(count: int) -> str:
     return ",".join("?" * count)
 
 
-def records_where(wanted: Filter, containing: str | None = None) -> Where:
+def records_where(wanted: Filter, containing: str | None = None) -> WhereClause:
     """The filter over the table `records`."""
-    where = Where()
+    where = WhereClause()
     if wanted.only_turns:
         where.must(NOTHING)
     if wanted.archived is not None:
@@ -91,9 +91,9 @@ def records_where(wanted: Filter, containing: str | None = None) -> Where:
     return where
 
 
-def turns_where(wanted: Filter, containing: str | None = None) -> Where:
+def turns_where(wanted: Filter, containing: str | None = None) -> WhereClause:
     """The filter over the table `turns`."""
-    where = Where()
+    where = WhereClause()
     if wanted.only_records:
         where.must(NOTHING)
     if wanted.scopes is not None:
@@ -110,7 +110,7 @@ def turns_where(wanted: Filter, containing: str | None = None) -> Where:
     return where
 
 
-def _alive(where: Where, valid_at: datetime | None, alive_at: datetime | None) -> None:
+def _alive(where: WhereClause, valid_at: datetime | None, alive_at: datetime | None) -> None:
     if valid_at is not None:
         moment = to_microseconds(valid_at)
         where.must("(valid_from IS NULL OR valid_from <= ?)", moment)

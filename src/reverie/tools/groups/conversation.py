@@ -14,15 +14,15 @@ from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
-from reverie.tools.memory_protocol import Remembering
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _HITS = 10
 _THIS = "this"
 
 
 def conversation_tools(
-    memory: Remembering, *, now: Callable[[], datetime], session: str | None = None
+    memory: MemoryLike, *, now: Callable[[], datetime], session: str | None = None
 ) -> Toolset:
     """`search_conversation_history`.
 
@@ -32,16 +32,16 @@ def conversation_tools(
         session: Which conversation `this` is; None for none.
     """
 
-    def search(given: Mapping[str, Any]) -> Told:
+    def search(given: Mapping[str, Any]) -> ToolResult:
         hits = _found(memory, given, session)
         data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
         if not hits:
-            return Told(
+            return ToolResult(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
         said = lines.counted(len(hits), "place")
-        return Told("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+        return ToolResult("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
 
     return Toolset(
         [
@@ -56,7 +56,7 @@ def conversation_tools(
     )
 
 
-def _found(memory: Remembering, given: Mapping[str, Any], this: str | None) -> list[Hit]:
+def _found(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
     query, limit = taking.text(given, "query"), given.get("limit", _HITS)
     mode: SearchMode = given.get("mode") or "words"
     after, before = taking.moment(given, "since"), taking.moment(given, "until")

@@ -9,7 +9,7 @@ from typing import Any
 from reverie.domain.errors import NotFound
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.knowledge_graph import KnowledgeGraph, Plain
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 
 def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
@@ -19,32 +19,34 @@ def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
         graph: What they read and change.
     """
 
-    def listed(key: str, change: Callable[[Any], list[Plain]], argument: str) -> Callable[..., Told]:
-        def run(given: Mapping[str, Any]) -> Told:
+    def listed(key: str, change: Callable[[Any], list[Plain]], argument: str) -> Callable[..., ToolResult]:
+        def run(given: Mapping[str, Any]) -> ToolResult:
             try:
                 made = change(given[argument])
             except NotFound as error:
-                return Told(str(error), failed=True)  # the reference server's words, without any of ours
-            return Told(_as_json(made), {key: made})
+                return ToolResult(
+                    str(error), failed=True
+                )  # the reference server's words, without any of ours
+            return ToolResult(_as_json(made), {key: made})
 
         return run
 
-    def deleting(what: str, change: Callable[[Any], None], argument: str) -> Callable[..., Told]:
-        def run(given: Mapping[str, Any]) -> Told:
+    def deleting(what: str, change: Callable[[Any], None], argument: str) -> Callable[..., ToolResult]:
+        def run(given: Mapping[str, Any]) -> ToolResult:
             change(given[argument])
             message = f"{what} deleted successfully"
-            return Told(message, {"success": True, "message": message})
+            return ToolResult(message, {"success": True, "message": message})
 
         return run
 
-    def reading(read: Callable[[Mapping[str, Any]], Plain]) -> Callable[..., Told]:
-        def run(given: Mapping[str, Any]) -> Told:
+    def reading(read: Callable[[Mapping[str, Any]], Plain]) -> Callable[..., ToolResult]:
+        def run(given: Mapping[str, Any]) -> ToolResult:
             found = read(given)
-            return Told(_as_json(found), found)
+            return ToolResult(_as_json(found), found)
 
         return run
 
-    runs: dict[str, Callable[..., Told]] = {
+    runs: dict[str, Callable[..., ToolResult]] = {
         "create_entities": listed("entities", graph.create_entities, "entities"),
         "create_relations": listed("relations", graph.create_relations, "relations"),
         "add_observations": listed("results", graph.add_observations, "observations"),

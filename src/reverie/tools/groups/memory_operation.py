@@ -12,13 +12,13 @@ from typing import Any, cast
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, ORIGINS, UNTRUSTED, Layer, Origin, Record
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.records import Changes
+from reverie.repositories.records import RecordChanges
 from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
-from reverie.tools.memory_protocol import Remembering
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _HITS = 10
 _CONFIDENCE = 0.8
@@ -39,7 +39,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def memory_tool(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+def memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """The one tool.
 
     Args:
@@ -47,7 +47,7 @@ def memory_tool(memory: Remembering, *, now: Callable[[], datetime], source: str
         now: What tells the time, for "3 days ago".
         source: What is noted as the source of what is added.
     """
-    operations: Mapping[str, Callable[[Mapping[str, Any]], Told]] = {
+    operations: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
         "add": lambda given: _add(memory, given, source),
         "search": lambda given: _search(memory, given, now()),
         "update": lambda given: _update(memory, given, now()),
@@ -55,7 +55,7 @@ def memory_tool(memory: Remembering, *, now: Callable[[], datetime], source: str
         "forget": lambda given: long_term.deleted(memory, given),
     }
 
-    def run(given: Mapping[str, Any]) -> Told:
+    def run(given: Mapping[str, Any]) -> ToolResult:
         operation = taking.text(given, "operation")
         takes = _TAKES[operation]
         passed = [name for name, value in given.items() if name != "operation" and value is not None]
@@ -64,12 +64,12 @@ def memory_tool(memory: Remembering, *, now: Callable[[], datetime], source: str
         if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
             raise InvalidInput(f"{operation} needs {', '.join(missing)}")
         told = operations[operation](given)
-        return Told(told.text, _filled(operation, told.data), told.failed)
+        return ToolResult(told.text, _filled(operation, told.data), told.failed)
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
 
 
-def _add(memory: Remembering, given: Mapping[str, Any], source: str) -> Told:
+def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
     saved = memory.save(
         taking.text(given, "content"),
         category=taking.optional(given, "category"),
@@ -81,10 +81,10 @@ def _add(memory: Remembering, given: Mapping[str, Any], source: str) -> Told:
         source=source,
         origin="agent",
     )
-    return Told(long_term.told_of(saved), {"record": lines.record_data(saved.record)})
+    return ToolResult(long_term.told_of(saved), {"record": lines.record_data(saved.record)})
 
 
-def _search(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
     hits = memory.search(
         taking.optional(given, "query"),
         limit=given.get("limit", _HITS),
@@ -96,19 +96,19 @@ def _search(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Tol
     return long_term.told_of_hits(hits, now, nothing="Try other words, or fewer restrictions.")
 
 
-def _update(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
     record = long_term.live(memory, given)
     changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
     if "category" in changes:
         changes["category"] = changes["category"] or None
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
-    after = changed(memory, record, **cast(Changes, changes))
+    after = changed(memory, record, **cast(RecordChanges, changes))
     said = f"Updated {after.id}:\n{lines.record_line(after, now)}"
-    return Told(said, {"record": lines.record_data(after)})
+    return ToolResult(said, {"record": lines.record_data(after)})
 
 
-def _promote(memory: Remembering, given: Mapping[str, Any], now: datetime) -> Told:
+def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
     record = long_term.live(memory, given)
     if record.origin in UNTRUSTED:
         raise InvalidInput(
@@ -120,15 +120,15 @@ def _promote(memory: Remembering, given: Mapping[str, Any], now: datetime) -> To
     if layer == "episodic":
         raise InvalidInput("promote moves a memory to semantic or procedural; leave layer out or pass one")
     if record.layer == layer:
-        return Told(f"{record.id} is {layer} already.", {"record": lines.record_data(record)})
+        return ToolResult(f"{record.id} is {layer} already.", {"record": lines.record_data(record)})
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
     after = changed(memory, record, layer=layer)
     said = f"Promoted {after.id} from episodic to {layer}:\n{lines.record_line(after, now)}"
-    return Told(said, {"record": lines.record_data(after)})
+    return ToolResult(said, {"record": lines.record_data(after)})
 
 
-def changed(memory: Remembering, record: Record, **changes: Any) -> Record:
+def changed(memory: MemoryLike, record: Record, **changes: Any) -> Record:
     """The record after a model's changes; what it says anew has the lower trust of the two.
 
     Args:

@@ -9,20 +9,20 @@ from typing import Any
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import FIL
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.records import Note
+from reverie.repositories.records import NewRecord
 from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
-from reverie.tools.memory_protocol import Remembering
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _HITS = 10
 _MOST = 50
 _LISTS = ("findings", "insights", "lessons")
 
 
-def observation_tools(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+def observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """`remember` and `recall`.
 
     Args:
@@ -31,9 +31,9 @@ def observation_tools(memory: Remembering, *, now: Callable[[], datetime], sourc
         source: What is noted as the source of what is saved.
     """
 
-    def remember(given: Mapping[str, Any]) -> Told:
+    def remember(given: Mapping[str, Any]) -> ToolResult:
         notes = [
-            Note(content=each, kind=kind, source=source, origin="agent")
+            NewRecord(content=each, kind=kind, source=source, origin="agent")
             for name, kind in zip(_LISTS, FIL, strict=True)
             for each in taking.texts(given, name)
         ]
@@ -42,18 +42,18 @@ def observation_tools(memory: Remembering, *, now: Callable[[], datetime], sourc
         saved = memory.save_many(notes)
         told = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
         said = lines.counted(len(saved), "observation")
-        return Told(
+        return ToolResult(
             "\n".join([f"Remembered {said}:", *told]),
             {"saved": [long_term.saved_data(each) for each in saved]},
         )
 
-    def recall(given: Mapping[str, Any]) -> Told:
+    def recall(given: Mapping[str, Any]) -> ToolResult:
         hits = memory.search(taking.text(given, "query"), limit=given.get("limit", _HITS), kinds=list(FIL))
         data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
         if not hits:
-            return Told("Found nothing. Try other words.", data)
+            return ToolResult("Found nothing. Try other words.", data)
         said = lines.counted(len(hits), "observation")
-        return Told("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+        return ToolResult("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
 
     return Toolset(
         [

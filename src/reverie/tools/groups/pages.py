@@ -18,8 +18,8 @@ from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import memory_operation as operations
 from reverie.tools.groups import records as long_term
-from reverie.tools.memory_protocol import Remembering
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _SIMILAR = 0.5  # of the three-letter pieces of what was looked for
 _LONGEST_COMPARED = 500
@@ -27,7 +27,7 @@ _MOST_ROWS = 20
 _LONGEST_SHOWN = 200
 
 
-def page_tools(memory: Remembering, *, now: Callable[[], datetime]) -> Toolset:
+def page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
     """`edit_memory` and `read_page`.
 
     Args:
@@ -35,7 +35,7 @@ def page_tools(memory: Remembering, *, now: Callable[[], datetime]) -> Toolset:
         now: What tells the time.
     """
 
-    def edit(given: Mapping[str, Any]) -> Told:
+    def edit(given: Mapping[str, Any]) -> ToolResult:
         old, new = given.get("old") or "", taking.text(given, "new")
         if given.get("id"):
             if given.get("page"):
@@ -43,7 +43,7 @@ def page_tools(memory: Remembering, *, now: Callable[[], datetime]) -> Toolset:
             return _record_edited(memory, given, old, new, now())
         return _page_edited(memory.pages, given.get("page") or MEMORY, old, new)
 
-    def read(given: Mapping[str, Any]) -> Told:
+    def read(given: Mapping[str, Any]) -> ToolResult:
         return _page_read(memory.pages, given.get("page") or MEMORY)
 
     return Toolset(
@@ -54,19 +54,21 @@ def page_tools(memory: Remembering, *, now: Callable[[], datetime]) -> Toolset:
     )
 
 
-def _record_edited(memory: Remembering, given: Mapping[str, Any], old: str, new: str, now: datetime) -> Told:
+def _record_edited(
+    memory: MemoryLike, given: Mapping[str, Any], old: str, new: str, now: datetime
+) -> ToolResult:
     record = long_term.live(memory, given)
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
     content = replaced(record.content, old, new, where=record.id)
     after = operations.changed(memory, record, content=content)
-    return Told(
+    return ToolResult(
         f"Edited {after.id}:\n{lines.record_line(after, now)}",
-        {"edited": after.id, "text": quoting.visible(after.content)},
+        {"edited": after.id, "text": quoting.strip_invisible(after.content)},
     )
 
 
-def _page_edited(pages: Pages, name: str, old: str, new: str) -> Told:
+def _page_edited(pages: Pages, name: str, old: str, new: str) -> ToolResult:
     if is_log(valid_page_name(name)):
         raise InvalidInput(f"{name} only grows and cannot be edited; edit {MEMORY} or a memory by its id")
     text = pages.read(name)
@@ -75,13 +77,13 @@ def _page_edited(pages: Pages, name: str, old: str, new: str) -> Told:
             raise InvalidInput("new is empty: pass the line to be added")
         pages.append(name, new, reason="edited by the agent")
         new = _as_stored(pages, name, new)
-        return Told(f"Added to {name}: {render.quoted(new, id=name)}", {"edited": name, "text": new})
+        return ToolResult(f"Added to {name}: {render.quoted(new, id=name)}", {"edited": name, "text": new})
     if name not in pages.names():
         raise NotFound(f"there is no page {name}; leave old out to begin it")
     replaced(text, old, new, where=name)
     pages.replace(old, new, name=name, reason="edited by the agent")
     new = _as_stored(pages, name, new)
-    return Told(
+    return ToolResult(
         f"Edited {name}: {render.quoted(old, id=name, longest=_LONGEST_SHOWN)} is now "
         f"{render.quoted(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
         {"edited": name, "text": new},
@@ -146,17 +148,17 @@ def _trigrams(text: str) -> set[str]:
     return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
-def _page_read(pages: Pages, name: str) -> Told:
+def _page_read(pages: Pages, name: str) -> ToolResult:
     valid_page_name(name)
     names = pages.names()
     if name not in names:
         if name == MEMORY:
-            return Told(f"{MEMORY} is empty.", {"page": name, "text": ""})
+            return ToolResult(f"{MEMORY} is empty.", {"page": name, "text": ""})
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
     said = f"{name} ({lines.counted(len(text), 'character')}):\n{lines.verbatim(text)}"
-    return Told(said, {"page": name, "text": quoting.visible(text)})
+    return ToolResult(said, {"page": name, "text": quoting.strip_invisible(text)})
 
 
 _EDITED = schemas.shape(edited=schemas.STRING, text=schemas.STRING)

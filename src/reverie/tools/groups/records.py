@@ -14,12 +14,12 @@ from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
 from reverie.domain.text import escaping as quoting
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.records import Saved
+from reverie.repositories.records import SaveResult
 from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
-from reverie.tools.memory_protocol import Remembering
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _HITS = 10
 
@@ -32,7 +32,7 @@ _SAVED = schemas.shape(id=schemas.IDENTIFIER, outcome=OUTCOME, record=lines.RECO
 _ONE = schemas.shape(id=schemas.IDENTIFIER, deleted=lines.RECORD)
 
 
-def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source: str) -> Toolset:
+def long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """The tools over records.
 
     Args:
@@ -41,7 +41,7 @@ def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source:
         source: What is noted as the source of what is saved.
     """
 
-    def save(given: Mapping[str, Any]) -> Told:
+    def save(given: Mapping[str, Any]) -> ToolResult:
         saved = memory.save(
             taking.text(given, "content"),
             category=taking.optional(given, "category"),
@@ -50,9 +50,9 @@ def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source:
             origin="agent",
             rough=True,
         )
-        return Told(told_of(saved), saved_data(saved))
+        return ToolResult(told_of(saved), saved_data(saved))
 
-    def search(given: Mapping[str, Any]) -> Told:
+    def search(given: Mapping[str, Any]) -> ToolResult:
         hits = memory.search(
             taking.optional(given, "query"),
             limit=given.get("limit", _HITS),
@@ -61,7 +61,7 @@ def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source:
         )
         return told_of_hits(hits, now())
 
-    def read(given: Mapping[str, Any]) -> Told:
+    def read(given: Mapping[str, Any]) -> ToolResult:
         record = live(memory, given, archived=True)
         where = f" ({record.category})" if record.category else ""
         said = [f"[{record.id}]{where}, {record.kind}, {', '.join(lines.about(record, now()))}:"]
@@ -69,21 +69,21 @@ def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source:
             said[0] = (
                 f"{said[0][:-1]}, archived ({render.label(record.archive_reason) or 'no reason given'}):"
             )
-        return Told(
+        return ToolResult(
             "\n".join([*said, lines.verbatim(record.content)]),
-            {"record": lines.record_data(record), "text": quoting.visible(record.content)},
+            {"record": lines.record_data(record), "text": quoting.strip_invisible(record.content)},
         )
 
-    def delete(given: Mapping[str, Any]) -> Told:
+    def delete(given: Mapping[str, Any]) -> ToolResult:
         return deleted(memory, given)
 
-    def categories(given: Mapping[str, Any]) -> Told:
+    def categories(given: Mapping[str, Any]) -> ToolResult:
         del given
         found = sorted(memory.categories().items())
         data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
         if not found:
-            return Told("There are no memories yet.", data)
-        return Told("\n".join(f"- {name or '(no category)'}: {count}" for name, count in found), data)
+            return ToolResult("There are no memories yet.", data)
+        return ToolResult("\n".join(f"- {name or '(no category)'}: {count}" for name, count in found), data)
 
     return Toolset(
         [
@@ -96,7 +96,7 @@ def long_term_tools(memory: Remembering, *, now: Callable[[], datetime], source:
     )
 
 
-def told_of(saved: Saved) -> str:
+def told_of(saved: SaveResult) -> str:
     """What a model is told of what it saved."""
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
@@ -105,22 +105,22 @@ def told_of(saved: Saved) -> str:
     return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times."
 
 
-def saved_data(saved: Saved) -> Mapping[str, Any]:
+def saved_data(saved: SaveResult) -> Mapping[str, Any]:
     """The same for a program."""
     return {"id": saved.record.id, "outcome": saved.outcome, "record": lines.record_data(saved.record)}
 
 
-def told_of_hits(hits: lines.Hits, now: datetime, *, nothing: str = "") -> Told:
+def told_of_hits(hits: lines.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
     """What a model is told of records that a search found."""
     data = {"hits": [lines.hit_data(hit, now) for hit in hits]}
     if not hits:
         hint = nothing or "Try other words, or list_memory_categories to see what there is."
-        return Told(f"Found nothing. {hint}", data)
+        return ToolResult(f"Found nothing. {hint}", data)
     found = lines.counted(len(hits), "memory", "memories")
-    return Told("\n".join([f"Found {found}:", *(lines.hit_line(hit, now) for hit in hits)]), data)
+    return ToolResult("\n".join([f"Found {found}:", *(lines.hit_line(hit, now) for hit in hits)]), data)
 
 
-def live(memory: Remembering, given: Mapping[str, Any], *, archived: bool = False) -> Record:
+def live(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
     """The record that the argument `id` names; raises `NotFound`, saying which tool finds the right one."""
     wanted = taking.text(given, "id").strip().strip("[]")
     found = memory.get(wanted)
@@ -129,17 +129,17 @@ def live(memory: Remembering, given: Mapping[str, Any], *, archived: bool = Fals
     return found
 
 
-def deleted(memory: Remembering, given: Mapping[str, Any]) -> Told:
+def deleted(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     """Archive a record because a model says so; what its owner pinned stays."""
     record = live(memory, given)
     if record.pinned:
-        return Told(
+        return ToolResult(
             f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
             failed=True,
         )
     gone = memory.archive(record.id, reason=given.get("reason") or "deleted by the agent")
-    return Told(
-        f'Deleted {gone.id}: "{quoting.one_line(gone.content)}". It is in the archive and can be restored.',
+    return ToolResult(
+        f'Deleted {gone.id}: "{quoting.escape_line(gone.content)}". It is in the archive and can be restored.',
         {"id": gone.id, "deleted": lines.record_data(gone)},
     )
 

@@ -21,7 +21,7 @@ from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
-from reverie.tools.toolset import Told, Tool, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
 
 _HITS = 10
 _LONGEST_TTL_MINUTES = 525_600
@@ -36,7 +36,7 @@ def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_n
         now: What tells the time.
     """
 
-    def save(given: Mapping[str, Any]) -> Told:
+    def save(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
         return _kept(
             working,
@@ -89,7 +89,7 @@ def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) 
         now: What tells the time.
     """
 
-    def write(given: Mapping[str, Any]) -> Told:
+    def write(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
         return _kept(
             scratchpad,
@@ -139,7 +139,7 @@ def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) 
 
 def _kept(
     working: WorkingMemory, given: Mapping[str, Any], *, data: str, ttl: Any, now: Callable[[], datetime]
-) -> Told:
+) -> ToolResult:
     try:
         entry = working.set(
             taking.text(given, "key"),
@@ -149,23 +149,23 @@ def _kept(
             tags=taking.texts(given, "tags"),
         )
     except WorkingMemoryFull as error:
-        return Told(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
-    return Told(
+        return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
+    return ToolResult(
         f"Stored under {entry.key}, {_lives(entry, now())}.", {"entry": lines.entry_data(entry, now())}
     )
 
 
 def _read(
     working: WorkingMemory, given: Mapping[str, Any], *, listing: str, now: Callable[[], datetime]
-) -> Told:
+) -> ToolResult:
     entry = _entry(working, given, listing)
-    return Told(
+    return ToolResult(
         f"{render.folded(entry.key)} ({_lives(entry, now())}):\n{lines.verbatim(entry.data)}",
-        {"entry": lines.entry_data(entry, now()), "text": quoting.visible(entry.data)},
+        {"entry": lines.entry_data(entry, now()), "text": quoting.strip_invisible(entry.data)},
     )
 
 
-def _searched(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> Told:
+def _searched(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> ToolResult:
     hits = working.search(
         taking.optional(given, "query"),
         category=taking.optional(given, "category"),
@@ -175,27 +175,31 @@ def _searched(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable
     at = now()
     data = {"hits": [{**lines.entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]}
     if not hits:
-        return Told(f"Found nothing among {lines.counted(len(working.list()), 'entry', 'entries')}.", data)
+        return ToolResult(
+            f"Found nothing among {lines.counted(len(working.list()), 'entry', 'entries')}.", data
+        )
     found = lines.counted(len(hits), "entry", "entries")
-    return Told("\n".join([f"Found {found}:", *(lines.entry_hit_line(hit, at) for hit in hits)]), data)
+    return ToolResult("\n".join([f"Found {found}:", *(lines.entry_hit_line(hit, at) for hit in hits)]), data)
 
 
-def _listed(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> Told:
+def _listed(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> ToolResult:
     prefix = given.get("prefix") or ""
     found = working.list(prefix)
     at = now()
     data = {"entries": [lines.entry_data(entry, at) for entry in found]}
     if not found:
-        return Told(f"There is no key under {render.label(prefix)}." if prefix else "There is nothing.", data)
+        return ToolResult(
+            f"There is no key under {render.label(prefix)}." if prefix else "There is nothing.", data
+        )
     said = lines.counted(len(found), "entry", "entries")
-    return Told("\n".join([f"{said}:", *(lines.entry_line(entry, at) for entry in found)]), data)
+    return ToolResult("\n".join([f"{said}:", *(lines.entry_line(entry, at) for entry in found)]), data)
 
 
-def _dropped(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> Told:
+def _dropped(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
     entry = _entry(working, given, listing)
     working.delete(entry.key)
     start = render.quoted(entry.data, id=entry.key, longest=120)
-    return Told(f'Dropped {render.folded(entry.key)}: "{start}".', {"key": entry.key})
+    return ToolResult(f'Dropped {render.folded(entry.key)}: "{start}".', {"key": entry.key})
 
 
 def _entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:

@@ -38,7 +38,7 @@ def form_of(path: Path) -> Form:
     with sources.opened(path) as file:
         head = file.read(16)
     if head.startswith(_ZIP):
-        with sources.Archive(path) as archive:
+        with sources.ZipArchive(path) as archive:
             return _of_archive(archive)
     if head.startswith(_SQLITE):
         raise InvalidInput(f"{path.name} is a database: open its folder, or make a backup of it")
@@ -102,7 +102,7 @@ def _of_object(data: Any) -> Form | None:
     return None
 
 
-def _of_archive(archive: sources.Archive) -> Form:
+def _of_archive(archive: sources.ZipArchive) -> Form:
     if "manifest.json" in archive.names and "reverie.db" in archive.names:
         raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
     for name in archive.names:

@@ -15,10 +15,10 @@ from reverie.admin.transfer.items import (
     FoundPage,
     FoundParagraph,
     FoundRecord,
+    ImportTerms,
     Item,
     Reason,
     Skipped,
-    Terms,
     digest,
     stable_id,
     with_source_id,
@@ -35,8 +35,8 @@ from reverie.domain.page import (
     is_log,
     valid_page_name,
 )
-from reverie.domain.record import Kind, Record, checked
-from reverie.domain.text.validation import cleaned
+from reverie.domain.record import Kind, Record, validate_record
+from reverie.domain.text.validation import clean_text
 
 FORM = "notes"
 
@@ -81,7 +81,7 @@ def paragraphs_of(name: str, text: str, place: str) -> Iterator[tuple[str, str]]
 
 def folded(content: str, name: str) -> str:
     """A paragraph as a log can hold it: no control characters or blank lines, in a daily note one line."""
-    text = cleaned(_LINE_END.sub("\n", content))
+    text = clean_text(_LINE_END.sub("\n", content))
     if name == HISTORY:
         return "\n".join(line.rstrip() for line in text.split("\n") if line.strip()).strip()
     return " ".join(text.split("\n")).strip()
@@ -128,7 +128,7 @@ def moment_of(name: str, content: str) -> datetime | None:
 # -- a file of notes ---------------------------------------------------------------------------------------
 
 
-def read(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
     """What a Markdown file of another program holds.
 
     Args:
@@ -149,7 +149,7 @@ def read(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Ite
 
 
 def _page(name: str, text: str, *, place: str, at: datetime) -> Item:
-    content = cleaned(_LINE_END.sub("\n", text))
+    content = clean_text(_LINE_END.sub("\n", text))
     try:
         page = checked_page(Page(name=valid_page_name(name), content=content, updated_at=at))
     except InvalidInput as error:
@@ -157,7 +157,7 @@ def _page(name: str, text: str, *, place: str, at: datetime) -> Item:
     return FoundPage(place=place, page=page)
 
 
-def _log(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+def _log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
     seen = Counter[str]()
     day = day_of(name)
     last = at if day is None else datetime.combine(day, time(), UTC)
@@ -177,10 +177,10 @@ def _log(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Ite
             yield _record(name, content, terms, place=where, at=found.at, nth=nth, kind="event")
 
 
-def _facts(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> Iterator[Item]:
+def _facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
     seen = Counter[str]()
     for number, tags, raw in blocks(_LINE_END.sub("\n", text)):
-        content = cleaned(raw).strip()
+        content = clean_text(raw).strip()
         where = f"{place}, line {number}"
         yield _record(name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags)
         seen[content] += 1
@@ -189,7 +189,7 @@ def _facts(name: str, text: str, terms: Terms, *, place: str, at: datetime) -> I
 def _record(
     name: str,
     content: str,
-    terms: Terms,
+    terms: ImportTerms,
     *,
     place: str,
     at: datetime,
@@ -214,7 +214,7 @@ def _record(
             scope=scope,
             metadata=with_source_id({}, identity),
         )
-        return FoundRecord(place=place, record=checked(record), form=FORM)
+        return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
         return Skipped(what="record", place=place, why=why_not(error), detail=str(error))
 
@@ -256,5 +256,5 @@ def _joined(block: list[str]) -> str:
 
 
 def _tags(headings: dict[int, str]) -> tuple[str, ...]:
-    names = (cleaned(name)[:_LONGEST_TAG].strip() for depth, name in sorted(headings.items()) if depth > 1)
+    names = (clean_text(name)[:_LONGEST_TAG].strip() for depth, name in sorted(headings.items()) if depth > 1)
     return tuple(dict.fromkeys(name for name in names if name))

@@ -12,11 +12,11 @@ from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, r
 from reverie.admin.transfer.formats.foreign import mcp_memory as mcp
 from reverie.admin.transfer.formats.native import folder, markdown
 from reverie.admin.transfer.formats.native import jsonl as lines
-from reverie.admin.transfer.items import Form, Item, Skipped, Terms
+from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
 
-def read(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
+def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
     """Everything in a source.
 
     Args:
@@ -39,15 +39,15 @@ def read(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
         yield from _FILES[form](path, terms)
 
 
-def _golemcore(path: Path, terms: Terms) -> Iterator[Item]:
+def _golemcore(path: Path, terms: ImportTerms) -> Iterator[Item]:
     return golemcore.read(path, terms, name=path.name)
 
 
-def _rockbot(path: Path, terms: Terms) -> Iterator[Item]:
+def _rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
     return rockbot.read(path, terms, name=path.name)
 
 
-_FILES: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyType(
+_FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
         "jsonl": lines.read,
         "markdown": markdown.read_file,
@@ -57,7 +57,7 @@ _FILES: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyTyp
         "notes": workspace.read_file,
     }
 )
-_FOLDERS: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyType(
+_FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
         "markdown": markdown.read,
         "folder": folder.read,
@@ -68,7 +68,7 @@ _FOLDERS: Mapping[Form, Callable[[Path, Terms], Iterator[Item]]] = MappingProxyT
 )
 
 
-def _conversations(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
+def _conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
     """The conversations of a file, of an archive, or of an archive that was unpacked."""
     reader = chatgpt.read if form == "chatgpt" else claude.read
     if path.is_dir():
@@ -85,7 +85,7 @@ def _conversations(path: Path, form: Form, terms: Terms) -> Iterator[Item]:
         if not is_archive:
             yield from reader(opened, terms, name=path.name)
             return
-    with sources.Archive(path) as archive:
+    with sources.ZipArchive(path) as archive:
         for name in sorted(archive.names):
             if detection.CONVERSATIONS.fullmatch(name):
                 with archive.opened(name) as member:

@@ -22,10 +22,10 @@ from reverie.domain.conversation import (
     checked_turn,
 )
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text.validation import cleaned
+from reverie.domain.text.validation import clean_text
 
 
-class Chat:
+class ConversationBuilder:
     """One conversation while its turns are gathered."""
 
     def __init__(
@@ -102,9 +102,9 @@ class Chat:
             role=role,
             content=text,
             at=self._last,
-            speaker=cleaned(speaker).strip()[:LONGEST_NAME],
+            speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
-            tool_call_id=cleaned(tool_call_id)[:LONGEST_NAME],
+            tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
             metadata=with_source_id(kept, source_id),
             scope=self._state.scope,
         )
@@ -131,7 +131,7 @@ class Chat:
 def tool_call(id: str, name: str, arguments: str) -> ToolCall:
     """A call of a tool, with a name and an id that can be stored."""
     return ToolCall(
-        id=cleaned(id).strip()[:LONGEST_NAME] or "call",
-        name=cleaned(name).strip()[:LONGEST_NAME] or "tool",
+        id=clean_text(id).strip()[:LONGEST_NAME] or "call",
+        name=clean_text(name).strip()[:LONGEST_NAME] or "tool",
         arguments=storable(arguments),
     )

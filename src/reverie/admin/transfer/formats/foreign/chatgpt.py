@@ -13,9 +13,9 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import Chat, tool_call
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
 from reverie.admin.transfer.formats.foreign.fields import as_text, moment
-from reverie.admin.transfer.items import Item, Skipped, Terms
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
 
@@ -30,7 +30,7 @@ def is_conversation(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get("mapping"), dict)
 
 
-def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
+def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The conversations of a file.
 
     Args:
@@ -49,7 +49,7 @@ def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
             yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
 
 
-def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The turns of one conversation.
 
     Args:
@@ -66,7 +66,7 @@ def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Ite
     messages = _path(data["mapping"], data.get("current_node"))
     times = (moment(message.get("create_time")) for message in messages)
     begun = moment(data.get("create_time")) or next((at for at in times if at is not None), terms.now)
-    chat = Chat(
+    chat = ConversationBuilder(
         f"{FORM}:{name}",
         form=FORM,
         place=place,
@@ -126,7 +126,7 @@ def _time_of(node: Mapping[str, Any]) -> float:
 class _Reading:
     """The messages of one path, one after the other."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: ConversationBuilder) -> None:
         self._chat = chat
         self._asked: dict[str, str] = {}  # tools that were called, with the ids of the last calls
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import Chat, tool_call
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
 from reverie.admin.transfer.formats.foreign.fields import as_text, moment
-from reverie.admin.transfer.items import Item, Skipped, Terms, digest
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, digest
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput
 
@@ -31,7 +31,7 @@ def is_conversation(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get("chat_messages"), list)
 
 
-def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
+def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The conversations of a file.
 
     Args:
@@ -50,7 +50,7 @@ def read(file: sources.Readable, terms: Terms, *, name: str) -> Iterator[Item]:
             yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
 
 
-def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The turns of one conversation.
 
     Args:
@@ -74,7 +74,7 @@ def of_conversation(data: Mapping[str, Any], terms: Terms, *, place: str) -> Ite
         "imported_from": FORM,
         "source_updated_at": None if updated is None else updated.isoformat(),
     }
-    chat = Chat(
+    chat = ConversationBuilder(
         f"{FORM}:{name}",
         form=FORM,
         place=place,
@@ -108,7 +108,7 @@ def _path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[
 class _Message:
     """One message while it is taken apart: its text and calls, up to the next result of a tool."""
 
-    def __init__(self, chat: Chat, message: Mapping[str, Any]) -> None:
+    def __init__(self, chat: ConversationBuilder, message: Mapping[str, Any]) -> None:
         self._chat = chat
         self._message = message
         self._texts: list[str] = []

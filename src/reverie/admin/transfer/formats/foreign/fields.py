@@ -15,7 +15,7 @@ from typing import Any
 from reverie.domain import category as categories
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, LAYERS, LONGEST_LABEL, MOST_LABELS, Kind, Layer
-from reverie.domain.text.validation import cleaned
+from reverie.domain.text.validation import clean_text
 
 _BETWEEN_WORDS = re.compile(r"[_\-\s]+")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
@@ -24,7 +24,7 @@ _EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
 """No program remembered anything before: what lies there is some language's way to say nothing."""
 
 
-class Fields:
+class ForeignFields:
     """An object of another program, asked by the names that its fields may have."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Fields:
         value = self.value(*names)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return ""
-        return cleaned(str(value))
+        return clean_text(str(value))
 
     def label(self, *names: str) -> str:
         """A text on one line that is short enough for a label."""
@@ -79,7 +79,7 @@ class Fields:
         if not isinstance(value, Iterable) or isinstance(value, Mapping):
             return ()
         texts = (
-            " ".join(cleaned(str(each)).split()) for each in value if isinstance(each, str | int | float)
+            " ".join(clean_text(str(each)).split()) for each in value if isinstance(each, str | int | float)
         )
         return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= longest))[:MOST_LABELS]
 
@@ -88,7 +88,7 @@ class Fields:
         value = self.value(*names)
         if not isinstance(value, Mapping):
             return {}
-        pairs = ((cleaned(str(name)).strip()[:LONGEST_LABEL], each) for name, each in value.items())
+        pairs = ((clean_text(str(name)).strip()[:LONGEST_LABEL], each) for name, each in value.items())
         return {name: as_text(each) for name, each in pairs if name and each is not None}
 
     def category(self, *names: str) -> str | None:
@@ -114,7 +114,7 @@ class Fields:
 
 def as_text(value: Any) -> str:
     """A value as text: text cleaned, anything else as JSON."""
-    return cleaned(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
 def storable(text: str) -> str:
@@ -148,9 +148,9 @@ datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
 
 def kind_in(category: str | None) -> Kind:
     """The kind of a record of which nothing but the category is known."""
-    if categories.lies_under(category, categories.ANTI_PATTERNS):
+    if categories.is_within_category(category, categories.ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.lies_under(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
 def _plain(name: str) -> str:

@@ -14,10 +14,18 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import Fields
-from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields
+from reverie.admin.transfer.items import (
+    FoundRecord,
+    ImportTerms,
+    Item,
+    Skipped,
+    digest,
+    stable_id,
+    with_source_id,
+)
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, Record, checked
+from reverie.domain.record import HOME_LAYERS, Record, validate_record
 from reverie.domain.text import timestamps as clock
 
 FORM = "golemcore"
@@ -25,7 +33,7 @@ FORM = "golemcore"
 _LONGEST_TTL_DAYS = 36_500
 
 
-def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
+def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The records of one file of items.
 
     Args:
@@ -47,7 +55,7 @@ def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
 
 def is_item(data: Mapping[str, Any]) -> bool:
     """Whether an object looks like a memory item."""
-    fields = Fields(data)
+    fields = ForeignFields(data)
     return fields.has("content") and fields.has("layer") and not fields.has("role")
 
 
@@ -56,7 +64,7 @@ def is_promoted(name: str) -> bool:
     return PurePosixPath(name).stem.lower() in ("semantic", "procedural")
 
 
-def of_item(data: Mapping[str, Any], terms: Terms, *, place: str) -> Item:
+def of_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
     """The record that one item makes.
 
     Args:
@@ -64,7 +72,7 @@ def of_item(data: Mapping[str, Any], terms: Terms, *, place: str) -> Item:
         terms: How it is to be taken in.
         place: Where it stands.
     """
-    fields = Fields(data)
+    fields = ForeignFields(data)
     content = fields.text("content").strip()
     if not content:
         return Skipped(what="record", place=place, why="empty")
@@ -94,13 +102,13 @@ def of_item(data: Mapping[str, Any], terms: Terms, *, place: str) -> Item:
             expires_at=expires,
             metadata=with_source_id(_rest(fields), source_id),
         )
-        return FoundRecord(place=place, record=checked(record), form=FORM)
+        return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except (InvalidInput, OverflowError) as error:
         why = notes.why_not(error) if isinstance(error, InvalidInput) else "broken"
         return Skipped(what="record", place=place, why=why, detail=str(error))
 
 
-def _rest(fields: Fields) -> dict[str, str]:
+def _rest(fields: ForeignFields) -> dict[str, str]:
     """What a record has no field for."""
     accessed = fields.moment("lastAccessedAt")
     rest = {

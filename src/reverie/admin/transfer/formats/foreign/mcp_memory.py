@@ -14,11 +14,19 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import Fields
-from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields
+from reverie.admin.transfer.items import (
+    FoundRecord,
+    ImportTerms,
+    Item,
+    Skipped,
+    digest,
+    stable_id,
+    with_source_id,
+)
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Record, checked
-from reverie.domain.text.validation import cleaned
+from reverie.domain.record import Record, validate_record
+from reverie.domain.text.validation import clean_text
 from reverie.repositories.knowledge_graph import (
     CATEGORY,
     ENTITY,
@@ -32,7 +40,7 @@ from reverie.repositories.knowledge_graph import (
 FORM = "mcp"
 
 
-def read(path: Path, terms: Terms) -> Iterator[Item]:
+def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     """The records that a graph makes.
 
     Args:
@@ -64,7 +72,7 @@ def _one_object(path: Path) -> dict[str, Any] | None:
     return data if "type" not in data else None
 
 
-def of_object(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[Item]:
+def of_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The records that one object makes: an entity, a relation, or a whole graph.
 
     Args:
@@ -72,7 +80,7 @@ def of_object(data: Mapping[str, Any], terms: Terms, *, place: str) -> Iterator[
         terms: How it is to be taken in.
         place: Where it stands.
     """
-    fields = Fields(data)
+    fields = ForeignFields(data)
     kind = data.get("type")
     if kind is None and (fields.has("entities") or fields.has("relations")):
         for name, each in (("entity", "entities"), ("relation", "relations")):
@@ -90,7 +98,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _entity(fields: Fields, terms: Terms, place: str) -> Iterator[Item]:
+def _entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
     name, kind = fields.label("name"), fields.label("entityType")
     if not name:
         yield Skipped(what="record", place=place, why="broken", detail="an entity has no name")
@@ -106,7 +114,7 @@ def _entity(fields: Fields, terms: Terms, place: str) -> Iterator[Item]:
         where = f"{place}, observation {number}"
         if not isinstance(observation, str):
             yield Skipped(what="record", place=where, why="broken", detail="it is no text")
-        elif not (text := cleaned(observation).strip()):
+        elif not (text := clean_text(observation).strip()):
             yield Skipped(what="record", place=where, why="empty")
         else:
             content = text if _names(text, name) else f"{name}: {text}"
@@ -119,7 +127,7 @@ def _names(text: str, name: str) -> bool:
     return plain in " ".join(text.replace("_", " ").split()).lower()
 
 
-def _relation(fields: Fields, terms: Terms, place: str) -> Item:
+def _relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
     source, verb, target = fields.label("from"), fields.label("relationType"), fields.label("to")
     if not (source and verb and target):
         return Skipped(
@@ -137,7 +145,7 @@ def _record(
     content: str,
     text: str,
     entity: tuple[str, str],
-    terms: Terms,
+    terms: ImportTerms,
     place: str,
     *,
     observation: str | None = None,
@@ -154,7 +162,7 @@ def _found(
     identity: tuple[str, ...],
     tags: tuple[str, ...],
     metadata: dict[str, str],
-    terms: Terms,
+    terms: ImportTerms,
     place: str,
 ) -> Item:
     source_id = digest(*identity)
@@ -172,6 +180,6 @@ def _found(
             scope=terms.foreign_scope,
             metadata=with_source_id(metadata, source_id),
         )
-        return FoundRecord(place=place, record=checked(record), form=FORM)
+        return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
         return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))

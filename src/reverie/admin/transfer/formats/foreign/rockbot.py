@@ -15,10 +15,18 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import Fields, kind_in
-from reverie.admin.transfer.items import FoundRecord, Item, Skipped, Terms, digest, stable_id, with_source_id
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, kind_in
+from reverie.admin.transfer.items import (
+    FoundRecord,
+    ImportTerms,
+    Item,
+    Skipped,
+    digest,
+    stable_id,
+    with_source_id,
+)
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import HOME_LAYERS, Record, checked
+from reverie.domain.record import HOME_LAYERS, Record, validate_record
 from reverie.domain.text.ids import valid_id
 
 FORM = "rockbot"
@@ -26,11 +34,11 @@ FORM = "rockbot"
 
 def is_entry(data: Mapping[str, Any]) -> bool:
     """Whether an object looks like a memory entry."""
-    fields = Fields(data)
+    fields = ForeignFields(data)
     return fields.has("id") and fields.has("content") and fields.has("createdAt") and not fields.has("role")
 
 
-def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
+def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The record of one entry's file.
 
     Args:
@@ -50,7 +58,7 @@ def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
     yield of_entry(data, terms, place=name, folder=str(PurePosixPath(name).parent))
 
 
-def of_entry(data: Mapping[str, Any], terms: Terms, *, place: str, folder: str = "") -> Item:
+def of_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder: str = "") -> Item:
     """The record that one entry makes.
 
     Args:
@@ -59,11 +67,11 @@ def of_entry(data: Mapping[str, Any], terms: Terms, *, place: str, folder: str =
         place: Where it stands.
         folder: The folders that its file lies in.
     """
-    fields = Fields(data)
+    fields = ForeignFields(data)
     content = fields.text("content").strip()
     if not content:
         return Skipped(what="record", place=place, why="empty")
-    category = fields.category("category") or Fields({"category": folder}).category("category")
+    category = fields.category("category") or ForeignFields({"category": folder}).category("category")
     kind = kind_in(category)
     created = fields.moment("createdAt") or fields.moment("updatedAt") or terms.now
     updated = max(created, fields.moment("updatedAt") or created)
@@ -87,7 +95,7 @@ def of_entry(data: Mapping[str, Any], terms: Terms, *, place: str, folder: str =
             metadata=with_source_id(_rest(fields, category), source_id),
         )
         record = _archived(record, fields, updated)
-        return FoundRecord(place=place, record=checked(record), form=FORM)
+        return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
         return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))
 
@@ -99,7 +107,7 @@ def _id(source_id: str, scope: str) -> str:
         return stable_id(FORM, scope, source_id)
 
 
-def _archived(record: Record, fields: Fields, updated: datetime) -> Record:
+def _archived(record: Record, fields: ForeignFields, updated: datetime) -> Record:
     by = fields.label("supersededBy")
     archived = fields.moment("archivedAt")
     if archived is None and not by:
@@ -108,7 +116,7 @@ def _archived(record: Record, fields: Fields, updated: datetime) -> Record:
     return replace(record, archived_at=archived or updated, archive_reason=reason)
 
 
-def _rest(fields: Fields, category: str | None) -> dict[str, str]:
+def _rest(fields: ForeignFields, category: str | None) -> dict[str, str]:
     """The entry's metadata, and what a record has no field for."""
     rest = fields.texts("metadata")
     named = fields.label("category")

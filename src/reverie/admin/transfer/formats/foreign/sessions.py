@@ -15,9 +15,9 @@ from typing import Any
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.conversations import SOURCE_ID, turns_of
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import Chat, tool_call
-from reverie.admin.transfer.formats.foreign.fields import Fields, as_text, moment
-from reverie.admin.transfer.items import Item, Skipped, Terms, digest
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, as_text, moment
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, digest
 from reverie.domain.conversation import SESSION_STATUSES
 from reverie.domain.errors import InvalidInput
 
@@ -27,7 +27,7 @@ _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
-def read(path: Path, terms: Terms, *, name: str) -> Iterator[Item]:
+def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The session in one file.
 
     Args:
@@ -74,8 +74,8 @@ def _messages(value: Any) -> list[Any]:
 class _Reading:
     """One session while it is read."""
 
-    def __init__(self, name: str, terms: Terms, about: Mapping[str, Any]) -> None:
-        fields = Fields(about)
+    def __init__(self, name: str, terms: ImportTerms, about: Mapping[str, Any]) -> None:
+        fields = ForeignFields(about)
         # The first `_` of a file's name stands for the `:` between channel and chat.
         stem = PurePosixPath(name).stem
         self._terms = terms
@@ -110,10 +110,10 @@ class _Reading:
         yield from self._chat(read).items()
         yield from broken
 
-    def _chat(self, read: list[tuple[str, str, dict[str, Any]]]) -> Chat:
+    def _chat(self, read: list[tuple[str, str, dict[str, Any]]]) -> ConversationBuilder:
         times = (turn["at"] for _, _, turn in read if "at" in turn)
         state = self._about.text("state", "status").lower()
-        chat = Chat(
+        chat = ConversationBuilder(
             self._session,
             form=FORM,
             place=self._place,

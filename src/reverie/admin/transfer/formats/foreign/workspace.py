@@ -18,7 +18,7 @@ from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import golemcore, rockbot, sessions
 from reverie.admin.transfer.formats.native.markdown import modified
-from reverie.admin.transfer.items import Item, Skipped, Terms
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
 MEMORY = "memory"
@@ -27,7 +27,7 @@ SESSIONS = "sessions"
 _ELSEWHERE = "no notes, memory items, entries or sessions"
 
 
-def read(folder: Path, terms: Terms) -> Iterator[Item]:
+def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
     """Everything that is known in a folder; the rest is named as left out.
 
     Args:
@@ -49,7 +49,7 @@ def read(folder: Path, terms: Terms) -> Iterator[Item]:
             yield from _read_file(path, within, terms, place=name)
 
 
-def read_file(path: Path, terms: Terms) -> Iterator[Item]:
+def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
     """One file of such a folder by itself: a note, or a file of items.
 
     Args:
@@ -67,7 +67,7 @@ def _order(name: str) -> tuple[bool, str]:
     return not (name.endswith(".jsonl") and golemcore.is_promoted(name)), name
 
 
-def _read_file(path: Path, within: str, terms: Terms, *, place: str) -> Iterator[Item]:
+def _read_file(path: Path, within: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
     first = within.partition("/")[0]
     ending = PurePosixPath(within).suffix
     if first == SESSIONS and ending in (".json", ".jsonl"):
@@ -82,7 +82,7 @@ def _read_file(path: Path, within: str, terms: Terms, *, place: str) -> Iterator
         yield Skipped(what="file", place=place, why="unsupported", detail=_ELSEWHERE)
 
 
-def _read_note(path: Path, name: str, terms: Terms, place: str) -> Iterator[Item]:
+def _read_note(path: Path, name: str, terms: ImportTerms, place: str) -> Iterator[Item]:
     try:
         text = sources.whole(path)
     except InvalidInput as error:

@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.atomic_writes import Tree
+from reverie.admin.transfer.atomic_writes import AtomicTree
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec as documents
 from reverie.admin.transfer.formats.native import manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
-from reverie.admin.transfer.formats.native.manifest import Manifest
+from reverie.admin.transfer.formats.native.manifest import ExportManifest
 from reverie.admin.transfer.formats.native.markdown import modified, read_page_file
-from reverie.admin.transfer.items import FoundRecord, FoundTurns, Item, Skipped, Terms
+from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
@@ -34,9 +34,9 @@ _BESIDE = ("reverie.db", "files.db", "index")
 class FolderWriter:
     """Writes an export into a folder."""
 
-    def __init__(self, tree: Tree, *, at: datetime) -> None:
+    def __init__(self, tree: AtomicTree, *, at: datetime) -> None:
         self._tree = tree
-        self._manifest = Manifest(form="folder", made_at=at)
+        self._manifest = ExportManifest(form="folder", made_at=at)
         self._episodic: dict[str, list[Record]] = {}
 
     def put_record(self, record: Record) -> None:
@@ -79,7 +79,7 @@ def _after(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def read(folder: Path, terms: Terms) -> Iterator[Item]:
+def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
     """What a folder of ours holds: an export, or the readable folder of a memory.
 
     Args:
@@ -104,7 +104,7 @@ def read(folder: Path, terms: Terms) -> Iterator[Item]:
 
 
 def _read_file(
-    name: str, place: layout.Place, file: Path, terms: Terms, known: Manifest | None
+    name: str, place: layout.FileLocation, file: Path, terms: ImportTerms, known: ExportManifest | None
 ) -> Iterator[Item]:
     match place.form:
         case "record":
@@ -119,7 +119,7 @@ def _read_file(
             yield from read_page_file(place.name, text, known, place=name, at=modified(file))
 
 
-def _read_episodic(name: str, file: Path, terms: Terms) -> Iterator[Item]:
+def _read_episodic(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
     with sources.opened(file) as lines:
         for number, data in sources.documents(lines):
             where = f"{name}, line {number}"
@@ -131,7 +131,7 @@ def _read_episodic(name: str, file: Path, terms: Terms) -> Iterator[Item]:
                 yield Skipped(what="record", place=where, why=notes.why_not(error), detail=str(error))
 
 
-def _read_session(name: str, file: Path, terms: Terms) -> Iterator[Item]:
+def _read_session(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
     state: SessionState | None = None
     turns: list[Turn] = []
     sent = False

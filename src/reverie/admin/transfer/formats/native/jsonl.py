@@ -27,9 +27,9 @@ from reverie.admin.transfer.items import (
     FoundParagraph,
     FoundRecord,
     FoundTurns,
+    ImportTerms,
     Item,
     Skipped,
-    Terms,
 )
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
@@ -49,7 +49,7 @@ class Writable(Protocol):
         ...
 
 
-class LinesWriter:
+class JsonlWriter:
     """Writes an export to an open file."""
 
     def __init__(self, file: Writable, *, at: datetime) -> None:
@@ -91,7 +91,7 @@ class LinesWriter:
         self._file.write(f"{documents.encoded(data)}\n")
 
 
-def read(path: Path, terms: Terms) -> Iterator[Item]:
+def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     """What an export as JSON lines holds.
 
     Args:
@@ -115,7 +115,7 @@ def read(path: Path, terms: Terms) -> Iterator[Item]:
 class _Reading:
     """One file while it is read: its session whose turns are being gathered, and whether it was cut."""
 
-    def __init__(self, name: str, terms: Terms) -> None:
+    def __init__(self, name: str, terms: ImportTerms) -> None:
         self._name = name
         self._terms = terms
         self._begun = False

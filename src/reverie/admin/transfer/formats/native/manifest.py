@@ -26,7 +26,7 @@ NAME = "reverie-export.json"
 
 
 @dataclass(slots=True)
-class Manifest:
+class ExportManifest:
     """What an export in a folder says of itself.
 
     Attributes:
@@ -79,7 +79,7 @@ def _listed(value: Any) -> str:
     return documents.encoded(value)
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> ExportManifest | None:
     """The manifest of an export; None where there is none.
 
     Raises:
@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         if data.get("format") != documents.FORMAT:
             raise InvalidInput("it is no manifest of an export")
         documents.checked_header(data, NAME)
-        return Manifest(
+        return ExportManifest(
             form=str(data.get("form")),
             made_at=clock.parse_time(str(data.get("made_at")), name="made_at"),
             pages=_lists_of(data.get("pages"), 2),
@@ -119,7 +119,7 @@ def _lists_of(value: Any, length: int | None) -> dict[str, list[Any]]:
 # -- pages and logs as their files and the manifest have them ----------------------------------------------
 
 
-def found_page(name: str, text: str, manifest: Manifest | None, *, place: str, at: datetime) -> Item:
+def found_page(name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime) -> Item:
     """A page as its file and the manifest have it.
 
     Args:
@@ -141,7 +141,9 @@ def found_page(name: str, text: str, manifest: Manifest | None, *, place: str, a
         return Skipped(what="page", place=place, why=notes.why_not(error), detail=str(error))
 
 
-def found_log(name: str, text: str, manifest: Manifest | None, *, place: str, at: datetime) -> Iterator[Item]:
+def found_log(
+    name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
+) -> Iterator[Item]:
     """The paragraphs of a log as its file and the manifest have them.
 
     Args:

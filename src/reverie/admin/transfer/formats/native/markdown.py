@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.atomic_writes import Tree
+from reverie.admin.transfer.atomic_writes import AtomicTree
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec as documents
 from reverie.admin.transfer.formats.native import frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
-from reverie.admin.transfer.formats.native.manifest import Manifest
-from reverie.admin.transfer.items import FoundRecord, FoundTurns, Item, Skipped, Terms, stable_id
+from reverie.admin.transfer.formats.native.manifest import ExportManifest
+from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, stable_id
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, is_log, separator, valid_page_name
@@ -49,9 +49,9 @@ _IN_HEADING = ("role", "at", "session", "content", "scope")
 class MarkdownWriter:
     """Writes an export into a folder."""
 
-    def __init__(self, tree: Tree, *, at: datetime) -> None:
+    def __init__(self, tree: AtomicTree, *, at: datetime) -> None:
         self._tree = tree
-        self._manifest = Manifest(form="markdown", made_at=at)
+        self._manifest = ExportManifest(form="markdown", made_at=at)
 
     def put_record(self, record: Record) -> None:
         """Write one record."""
@@ -124,7 +124,7 @@ def _unescaped(line: str) -> str:
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-def read(folder: Path, terms: Terms) -> Iterator[Item]:
+def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
     """What an export as Markdown holds.
 
     Args:
@@ -154,7 +154,7 @@ def read(folder: Path, terms: Terms) -> Iterator[Item]:
             yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
 
 
-def read_file(path: Path, terms: Terms) -> Iterator[Item]:
+def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
     """A record or a session in a file by itself.
 
     Args:
@@ -176,7 +176,7 @@ def _headings(text: str) -> Iterator[str]:
 
 
 def read_page_file(
-    name: str, text: str, known: Manifest | None, *, place: str, at: datetime
+    name: str, text: str, known: ExportManifest | None, *, place: str, at: datetime
 ) -> Iterator[Item]:
     """What the file of a page or log of ours holds.
 
@@ -199,7 +199,7 @@ def modified(file: Path) -> datetime:
     return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
 
 
-def _read_record(text: str, terms: Terms) -> Record:
+def _read_record(text: str, terms: ImportTerms) -> Record:
     """The record in a file; what a person left out of it is filled in."""
     fields, content = frontmatter.parted(text)
     given = {name: value for name, value in fields.items() if value is not None}
@@ -217,7 +217,7 @@ def _read_record(text: str, terms: Terms) -> Record:
     return terms.own_record(documents.read_record(given))
 
 
-def _read_session(text: str, terms: Terms, *, place: str) -> Iterator[Item]:
+def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
     fields, body = frontmatter.parted(text)
     given = {name: value for name, value in fields.items() if value is not None}
     state = terms.own_session(documents.read_session(given))

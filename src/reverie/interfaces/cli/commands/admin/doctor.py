@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreForeign
+from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis, Finding
 
-_CANNOT_OPEN = (NotFound, StoreCorrupt, StoreForeign)
+_CANNOT_OPEN = (NotFound, StoreCorrupt, StoreIncompatible)
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue", "repaired": "green"}
 _WIDTH = max(map(len, _COLOURS)) + 2
 
@@ -24,7 +24,7 @@ _WIDTH = max(map(len, _COLOURS)) + 2
 @click.option("--fix", is_flag=True, help="Repair what can be repaired without a choice, and look again.")
 @as_json
 @invocation
-def doctor(asked: Invocation, /, fix: bool, as_json: bool) -> None:
+def doctor(asked: CommandContext, /, fix: bool, as_json: bool) -> None:
     """Compare database, journal, search index and files with each other; ends with 1 when something is wrong.
 
     Works on a folder whose database cannot be opened too, and then ends with 5. Never prints what is
@@ -41,10 +41,10 @@ def doctor(asked: Invocation, /, fix: bool, as_json: bool) -> None:
     else:
         _list(diagnosis, quiet=asked.quiet)
     if not diagnosis.sound:
-        raise click.exceptions.Exit(Exit.NOTHING if opened else Exit.CORRUPT)
+        raise click.exceptions.Exit(ExitCode.NOTHING if opened else ExitCode.CORRUPT)
 
 
-def _diagnosis(asked: Invocation, *, fix: bool) -> tuple[Diagnosis, bool]:
+def _diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
     """What is wrong, and whether the memory could be opened to find it."""
     with contextlib.ExitStack() as opened:
         try:
@@ -57,7 +57,7 @@ def _diagnosis(asked: Invocation, *, fix: bool) -> tuple[Diagnosis, bool]:
             return _unopened(asked, error), False
 
 
-def _unopened(asked: Invocation, error: ReverieError) -> Diagnosis:
+def _unopened(asked: CommandContext, error: ReverieError) -> Diagnosis:
     from reverie.admin.doctor import unopened
     from reverie.memory import folder_of
 

@@ -8,10 +8,10 @@ import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
 
 if TYPE_CHECKING:
-    from reverie.consolidation.cycle import Outcome
+    from reverie.consolidation.cycle import PassOutcome
     from reverie.memory import Memory
 
 _PASSES = ("enrich", "merge", "infer", "promote")
@@ -30,7 +30,7 @@ _PASSES = ("enrich", "merge", "infer", "promote")
 @as_json
 @invocation
 def dream(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     passes: tuple[str, ...],
     model: str | None,
@@ -73,7 +73,7 @@ def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: b
                 click.echo(output.safe(f"  {line}"))
 
 
-def _headline(outcome: Outcome) -> str:
+def _headline(outcome: PassOutcome) -> str:
     if outcome.state == "failed":
         return f"{outcome.name}: failed, and will be tried again: {outcome.why}"
     if outcome.state == "skipped":
@@ -85,7 +85,7 @@ def _headline(outcome: Outcome) -> str:
     return f"{outcome.name}: {changes}; take back with `reverie dream --undo {outcome.batch}`"
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: PassOutcome) -> dict[str, Any]:
     plan = outcome.plan
     steps = plan.steps if plan is not None else ()
     return {

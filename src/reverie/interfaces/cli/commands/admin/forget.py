@@ -8,12 +8,12 @@ import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import agrees
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.eraser import Forgetting
-    from reverie.admin.erasure.matching import Trace
+    from reverie.admin.erasure.eraser import ErasureReport
+    from reverie.admin.erasure.matching import ErasureItem
 
 _FATES = {
     "removed": "goes",
@@ -49,7 +49,7 @@ class _What(TypedDict):
 @as_json
 @invocation
 def forget(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     ids: tuple[str, ...],
     session: str | None,
@@ -94,10 +94,10 @@ def forget(
             output.say(f"Note: {note}.")
     if done.pending:
         output.say("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
-        raise click.exceptions.Exit(Exit.UNAVAILABLE)
+        raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
-def _show(plan: Forgetting, *, quiet: bool) -> None:
+def _show(plan: ErasureReport, *, quiet: bool) -> None:
     """The plan: on a terminal in words, in a pipe a line for each thing."""
     if not output.on_terminal():
         output.rows(
@@ -114,19 +114,19 @@ def _show(plan: Forgetting, *, quiet: bool) -> None:
         output.say(f"Note: {note}.", quiet=quiet)
 
 
-def _list(traces: tuple[Trace, ...]) -> None:
+def _list(traces: tuple[ErasureItem, ...]) -> None:
     for trace in traces[:_SHOWN]:
         click.echo(f"  {output.safe(_line(trace))}")
     if len(traces) > _SHOWN:
         click.echo(f"  and {len(traces) - _SHOWN:,} more: --json lists them all")
 
 
-def _line(trace: Trace) -> str:
+def _line(trace: ErasureItem) -> str:
     said = f": {output.one_line(trace.text)}" if trace.text else ""
     return f"{trace.subject} {output.one_line(trace.id)} {_FATES[trace.fate]} ({trace.because}){said}"
 
 
-def _counted(plan: Forgetting) -> str:
+def _counted(plan: ErasureReport) -> str:
     parts = []
     for name, number in plan.counts.items():
         one, several = _WORDS.get(name, (name, f"{name}s"))

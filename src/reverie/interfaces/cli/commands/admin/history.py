@@ -10,13 +10,13 @@ import click
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, invocation
-from reverie.interfaces.cli.prompts import When, agrees
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
+from reverie.interfaces.cli.prompts import ChangeParam, agrees
 
 if TYPE_CHECKING:
     from reverie.admin.history import Difference
-    from reverie.admin.history.undo import Undone
-    from reverie.domain.change import JournalRow
+    from reverie.admin.history.undo import UndoResult
+    from reverie.domain.change import JournalEntry
 
 _SINCE = "Only from then on: 2025-01-31, a time, 2h for the last two hours, or a change's number."
 _UNTIL = "Only up to then, likewise."
@@ -30,11 +30,11 @@ _UNTIL = "Only up to then, likewise."
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 @click.option("--newest", "newest_first", is_flag=True, help="The newest first, and the limit keeps these.")
 @click.option("--actor", metavar="NAME", help="Only changes made by this one.")
-@click.option("--since", type=When(), metavar="TIME", help=_SINCE)
-@click.option("--until", type=When(), metavar="TIME", help=_UNTIL)
+@click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
+@click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
 @as_json
 @invocation
-def history(asked: Invocation, /, id: str | None, as_json: bool, **how: Any) -> None:
+def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any) -> None:
     """List the changes made, or those made to the record, turn, session, page or paragraph ID.
 
     The oldest comes first, unless --newest says otherwise. A change whose content was forgotten is there
@@ -63,7 +63,7 @@ def history(asked: Invocation, /, id: str | None, as_json: bool, **how: Any) -> 
         output.say("No changes.", quiet=asked.quiet)
 
 
-def _change(row: JournalRow, id: str | None) -> dict[str, Any]:
+def _change(row: JournalEntry, id: str | None) -> dict[str, Any]:
     from reverie.admin.history.diff import difference
 
     found = difference(row)
@@ -89,7 +89,7 @@ def _never_there(id: str) -> NotFound:
 @click.argument("id")
 @as_json
 @invocation
-def blame(asked: Invocation, /, id: str, as_json: bool) -> None:
+def blame(asked: CommandContext, /, id: str, as_json: bool) -> None:
     """Say where ID comes from: who made it, when, why and from what, and what became of it since.
 
     ID is a record, turn, session or paragraph, or a page or log such as MEMORY.md: line by line then. It
@@ -113,14 +113,14 @@ def blame(asked: Invocation, /, id: str, as_json: bool) -> None:
 
 @click.command(cls=Command)
 @click.argument("id", required=False)
-@click.argument("a", type=When(), required=False)
-@click.argument("b", type=When(), required=False)
-@click.option("--since", type=When(), metavar="TIME", help="Everything that is different since then.")
-@click.option("--until", type=When(), metavar="TIME", help="With --since: up to then.")
+@click.argument("a", type=ChangeParam(), required=False)
+@click.argument("b", type=ChangeParam(), required=False)
+@click.option("--since", type=ChangeParam(), metavar="TIME", help="Everything that is different since then.")
+@click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: up to then.")
 @as_json
 @invocation
 def diff(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     id: str | None,
     a: datetime | int | None,
@@ -155,7 +155,7 @@ def diff(
     if not found:
         if not as_json:
             output.say("Nothing is different.", quiet=asked.quiet)
-        raise click.exceptions.Exit(Exit.NOTHING)
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 def _show(found: list[Difference]) -> None:
@@ -176,12 +176,12 @@ def _show(found: list[Difference]) -> None:
     metavar="NUMBER",
     help="Everything that was made together with that change.",
 )
-@click.option("--since", type=When(), metavar="TIME", help="Everything made since then.")
+@click.option("--since", type=ChangeParam(), metavar="TIME", help="Everything made since then.")
 @click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 @invocation
-def undo(asked: Invocation, /, dry_run: bool, yes: bool, as_json: bool, **what: Any) -> None:
+def undo(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **what: Any) -> None:
     """Take back a CHANGE, by its number, or several together.
 
     What was changed again since is left as it is; if it rests on the CHANGE, nothing is done. More than one
@@ -212,12 +212,12 @@ def undo(asked: Invocation, /, dry_run: bool, yes: bool, as_json: bool, **what: 
         _tell(result)
 
 
-def _agreed(result: Undone) -> bool:
+def _agreed(result: UndoResult) -> bool:
     things = output.count(len(result.differences), "thing")
     return agrees(f"Undo {len(result.changes):,} changes, of {things}?", instead="--yes")
 
 
-def _tell(result: Undone) -> None:
+def _tell(result: UndoResult) -> None:
     if not result.differences and not result.left:
         output.say("Nothing to change: all is as it was before.")
         return

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import agrees
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.redact_stored import Exposed
+    from reverie.admin.erasure.redact_stored import SecretFinding
 
 _SHOWN = 20
 
@@ -22,7 +22,7 @@ _SHOWN = 20
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 @invocation
-def redact(asked: Invocation, /, dry_run: bool, yes: bool, as_json: bool) -> None:
+def redact(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Take keys, tokens, passwords and the like for good out of what is stored already.
 
     What is saved is redacted by itself; this is for what was stored before. Each thing keeps its place, with
@@ -56,10 +56,10 @@ def redact(asked: Invocation, /, dry_run: bool, yes: bool, as_json: bool) -> Non
             output.say(f"Stays, its name is a secret: {each.subject} {output.one_line(each.id)}; forget it.")
     if done.pending:
         output.say("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
-        raise click.exceptions.Exit(Exit.UNAVAILABLE)
+        raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
-def _show(found: Sequence[Exposed]) -> None:
+def _show(found: Sequence[SecretFinding]) -> None:
     """What holds a secret: on a terminal in words, in a pipe a line for each thing."""
     if not output.on_terminal():
         output.rows((each.subject, each.id, ", ".join(each.kinds)) for each in found)

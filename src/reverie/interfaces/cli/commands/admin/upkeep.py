@@ -14,13 +14,13 @@ import click
 
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, as_of, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, as_of, invocation
 
 
 @click.command(cls=Command)
 @as_json
 @invocation
-def check(asked: Invocation, /, as_json: bool) -> None:
+def check(asked: CommandContext, /, as_json: bool) -> None:
     """Look for anything wrong with what is stored; ends with 1 when there is.
 
     With --json: {"sound": true or false, "problems": [{"what", "fix"}]}.
@@ -37,7 +37,7 @@ def check(asked: Invocation, /, as_json: bool) -> None:
     elif not asked.quiet:
         click.echo(output.safe(f"Sound: {folder}"))
     if problems:
-        raise click.exceptions.Exit(Exit.NOTHING)
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 @click.command(cls=Command)
@@ -45,7 +45,7 @@ def check(asked: Invocation, /, as_json: bool) -> None:
 @as_of
 @as_json
 @invocation
-def stats(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     """Count what there is: records, turns, sessions, pages, changes, bytes, and how far the search index is.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
@@ -91,7 +91,7 @@ def flat(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, obje
 @click.command(cls=Command)
 @as_json
 @invocation
-def version(asked: Invocation, /, as_json: bool) -> None:
+def version(asked: CommandContext, /, as_json: bool) -> None:
     """Say which Reverie this is, and what it stands on.
 
     With --json: {"reverie", "python", "sqlite", "tantivy", "platform"}.

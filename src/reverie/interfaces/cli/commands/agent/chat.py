@@ -13,11 +13,11 @@ import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, invocation
 
 if TYPE_CHECKING:
-    from reverie.agent import Agent, Answer
-    from reverie.integrations.lightrag import Indexing, LightRAG
+    from reverie.agent import Agent, TurnResult
+    from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
     from reverie.memory import Memory
 
 _HELP = """/new            begin anew; what is remembered stays
@@ -46,7 +46,7 @@ class _Talk:
 @click.option("--explain", is_flag=True, help="Show after each answer what was recalled for it, and why.")
 @invocation
 def chat(
-    asked: Invocation, /, session: str, model: str | None, message: str | None, explain: bool
+    asked: CommandContext, /, session: str, model: str | None, message: str | None, explain: bool
 ) -> None:  # fmt: skip
     """Talk with a model that remembers, in SESSION.
 
@@ -54,12 +54,12 @@ def chat(
     what it would have sent. In a pipe every line is a message. /help lists what else can be typed.
     """
     from reverie.agent import Agent
-    from reverie.consolidation.factory import model_of
+    from reverie.consolidation.factory import resolve_model
 
     with asked.memory(create=True, model=model) as memory, _graph(memory) as graph:
         agent = Agent(
             memory.session(session),
-            model=model_of(model or memory.settings.model),
+            model=resolve_model(model or memory.settings.model),
             memory=memory,
             done=_waking(memory, graph),
             related=None if graph is None else graph[0].recall,
@@ -73,20 +73,20 @@ def chat(
 
 
 @contextmanager
-def _graph(memory: Memory) -> Iterator[tuple[LightRAG, Indexing] | None]:
+def _graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
     """The knowledge graph that the settings name, fed in the background meanwhile; None for none."""
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
         return
-    from reverie.integrations.lightrag import API_KEY, Indexing, LightRAG
+    from reverie.integrations.lightrag import API_KEY, LightRAG, LightRAGIndexer
 
     rag = LightRAG.of(memory.settings, api_key=os.environ.get(API_KEY, ""))
     assert rag is not None
-    with rag, Indexing(memory, rag) as indexing:
+    with rag, LightRAGIndexer(memory, rag) as indexing:
         yield rag, indexing
 
 
-def _waking(memory: Memory, graph: tuple[LightRAG, Indexing] | None) -> Callable[[], None]:
+def _waking(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None) -> Callable[[], None]:
     def wake() -> None:
         memory.worker.wake()
         if graph is not None:
@@ -154,7 +154,7 @@ def _say(talk: _Talk, message: str) -> None:
         click.echo(output.safe(answer.pack.explain()))
 
 
-def _show_prompt(answer: Answer) -> None:
+def _show_prompt(answer: TurnResult) -> None:
     """What would have been sent, for whoever has no model."""
     click.echo("No model is set (--model provider:model). This would have been sent:\n")
     if answer.pack is not None and answer.pack.text:

@@ -13,10 +13,10 @@ import click
 
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.agent.mcp import program
-from reverie.interfaces.cli.options import Command, Invocation, everywhere, invocation, options
+from reverie.interfaces.cli.options import Command, CommandContext, everywhere, invocation, options
 from reverie.interfaces.hooks import runner as running
 from reverie.interfaces.hooks.events import EVENTS
-from reverie.interfaces.hooks.runner import Asked
+from reverie.interfaces.hooks.runner import HookOptions
 
 CLIENTS = ("claude-code",)
 
@@ -87,8 +87,8 @@ def hook() -> None:
 def _event(name: str, says: str) -> click.Command:
     @options(_where)
     @invocation
-    def command(asked: Invocation, /, **how: Any) -> None:
-        called = Asked(
+    def command(asked: CommandContext, /, **how: Any) -> None:
+        called = HookOptions(
             folder=asked.folder, settings=asked.settings, quiet=asked.quiet, debug=asked.debug, **how
         )
         written = running.attempted(name, called, sys.stdin)
@@ -115,7 +115,7 @@ for _name in EVENTS:
 )
 @_where
 @invocation
-def config(asked: Invocation, /, client: str, **how: Any) -> None:
+def config(asked: CommandContext, /, client: str, **how: Any) -> None:
     """Print what to paste into a client's settings, so that it runs the hooks.
 
     The folder and the program stand in it with their absolute paths, and the options that are given here.
@@ -126,7 +126,7 @@ def config(asked: Invocation, /, client: str, **how: Any) -> None:
     given = ["--folder", str(folder_of(asked.place()))]
     if asked.settings is not None:
         given += ["--settings", str(Path(asked.settings).expanduser().absolute())]
-    usual = Asked()
+    usual = HookOptions()
     for name, value in how.items():
         if value == getattr(usual, name):
             continue

@@ -17,10 +17,10 @@ import click
 
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import MCP_TOKEN, Command, Invocation, everywhere, invocation, options
+from reverie.interfaces.cli.options import MCP_TOKEN, Command, CommandContext, everywhere, invocation, options
 
 if TYPE_CHECKING:
-    from reverie.interfaces.mcp.offer import Offer
+    from reverie.interfaces.mcp.offer import ServedMemory
     from reverie.memory import Memory
 
 _log = logging.getLogger("reverie.mcp")
@@ -89,7 +89,7 @@ class _Group(click.Group):
 @_what
 @invocation
 @click.pass_context
-def mcp(ctx: click.Context, asked: Invocation, /, **how: Any) -> None:
+def mcp(ctx: click.Context, asked: CommandContext, /, **how: Any) -> None:
     """Serve the memory to agents over the Model Context Protocol.
 
     Clients such as Claude Code start it themselves: `reverie mcp config --client NAME` prints what to paste
@@ -113,7 +113,7 @@ def mcp(ctx: click.Context, asked: Invocation, /, **how: Any) -> None:
         gc.enable()
 
 
-def _stdio(asked: Invocation, how: dict[str, Any]) -> None:
+def _stdio(asked: CommandContext, how: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.serve import serve_stdio
 
     if sys.stdin.isatty():
@@ -121,7 +121,7 @@ def _stdio(asked: Invocation, how: dict[str, Any]) -> None:
     _served(asked, how, serve_stdio)
 
 
-def _http(asked: Invocation, how: dict[str, Any]) -> None:
+def _http(asked: CommandContext, how: dict[str, Any]) -> None:
     from reverie.interfaces.mcp import http
     from reverie.interfaces.mcp.serve import serve_http
 
@@ -129,7 +129,7 @@ def _http(asked: Invocation, how: dict[str, Any]) -> None:
     token = http.checked_token(_token(how["token_file"]), host=host)
     sock = http.listening(host, how["port"])
 
-    def serve(offer: Offer) -> None:
+    def serve(offer: ServedMemory) -> None:
         output.say(f"Serving on {http.address(sock)}; Ctrl-C ends it.", quiet=asked.quiet)
         serve_http(offer, sock, host=host, token=token, allowed=how["allow_host"])
 
@@ -137,7 +137,7 @@ def _http(asked: Invocation, how: dict[str, Any]) -> None:
         _served(asked, how, serve)
 
 
-def _served(asked: Invocation, how: dict[str, Any], serve: Callable[[Offer], None]) -> None:
+def _served(asked: CommandContext, how: dict[str, Any], serve: Callable[[ServedMemory], None]) -> None:
     from reverie.interfaces.mcp.offer import offered
 
     with asked.memory(create=not how["read_only"], actor="mcp") as memory:
@@ -235,7 +235,7 @@ def _token(file: str | None) -> str | None:
 @_what
 @invocation
 @click.pass_context
-def config(ctx: click.Context, asked: Invocation, /, client: str, name: str, **how: Any) -> None:
+def config(ctx: click.Context, asked: CommandContext, /, client: str, name: str, **how: Any) -> None:
     """Print what to paste into a client so that it starts this server: a command, or JSON.
 
     The folder and the program stand in it with their absolute paths. Options of the server may be given here

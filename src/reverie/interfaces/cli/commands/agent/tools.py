@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, invocation
 
 if TYPE_CHECKING:
     from reverie.tools import Tool, Toolset
@@ -34,7 +34,7 @@ _WIDEST = 100
     help="Only this group, such as long_term; can be given again.  [the usual ones]",
 )
 @invocation
-def tools(asked: Invocation, /, shape: str, groups: Sequence[str]) -> None:
+def tools(asked: CommandContext, /, shape: str, groups: Sequence[str]) -> None:
     """List the tools that a model gets, with what they take.
 
     In a pipe, a line for each: group, name, arguments, what it does. Any other format than text is one JSON

@@ -10,8 +10,8 @@ from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, as_of, invocation
-from reverie.interfaces.cli.prompts import Moment, read_text
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
+from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import SessionOverview
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @as_of
 @as_json
 @invocation
-def sessions(asked: Invocation, /, scope: str | None, limit: int, as_json: bool) -> None:
+def sessions(asked: CommandContext, /, scope: str | None, limit: int, as_json: bool) -> None:
     """List sessions, the latest active first.
 
     In a pipe, a line for each: id, status, number of turns, time of the last.
@@ -55,11 +55,11 @@ def _overview(session: SessionOverview) -> dict[str, Any]:
 @click.argument("text", nargs=-1, required=True)
 @click.option("--role", type=click.Choice(ROLES), default="user", show_default=True, help="Whose turn it is.")
 @click.option("--speaker", default="", metavar="NAME", help="Who says it, by name.")
-@click.option("--at", type=Moment(), metavar="TIME", help="When it was said; now when left out.")
+@click.option("--at", type=TimeParam(), metavar="TIME", help="When it was said; now when left out.")
 @as_json
 @invocation
 def add_turn(
-    asked: Invocation, /, session: str, text: tuple[str, ...], as_json: bool, **how: Any
+    asked: CommandContext, /, session: str, text: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:  # fmt: skip
     """Add a turn to SESSION, which begins with its first.
 
@@ -90,7 +90,7 @@ def add_turn(
 @as_json
 @invocation
 def context(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     session: str,
     message: tuple[str, ...],

@@ -13,13 +13,13 @@ import click
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation, options
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, options
 from reverie.interfaces.cli.prompts import agrees
 
 if TYPE_CHECKING:
-    from reverie.files.hand_edits.importer import TakenIn
-    from reverie.files.hand_edits.intake import Taken
-    from reverie.files.rebuild import Rebuilt
+    from reverie.files.hand_edits.importer import HandEditReport
+    from reverie.files.hand_edits.intake import HandEdit
+    from reverie.files.rebuild import RebuildReport
 
 _MOST_TOLD = 1_000
 
@@ -30,7 +30,7 @@ _MOST_TOLD = 1_000
     click.option("--poll", is_flag=True, help="Look again and again, even where the system would tell."),
 )
 @invocation
-def watch(asked: Invocation, /, once: bool, poll: bool) -> None:
+def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
     """Take in what is edited in the folder, as soon as a file is saved, until it is interrupted.
 
     Writes a line for everything taken in: what was done, to which kind of thing, its id, the file. Files that
@@ -38,7 +38,7 @@ def watch(asked: Invocation, /, once: bool, poll: bool) -> None:
     """
     from reverie.files.hand_edits.base_versions import ACTOR
     from reverie.files.hand_edits.intake import taken_of
-    from reverie.files.watcher import Watcher
+    from reverie.files.watcher import FolderWatcher
 
     began = clock.utc_now()
     with _without_repetition(), asked.memory() as memory:
@@ -50,7 +50,7 @@ def watch(asked: Invocation, /, once: bool, poll: bool) -> None:
         if once:
             _tell(asked, folder.take_in())
             return
-        watcher = Watcher(
+        watcher = FolderWatcher(
             memory.path,
             folder.take_in,
             tell=lambda taken: _tell(asked, taken),
@@ -80,7 +80,7 @@ def _without_repetition() -> Iterator[None]:
         log.removeFilter(is_news)
 
 
-def _tell(asked: Invocation, found: TakenIn) -> None:
+def _tell(asked: CommandContext, found: HandEditReport) -> None:
     _show(found.taken)
     for problem in found.problems:
         output.say(f"not taken in: {problem}")
@@ -88,7 +88,7 @@ def _tell(asked: Invocation, found: TakenIn) -> None:
         output.say("most files were missing: they are written again", quiet=asked.quiet)
 
 
-def _show(taken: list[Taken]) -> None:
+def _show(taken: list[HandEdit]) -> None:
     output.rows((each.what, each.subject, each.id, each.path) for each in taken)
 
 
@@ -99,7 +99,7 @@ def _show(taken: list[Taken]) -> None:
     as_json,
 )
 @invocation
-def rebuild(asked: Invocation, /, yes: bool, force: bool, as_json: bool) -> None:
+def rebuild(asked: CommandContext, /, yes: bool, force: bool, as_json: bool) -> None:
     """Make a new database from the folder's files, when reverie.db is missing or cannot be read.
 
     Records, sessions, pages and logs come back as the files have them; the journal and working memory are not
@@ -110,7 +110,7 @@ def rebuild(asked: Invocation, /, yes: bool, force: bool, as_json: bool) -> None
     """
     from reverie.files.rebuild import rebuild as rebuilt_from
     from reverie.memory import folder_of
-    from reverie.search.analyzer import analyse
+    from reverie.search.analyzer import analyze
 
     folder = folder_of(asked.place())
     if not yes and not agrees(f"Make a new database from the files in {folder}?", instead="--yes"):
@@ -119,7 +119,7 @@ def rebuild(asked: Invocation, /, yes: bool, force: bool, as_json: bool) -> None
     with output.progress("files", None, quiet=asked.quiet or as_json) as advance:
         found = rebuilt_from(
             folder,
-            analyse=analyse,
+            analyse=analyze,
             force=force,
             redactor=asked.configured().redactor,
             progress=lambda done, total: advance(1),
@@ -130,7 +130,7 @@ def rebuild(asked: Invocation, /, yes: bool, force: bool, as_json: bool) -> None
         _report(asked, found)
 
 
-def _plain(found: Rebuilt) -> dict[str, Any]:
+def _plain(found: RebuildReport) -> dict[str, Any]:
     counts = ("records", "archived", "sessions", "turns", "pages", "paragraphs")
     return {name: getattr(found, name) for name in counts} | {
         "kept": None if found.kept is None else str(found.kept),
@@ -139,7 +139,7 @@ def _plain(found: Rebuilt) -> dict[str, Any]:
     }
 
 
-def _report(asked: Invocation, found: Rebuilt) -> None:
+def _report(asked: CommandContext, found: RebuildReport) -> None:
     parts = [
         f"{output.count(found.records, 'record')} ({found.archived:,} archived)",
         f"{output.count(found.sessions, 'session')} with {output.count(found.turns, 'turn')}",

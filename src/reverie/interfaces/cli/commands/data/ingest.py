@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.admin.transfer.conversations import FORMATS, Conversation, Format, read_conversations
+from reverie.admin.transfer.conversations import FORMATS, Format, ImportedConversation, read_conversations
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, invocation, told
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, told
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
@@ -29,7 +29,7 @@ BATCH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intake:
+class IngestRun:
     """What came of reading conversations in.
 
     Attributes:
@@ -59,7 +59,7 @@ class Intake:
 @click.option("--session", metavar="NAME", help="Call the session this; only for a file that has one.")
 @as_json
 @invocation
-def ingest(asked: Invocation, /, file: Path, form: Format, session: str | None, as_json: bool) -> None:
+def ingest(asked: CommandContext, /, file: Path, form: Format, session: str | None, as_json: bool) -> None:
     """Read conversations from FILE into the memory.
 
     JSON lines have one message a line, {"role", "content"} and if they like "at", "session", "speaker",
@@ -88,11 +88,11 @@ def ingest(asked: Invocation, /, file: Path, form: Format, session: str | None, 
 
 def take_in(
     memory: Memory,
-    pieces: Iterable[Conversation],
+    pieces: Iterable[ImportedConversation],
     *,
     name: str | None = None,
     progress: Callable[[int], None] = lambda turns: None,
-) -> Intake:
+) -> IngestRun:
     """Add the turns of conversations that their sessions do not have yet.
 
     A turn counts as there when the session has one with the same role, speaker, words and tool calls, and,
@@ -117,7 +117,7 @@ def take_in(
             memory.session(session).add_many(batch)
             progress(len(batch))
         turns, new = turns + len(piece.turns), new + len(fresh)
-    return Intake(sessions=len(there), turns=turns, new=new)
+    return IngestRun(sessions=len(there), turns=turns, new=new)
 
 
 def _marks(turns: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:

@@ -12,8 +12,8 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, valid_page_name
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, as_of, invocation
-from reverie.interfaces.cli.prompts import Moment, read_text
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
+from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.page import Page, Paragraph
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @as_of
 @as_json
 @invocation
-def pages(asked: Invocation, /, as_json: bool) -> None:
+def pages(asked: CommandContext, /, as_json: bool) -> None:
     """List pages and logs: MEMORY.md, HISTORY.md, the daily notes, and whatever else there is.
 
     In a pipe, a line for each: name, characters or paragraphs, when it changed last.
@@ -60,7 +60,7 @@ def _overview(page: PageOverview) -> dict[str, Any]:
 @as_of
 @as_json
 @invocation
-def page(asked: Invocation, /, name: str, as_json: bool) -> None:
+def page(asked: CommandContext, /, name: str, as_json: bool) -> None:
     """Print the page or log of that NAME; MEMORY.md when left out.
 
     With --json: {"name": …, "text": …, "paragraphs": [{…}] for a log, null for a page}.
@@ -88,7 +88,7 @@ def page(asked: Invocation, /, name: str, as_json: bool) -> None:
 @as_json
 @invocation
 def edit(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     name: str,
     file: str | None,
@@ -166,12 +166,12 @@ class _TakesBullets(Command):
 @click.command(cls=_TakesBullets)
 @click.argument("name")
 @click.argument("text", nargs=-1, required=True)
-@click.option("--at", type=Moment(), metavar="TIME", help="Which time it tells of; now when left out.")
+@click.option("--at", type=TimeParam(), metavar="TIME", help="Which time it tells of; now when left out.")
 @click.option("--source", default="", metavar="TEXT", help="Where it comes from; for logs.")
 @as_json
 @invocation
 def append(
-    asked: Invocation, /, name: str, text: tuple[str, ...], as_json: bool, **how: Any
+    asked: CommandContext, /, name: str, text: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:  # fmt: skip
     """Add a paragraph to a log, or a line to a page; either begins with its first.
 

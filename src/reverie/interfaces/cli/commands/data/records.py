@@ -12,13 +12,21 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Exit, Invocation, as_json, as_of, invocation, options
-from reverie.interfaces.cli.prompts import Moment, agrees, read_text
+from reverie.interfaces.cli.options import (
+    Command,
+    CommandContext,
+    ExitCode,
+    as_json,
+    as_of,
+    invocation,
+    options,
+)
+from reverie.interfaces.cli.prompts import TimeParam, agrees, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.domain.record import Record
-    from reverie.reader import Reading
+    from reverie.reader import MemoryReader
     from reverie.search.hits import Hit
 
 _where = options(
@@ -32,11 +40,11 @@ _where = options(
                  help="Only what this origin said; repeatable."),
     click.option("--scope", metavar="SCOPE",
                  help="Only this scope, such as user:alice; '*' for all of them."),
-    click.option("--since", "created_after", type=Moment(back=True), metavar="TIME",
+    click.option("--since", "created_after", type=TimeParam(back=True), metavar="TIME",
                  help="Only from then on: 2025-01-31, a time, or 7d for the last seven days."),
-    click.option("--before", "created_before", type=Moment(back=True), metavar="TIME",
+    click.option("--before", "created_before", type=TimeParam(back=True), metavar="TIME",
                  help="Only before then."),
-    click.option("--valid-at", type=Moment(), metavar="TIME", help="Only what holds at that time."),
+    click.option("--valid-at", type=TimeParam(), metavar="TIME", help="Only what holds at that time."),
 )  # fmt: skip
 
 
@@ -61,11 +69,11 @@ _where = options(
 @click.option("--scope", default="", metavar="SCOPE", help="Whose memory it is, such as user:alice.")
 @click.option("--pin", "pinned", is_flag=True, help="Keep it from decay and automatic changes.")
 @click.option("--ttl", metavar="DURATION", help="Let it leave search after 90s, 10m, 1h30m, 2d, ….")
-@click.option("--valid-from", type=Moment(), metavar="TIME", help="From when it holds.")
-@click.option("--valid-to", type=Moment(), metavar="TIME", help="Until when it holds.")
+@click.option("--valid-from", type=TimeParam(), metavar="TIME", help="From when it holds.")
+@click.option("--valid-to", type=TimeParam(), metavar="TIME", help="Until when it holds.")
 @as_json
 @invocation
-def remember(asked: Invocation, /, text: tuple[str, ...], as_json: bool, **fields: Any) -> None:
+def remember(asked: CommandContext, /, text: tuple[str, ...], as_json: bool, **fields: Any) -> None:
     """Save something for the long term.
 
     TEXT is what to remember; `-` reads it from standard input. What is there already is not saved twice:
@@ -115,7 +123,7 @@ def remember(asked: Invocation, /, text: tuple[str, ...], as_json: bool, **field
 @as_json
 @invocation
 def recall(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     query: tuple[str, ...],
     mode: str | None,
@@ -149,10 +157,10 @@ def recall(
     if not hits:
         if not as_json:
             output.say("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
-        raise click.exceptions.Exit(Exit.NOTHING)
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-def _search(memory: Reading, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
+def _search(memory: MemoryReader, question: str | None, only: str | None, how: dict[str, Any]) -> list[Hit]:
     """Ask for records, turns, the history or all of them, as the options say."""
     of_turns = {name: how.pop(name) for name in ("session", "roles")}
     if only == "history":
@@ -169,7 +177,7 @@ def _search(memory: Reading, question: str | None, only: str | None, how: dict[s
 
 
 def _search_history(
-    memory: Reading, question: str | None, of_turns: dict[str, Any], how: dict[str, Any]
+    memory: MemoryReader, question: str | None, of_turns: dict[str, Any], how: dict[str, Any]
 ) -> list[Hit]:
     if any(of_turns.values()):
         raise InvalidInput("--session and --role ask for turns: leave them or --history-only out")
@@ -224,7 +232,7 @@ def place(turn: Turn | None) -> str:
 @as_of
 @as_json
 @invocation
-def show(asked: Invocation, /, id: str, as_json: bool) -> None:
+def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
     """Show a record, a turn or a paragraph with everything known about it.
 
     With --json: {"type": "record", "record": {…}}, {"type": "turn", "turn": {…}} or
@@ -268,7 +276,7 @@ def _unknown(id: str) -> NotFound:
 @as_json
 @invocation
 def list_records(
-    asked: Invocation, /, archived: bool, pinned: bool, as_json: bool, **where: Any
+    asked: CommandContext, /, archived: bool, pinned: bool, as_json: bool, **where: Any
 ) -> None:  # fmt: skip
     """List records, newest first.
 
@@ -297,7 +305,7 @@ def list_records(
 @as_of
 @as_json
 @invocation
-def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+def categories(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     """List the categories in use, with the number of records in each.
 
     With --json: {"categories": {"name": number}}.
@@ -312,7 +320,7 @@ def categories(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
 @as_of
 @as_json
 @invocation
-def tags(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
+def tags(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     """List the tags in use, with the number of records that have each.
 
     With --json: {"tags": {"name": number}}.
@@ -322,7 +330,7 @@ def tags(asked: Invocation, /, scope: str | None, as_json: bool) -> None:
     _tally(asked, "tags", found, as_json)
 
 
-def _tally(asked: Invocation, /, name: str, found: dict[str, int], as_json: bool) -> None:
+def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: bool) -> None:
     if as_json:
         output.document({name: found})
     elif output.on_terminal() and found:
@@ -343,7 +351,7 @@ def _tally(asked: Invocation, /, name: str, found: dict[str, int], as_json: bool
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the journal.")
 @as_json
 @invocation
-def archive(asked: Invocation, /, id: str, reason: str, as_json: bool) -> None:
+def archive(asked: CommandContext, /, id: str, reason: str, as_json: bool) -> None:
     """Take a record out of search; `restore` brings it back.
 
     With --json: {"record": {…}}.
@@ -356,7 +364,7 @@ def archive(asked: Invocation, /, id: str, reason: str, as_json: bool) -> None:
 @click.argument("id")
 @as_json
 @invocation
-def restore(asked: Invocation, /, id: str, as_json: bool) -> None:
+def restore(asked: CommandContext, /, id: str, as_json: bool) -> None:
     """Bring an archived record back into search.
 
     With --json: {"record": {…}}.
@@ -369,7 +377,7 @@ def restore(asked: Invocation, /, id: str, as_json: bool) -> None:
 @click.argument("id")
 @as_json
 @invocation
-def pin(asked: Invocation, /, id: str, as_json: bool) -> None:
+def pin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     """Keep a record from decay and automatic changes.
 
     With --json: {"record": {…}}.
@@ -382,7 +390,7 @@ def pin(asked: Invocation, /, id: str, as_json: bool) -> None:
 @click.argument("id")
 @as_json
 @invocation
-def unpin(asked: Invocation, /, id: str, as_json: bool) -> None:
+def unpin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     """Let a pinned record go its way again.
 
     With --json: {"record": {…}}.
@@ -391,7 +399,7 @@ def unpin(asked: Invocation, /, id: str, as_json: bool) -> None:
         _changed(asked, "Unpinned", memory.unpin(id), as_json)
 
 
-def _changed(asked: Invocation, /, what: str, record: Record, as_json: bool) -> None:
+def _changed(asked: CommandContext, /, what: str, record: Record, as_json: bool) -> None:
     if as_json:
         output.document({"record": record.to_dict()})
     elif not asked.quiet:
@@ -403,7 +411,7 @@ def _changed(asked: Invocation, /, what: str, record: Record, as_json: bool) -> 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 @invocation
-def purge(asked: Invocation, /, older_than: str | None, yes: bool, as_json: bool) -> None:
+def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: bool) -> None:
     """Remove archived records for good.
 
     Without --older-than the setting retention_days decides which are old enough; 0 there keeps them all.

@@ -15,15 +15,15 @@ from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, Invocation, as_json, as_of, invocation
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 
 if TYPE_CHECKING:
-    from reverie.admin.transfer.backup import Backup, Recovered
-    from reverie.admin.transfer.export import Exported, ExportForm
+    from reverie.admin.transfer.backup import Backup, RecoveryReport
+    from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.formats.native.jsonl import Writable
-    from reverie.admin.transfer.importer import Imported
+    from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
-    from reverie.snapshot import Past
+    from reverie.snapshot import Snapshot
 
 STANDARD_OUTPUT = "-"
 
@@ -52,7 +52,7 @@ _EXPECTED = {"known", "repeated"}
 @click.option("--overwrite", is_flag=True, help="Replace a file of that name.")
 @as_json
 @invocation
-def backup(asked: Invocation, /, file: Path, overwrite: bool, as_json: bool) -> None:
+def backup(asked: CommandContext, /, file: Path, overwrite: bool, as_json: bool) -> None:
     """Keep everything in one FILE, as it is now; others may go on writing.
 
     FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with their
@@ -84,7 +84,7 @@ def backup(asked: Invocation, /, file: Path, overwrite: bool, as_json: bool) -> 
 @click.option("--replace", is_flag=True, help="Move a memory that is there aside, within the folder.")
 @as_json
 @invocation
-def recover(asked: Invocation, /, file: Path, replace: bool, as_json: bool) -> None:
+def recover(asked: CommandContext, /, file: Path, replace: bool, as_json: bool) -> None:
     """Bring a memory back from a backup FILE, into the folder.
 
     FILE is read through and checked before anything is touched. A memory that is there is left alone, unless
@@ -113,7 +113,7 @@ def _held(made: Backup) -> str:
     return f"{output.count(made.records, 'record')}, {sessions}{profile}, up to change {made.sequence:,}"
 
 
-def _recovered(done: Recovered) -> Iterator[str]:
+def _recovered(done: RecoveryReport) -> Iterator[str]:
     made_at = clock.format_time(done.backup.made_at)
     yield f"Recovered: {done.folder} as of {made_at}: {_held(done.backup)}."
     if done.moved_to is not None:
@@ -123,7 +123,7 @@ def _recovered(done: Recovered) -> Iterator[str]:
     yield from done.notes
 
 
-def _place(asked: Invocation) -> Path:
+def _place(asked: CommandContext) -> Path:
     from reverie.memory import folder_of
 
     return folder_of(asked.place())
@@ -155,7 +155,7 @@ def _size(folder: Path | None) -> int | None:
 @as_json
 @invocation
 def export(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     target: str,
     form: ExportForm,
@@ -225,7 +225,7 @@ class _Terminal:
         click.echo(output.safe_json(text), nl=False)
 
 
-def _number(memory: Memory | Past) -> int:
+def _number(memory: Memory | Snapshot) -> int:
     held = memory.stats()
     return held.records + held.archived + held.turns
 
@@ -248,7 +248,7 @@ def _number(memory: Memory | Past) -> int:
 @as_json
 @invocation
 def import_path(
-    asked: Invocation,
+    asked: CommandContext,
     /,
     path: Path,
     form: str | None,
@@ -284,7 +284,7 @@ def import_path(
 
 
 @contextmanager
-def _into(asked: Invocation, *, dry_run: bool) -> Iterator[Memory]:
+def _into(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
     """The memory that takes it in; for a dry run where there is none, an empty one."""
     with ExitStack() as opened:
         try:
@@ -294,7 +294,7 @@ def _into(asked: Invocation, *, dry_run: bool) -> Iterator[Memory]:
         yield memory
 
 
-def _imported(done: Imported, path: Path) -> Iterator[str]:
+def _imported(done: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would take in" if done.dry_run else "Taken in"
     yield f"{verb} from {path.name} ({done.form}): {_counted(done)}."
     if not done.skipped:
@@ -310,7 +310,7 @@ def _imported(done: Imported, path: Path) -> Iterator[str]:
         yield f"  … and {len(listed) - _TOLD:,} more; --json lists all"
 
 
-def _counted(done: Exported | Imported) -> str:
+def _counted(done: ExportReport | ImportReport) -> str:
     numbers = (
         (done.records, "record"), (done.sessions, "session"), (done.turns, "turn"), (done.pages, "page"),
         (done.paragraphs, "paragraph"),
