@@ -22,7 +22,7 @@ def main(count: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         state = FileState(root)
-        with state.locked() as ledger:
+        with state.lock() as ledger:
             ledger.put(_written(root, count))
         print(f"{count:,} files in {min(count, _FOLDERS)} folders")
         if _dropped_caches():

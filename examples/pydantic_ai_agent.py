@@ -20,7 +20,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from scripted_server import Call, Reply, serving
 
 from reverie import Memory
-from reverie.integrations.pydantic_ai import MemoryCapability, history
+from reverie.integrations.pydantic_ai import MemoryCapability, load_history
 
 
 def shown(request: dict[str, Any]) -> str:
@@ -57,7 +57,7 @@ async def talk(memory: Memory, client: AsyncOpenAI) -> None:
             instructions="You answer questions about boats in one sentence.",
             capabilities=[MemoryCapability(memory, session=chat)],
         )
-        before = history(memory.session(chat))
+        before = load_history(memory.session(chat))
         result = await agent.run(message, message_history=before)
         print(f"[{chat}, {len(before)} messages before] {message}\n  -> {result.output}")
 

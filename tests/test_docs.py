@@ -58,7 +58,7 @@ from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.domain.secrets import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS, FOLDER, CommandContext, everywhere
+from reverie.interfaces.cli.options import EXITS, FOLDER, CommandContext, build_common_options
 from reverie.settings import _FORMS, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -429,7 +429,11 @@ def test_imports_and_modules_named_in_the_docs_exist() -> None:
 # -- the command line --------------------------------------------------------------------------------
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-SHARED = {option for parameter in everywhere() for option in parameter.opts} | {"--help", "-h", "--version"}
+SHARED = {option for parameter in build_common_options() for option in parameter.opts} | {
+    "--help",
+    "-h",
+    "--version",
+}
 
 
 def command(name: str) -> click.Command:

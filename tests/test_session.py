@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import StaticContext, render
-from reverie.context.ledger import shown_cursor
+from reverie.context.ledger import build_shown_cursor
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.domain.filter import matches_record, matches_turn
+from reverie.domain.filter import is_record_allowed, is_turn_allowed
 from reverie.domain.record import Record
 from reverie.domain.text.escaping import NOTICE
-from reverie.domain.text.ids import new_id
+from reverie.domain.text.ids import generate_id
 from reverie.domain.text.tokenizer import tokenize
 from reverie.search.analyzer import analyze
 from reverie.search.hits import Explanation, Hit
@@ -59,7 +59,7 @@ class WordSearch:
         values = [*self.store.find(replace(allowed, sessions=(), roles=())), *self.store.scan_turns(allowed)]
         found = []
         for value in values:
-            matches = matches_record if isinstance(value, Record) else matches_turn
+            matches = is_record_allowed if isinstance(value, Record) else is_turn_allowed
             common = words & set(tokenize(value.content))
             if common and value.id not in exclude and matches(allowed, value):
                 which = {"record" if isinstance(value, Record) else "turn": value}
@@ -97,7 +97,13 @@ def start(store, search):
     watch = Watch()
 
     def opened(id=ID, **given):
-        parts = {"store": store, "recaller": search, "settings": Settings(), "clock": watch, "new_id": new_id}
+        parts = {
+            "store": store,
+            "recaller": search,
+            "settings": Settings(),
+            "clock": watch,
+            "new_id": generate_id,
+        }
         return Session(id, **{**parts, **given})
 
     return opened
@@ -110,7 +116,7 @@ def chat(start):
 
 def remember(store, content, **fields):
     record = Record(
-        id=new_id(), content=content, created_at=START, updated_at=START, last_seen_at=START, **fields
+        id=generate_id(), content=content, created_at=START, updated_at=START, last_seen_at=START, **fields
     )
     store.commit([Change(before=None, after=record)], actor="test", at=START)
     return record
@@ -146,14 +152,14 @@ def test_nothing_is_written_before_the_first_turn(chat, store):
     chat.close()
     assert store.sequence() == 0
     assert store.session(ID) is None
-    assert store.cursor(shown_cursor(ID)) is None
+    assert store.cursor(build_shown_cursor(ID)) is None
 
 
 def test_what_was_shown_in_a_session_that_never_began_is_not_stored(chat, store):
     remember(store, "The harbour is in Oslo")
     assert recalled(chat.context("harbour?")) == ["The harbour is in Oslo"]
     chat.close()
-    assert store.cursor(shown_cursor(ID)) is None
+    assert store.cursor(build_shown_cursor(ID)) is None
 
 
 def test_a_turn_said_earlier_keeps_its_time(chat):
@@ -221,7 +227,7 @@ def test_what_others_change_between_looking_and_writing_is_not_overlooked(start)
 
     def interrupted():
         other.set_metadata("tone", "dry")
-        return new_id()
+        return generate_id()
 
     chat = start(new_id=interrupted)
     chat.add("assistant", "y")
@@ -257,7 +263,7 @@ PROCESS = """
 import sys
 from reverie.domain.text.timestamps import utc_now
 from reverie.settings import Settings
-from reverie.domain.text.ids import new_id
+from reverie.domain.text.ids import generate_id
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.sqlite import SQLiteStore
@@ -360,7 +366,7 @@ def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
     store = InMemoryStore(analyse=analyze)
     settings = Settings(retain_turns=retain, replay_turns=replay)
     chat = Session(
-        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=new_id
+        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=generate_id
     )
     for number, calls in enumerate(shape):
         ids = [f"{number}-{n}" for n in range(calls)]
@@ -368,7 +374,7 @@ def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
         for name in ids:
             chat.add("tool", "result", tool_call_id=name)
     again = Session(
-        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=new_id
+        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=generate_id
     )
     for turns in (chat.turns(), chat.replay(), again.turns(), again.replay()):
         called = {call.id for turn in turns for call in turn.tool_calls}
@@ -480,7 +486,7 @@ def test_the_last_user_turn_is_what_is_recalled_for(chat, store):
     chat.add("user", "Which database do we use?")
     pack = chat.context()
     assert [hit.record for hit in pack.hits] == [fact]
-    assert pack.text == f"{NOTICE}\n\n{render.RECORDS_HEADER}\n{render.record_line(fact)}"
+    assert pack.text == f"{NOTICE}\n\n{render.RECORDS_HEADER}\n{render.render_record(fact)}"
     assert pack.messages == [{"role": "user", "content": "Which database do we use?"}]
 
 
@@ -652,8 +658,8 @@ def test_what_has_scrolled_out_is_dropped_from_the_ledger(chat, store):
     chat.add("user", "vault?")
     chat.context()
     chat.close()
-    assert first.id not in store.cursor(shown_cursor(ID))
-    assert second.id in store.cursor(shown_cursor(ID))
+    assert first.id not in store.cursor(build_shown_cursor(ID))
+    assert second.id in store.cursor(build_shown_cursor(ID))
 
 
 def test_making_a_pack_writes_nothing(chat, store):
@@ -662,9 +668,9 @@ def test_making_a_pack_writes_nothing(chat, store):
     before = store.sequence()
     chat.context()
     assert store.sequence() == before
-    assert store.cursor(shown_cursor(ID)) is None
+    assert store.cursor(build_shown_cursor(ID)) is None
     chat.add("assistant", "Oslo.")
-    assert json.loads(store.cursor(shown_cursor(ID)))[0][1] == 0
+    assert json.loads(store.cursor(build_shown_cursor(ID)))[0][1] == 0
 
 
 def test_beginning_anew_forgets_what_was_shown(chat, store):
@@ -672,14 +678,14 @@ def test_beginning_anew_forgets_what_was_shown(chat, store):
     chat.add("user", "harbour?")
     chat.context()
     chat.new()
-    assert store.cursor(shown_cursor(ID)) is None
+    assert store.cursor(build_shown_cursor(ID)) is None
     chat.add("user", "harbour?")
     assert recalled(chat.context()) == ["The harbour is in Oslo"]
 
 
 def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start, store, caplog):
     chat.add("user", "x")
-    store.commit([], actor="test", at=START, cursors={shown_cursor(ID): "{broken"})
+    store.commit([], actor="test", at=START, cursors={build_shown_cursor(ID): "{broken"})
     with caplog.at_level(logging.WARNING, logger="reverie"):
         assert start().context().hits == []
     assert "what session 'telegram:12345' was shown cannot be read" in caplog.text

@@ -304,7 +304,7 @@ def working(memory: Memory, chat: Session) -> None:
     assert_type(working.delete("log"), bool)
     assert_type(working.clear(), int)
     inventory: str = memory.scratchpad.inventory()
-    left: timedelta | None = entry.remaining(NOW)
+    left: timedelta | None = entry.get_remaining_time(NOW)
     working.set("log", b"bytes")  # type: ignore[arg-type]
     del kept, timed, entries, found, inventory, left
 
@@ -355,7 +355,7 @@ def pages(memory: Memory) -> None:
 def looking_inside(memory: Memory) -> None:
     rows: list[JournalEntry] = memory.history("0123456789ab", after=5, limit=10)
     edits: list[Change] = [row.edit for row in rows if row.edit is not None and not row.forgotten]
-    undone: list[Change] = [edit.inverse() for edit in edits]
+    undone: list[Change] = [edit.invert() for edit in edits]
     befores: list[Record | Turn | SessionState | Page | Paragraph | None] = [edit.before for edit in edits]
     stats: Stats = memory.stats()
     counts: tuple[int, int, int] = (stats.records, stats.turns, stats.bytes_on_disk)

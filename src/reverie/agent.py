@@ -22,7 +22,7 @@ from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsa
 from reverie.llm.protocol import Model, OnText
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.tools.large_results import LargeResultStore, with_working
+from reverie.tools.large_results import LargeResultStore, add_working_tools
 
 _log = logging.getLogger("reverie")
 
@@ -105,7 +105,7 @@ class Agent:
         self.model = model
         if tools is None:
             tools = memory.tools(session=session.id) if memory is not None else ()
-        self.tools, prefix = with_working(Toolset(tools), session.working)
+        self.tools, prefix = add_working_tools(Toolset(tools), session.working)
         self._aside = LargeResultStore(session.working, prefix=prefix)
         self._instructions = instructions
         self._done = done
@@ -132,10 +132,10 @@ class Agent:
         stored = _Stored(self.session)
         stored.user(message)
         pack = self._pack(message)
-        messages = self._messages(pack, message)
+        messages = self._build_messages(pack, message)
         if self.model is None:
             return TurnResult(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
-        answer = self._answered(messages, on_text, stored)
+        answer = self._run_tool_loop(messages, on_text, stored)
         self._done()
         return TurnResult(
             text=answer.text,
@@ -153,7 +153,7 @@ class Agent:
         Args:
             message: The message.
         """
-        return self._messages(self._pack(message, mark=False), message)
+        return self._build_messages(self._pack(message, mark=False), message)
 
     # -- one turn ----------------------------------------------------------------------------------------
 
@@ -165,22 +165,24 @@ class Agent:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
             return None
 
-    def _messages(self, pack: Pack | None, message: str) -> list[ChatMessage]:
+    def _build_messages(self, pack: Pack | None, message: str) -> list[ChatMessage]:
         system = "\n\n".join(
             part for part in (self._instructions, pack.text if pack is not None else "") if part
         )
         messages = [ChatMessage(role="system", content=system)] if system else []
-        replayed = [_message(each) for each in pack.messages] if pack is not None else []
+        replayed = [_parse_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
         stored = quoting.escape_message(self.session.redacted(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
-        replayed = [_bounded(each) for each in replayed]
+        replayed = [_truncate_message(each) for each in replayed]
         # As it was said, not as it is stored: what the user says to the model is theirs to say.
         replayed.append(ChatMessage(role="user", content=quoting.escape_message(message)))
         return [*messages, *replayed]
 
-    def _answered(self, messages: list[ChatMessage], on_text: OnText | None, stored: _Stored) -> TurnResult:
+    def _run_tool_loop(
+        self, messages: list[ChatMessage], on_text: OnText | None, stored: _Stored
+    ) -> TurnResult:
         """Ask, call tools, ask again, until there is an answer."""
         assert self.model is not None
         calls: list[ToolCall] = []
@@ -205,7 +207,7 @@ class Agent:
                 text = said or (STOPPED if self._stopping.is_set() else "")
                 problem = "" if text else "the model gave an empty answer"
                 if text:
-                    stored.assistant(text)
+                    stored.store_assistant(text)
                 return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
             calls += reply.tool_calls
             messages += self._call(reply, stored)
@@ -245,7 +247,7 @@ class _Stored:
         except StoreError as error:
             self._warn(error)
 
-    def assistant(self, text: str) -> None:
+    def store_assistant(self, text: str) -> None:
         """The reply; one that cannot be stored as it is, is stored without what keeps it from that."""
         try:
             self._session.add("assistant", text)
@@ -274,7 +276,7 @@ class _Stored:
         self.failed = True
 
 
-def _bounded(message: ChatMessage) -> ChatMessage:
+def _truncate_message(message: ChatMessage) -> ChatMessage:
     """The message with its middle left out where it alone would fill a prompt, turn after turn."""
     left_out = len(message.content) - LONGEST_REPLAYED
     if left_out <= 0:
@@ -284,7 +286,7 @@ def _bounded(message: ChatMessage) -> ChatMessage:
     return replace(message, content=f"{message.content[:half]}\n{note}\n{message.content[-half:]}")
 
 
-def _message(given: dict[str, Any]) -> ChatMessage:
+def _parse_message(given: dict[str, Any]) -> ChatMessage:
     """A replayed message of the pack, which has the form of chat APIs."""
     made = tuple(
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])

@@ -127,7 +127,7 @@ class AsyncToolset:
     approved = _composed(Toolset.approved)
     chunked = _composed(Toolset.chunked)
     call = _on_thread(Toolset.call)
-    called = _on_thread(Toolset.called)
+    call_message = _on_thread(Toolset.call_message)
 
 
 class AsyncWorkingMemory:
@@ -427,7 +427,7 @@ class AsyncMemory:
         *,
         settings: Settings | None = None,
         clock: Clock = clocks.utc_now,
-        new_id: NewId = ids.new_id,
+        new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,

@@ -57,8 +57,8 @@ class Lending(Tending, ABC):
         Args:
             session: In which conversation they are called: its working memory is theirs, and what is saved
                 has it as its source. None for none.
-            groups: Which tools, in this order: any of `long_term`, `working`, `memory`, `fil`,
-                `scratchpad`, `conversation`, `pages`, `knowledge_graph`. None takes `long_term`, `working`
+            groups: Which tools, in this order: any of `excerpt_long_term`, `working`, `memory`, `fil`,
+                `scratchpad`, `conversation`, `pages`, `knowledge_graph`. None takes `excerpt_long_term`, `working`
                 (with a session), `conversation` and `pages`, of which no two do the same.
 
         Raises:
@@ -68,7 +68,7 @@ class Lending(Tending, ABC):
 
         talk = None if session is None else cast("Memory", self).session(session)
         return memory_tools(
-            self._acting(self._agent).scoped("" if talk is None else talk.state.scope),
+            self._copy_with_actor(self._agent).scoped("" if talk is None else talk.state.scope),
             session=talk,
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -94,7 +94,7 @@ class Lending(Tending, ABC):
             searching=self._searching,
             clock=self._clock,
             actor=self._actor,
-            notice=self._noticed,
+            notice=self._publish,
             scope=scope,
             origin=origin,
             zone=self.settings.zone,
@@ -115,7 +115,7 @@ class Lending(Tending, ABC):
             self._store,
             clock=self._clock,
             actor=self._actor,
-            notice=self._noticed,
+            notice=self._publish,
             scope=scope,
             zone=self.settings.zone,
         )
@@ -127,12 +127,12 @@ class Lending(Tending, ABC):
         """Who is named as the author of what a model changes: `agent`, or another that the memory has."""
         return "agent" if self._actor == "owner" else self._actor
 
-    def _acting(self, actor: str) -> Memory:
+    def _copy_with_actor(self, actor: str) -> Memory:
         """The same memory, of which the journal names another as the author."""
         other = copy.copy(cast("Memory", self))
         other._actor = actor
         other._saving = self._saving.acting(actor)
-        other.pages = self.pages._acting(actor)
+        other.pages = self.pages._copy_with_actor(actor)
         return other
 
     def _promote(self, record: Record, scope: str) -> SaveResult:

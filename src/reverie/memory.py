@@ -2,7 +2,7 @@
 
 What is seldom asked for (undo, forget, doctor, background thinking) is imported when it is.
 
-Every method is short: what it does is in `saving`, `searching`, `session` and the store.
+Every method is short: what it does is in `saving`, `searching`, `make_session` and the store.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from reverie.consolidation.rule_learning import ACTOR as RULES
-from reverie.consolidation.rule_learning import RuleLearner, consolidated_cursor
-from reverie.context.ledger import shown_cursor
+from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
+from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import JournalEntry
-from reverie.domain.entry import AGENT, session_namespace
+from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.domain.text import ids
@@ -29,15 +29,15 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
 from reverie.lending import Lending
-from reverie.reader import checked_text
-from reverie.repositories.pages import Pages, notes_from
+from reverie.reader import validate_text
+from reverie.repositories.pages import Pages, find_notes_from_turns
 from reverie.repositories.records import NewRecord, RecordChanges, RecordRepository, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searcher, weights_of
+from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -73,7 +73,7 @@ class Memory(Lending):
         path: Path | None = None,
         settings: Settings | None = None,
         clock: Clock = clocks.utc_now,
-        new_id: NewId = ids.new_id,
+        new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: Path | None = None,
         model: Model | Answering | str | None = None,
@@ -107,7 +107,7 @@ class Memory(Lending):
             clock=clock,
             settings=RankingSettings(),
             floor=self.settings.min_relevance,
-            weights=weights_of(self.settings),
+            weights=to_scoring_settings(self.settings),
         )
         self._saving = RecordRepository(
             store,
@@ -115,7 +115,7 @@ class Memory(Lending):
             clock=clock,
             new_id=new_id,
             actor=actor,
-            notice=self._noticed,
+            notice=self._publish,
             zone=self.settings.zone,
         )
         learned = RecordRepository(
@@ -124,7 +124,7 @@ class Memory(Lending):
             clock=clock,
             new_id=new_id,
             actor=RULES,
-            notice=self._noticed,
+            notice=self._publish,
             zone=self.settings.zone,
         )
         self._learning = RuleLearner(store, learned, settings=self.settings, clock=clock)
@@ -137,12 +137,12 @@ class Memory(Lending):
         self._prompts = profile
         self.scratchpad = WorkingMemory(store, AGENT, settings=self.settings, clock=clock)
         self.pages = Pages(
-            store, settings=self.settings, clock=clock, new_id=new_id, actor=actor, notice=self._noticed
+            store, settings=self.settings, clock=clock, new_id=new_id, actor=actor, notice=self._publish
         )
         self._worker: Worker | None = None
-        self.folder = self._mirrored()
+        self.folder = self._open_mirror()
 
-    def _mirrored(self) -> MemoryFolder | None:
+    def _open_mirror(self) -> MemoryFolder | None:
         """The readable files, brought up to date; None where none are kept."""
         if self.path is None or not self.settings.files:
             return None
@@ -163,7 +163,7 @@ class Memory(Lending):
         *,
         settings: Settings | None = None,
         clock: Clock = clocks.utc_now,
-        new_id: NewId = ids.new_id,
+        new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,
         create: bool = True,
@@ -195,7 +195,7 @@ class Memory(Lending):
             StoreForeign: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
-        beside = None if profile is None else folder_of(profile)
+        beside = None if profile is None else resolve_folder(profile)
         if path is not None and os.fspath(path) == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
@@ -209,7 +209,7 @@ class Memory(Lending):
                 profile=beside,
                 model=model,
             )
-        folder = folder_of(path)
+        folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
             folder, beside = paths.memory, beside or paths.profile
@@ -412,7 +412,7 @@ class Memory(Lending):
             InvalidInput: an argument is not of its form, or another live record says the same.
             Conflict: it is no longer `expected`.
         """
-        return self._saving.update(checked_text(id, "id"), changes, expected=expected)
+        return self._saving.update(validate_text(id, "id"), changes, expected=expected)
 
     def archive(self, id: str, *, reason: str = "") -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
@@ -424,7 +424,7 @@ class Memory(Lending):
         Raises:
             NotFound: there is no such record.
         """
-        return self._saving.archive(checked_text(id, "id"), reason=reason)
+        return self._saving.archive(validate_text(id, "id"), reason=reason)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.
@@ -433,23 +433,23 @@ class Memory(Lending):
             NotFound: there is no such record.
             InvalidInput: a live record says the same; archive that one first.
         """
-        return self._saving.restore(checked_text(id, "id"))
+        return self._saving.restore(validate_text(id, "id"))
 
     def delete(self, id: str) -> bool:
         """Archive a record if it is there; False, and no change, if it is not."""
         try:
-            self._saving.archive(checked_text(id, "id"), reason="delete")
+            self._saving.archive(validate_text(id, "id"), reason="delete")
         except NotFound:
             return False
         return True
 
     def pin(self, id: str) -> Record:
         """Keep a record from decay and from every automatic change; raises `NotFound`."""
-        return self._saving.pin(checked_text(id, "id"), True)
+        return self._saving.pin(validate_text(id, "id"), True)
 
     def unpin(self, id: str) -> Record:
         """Take back a pin; raises `NotFound`."""
-        return self._saving.pin(checked_text(id, "id"), False)
+        return self._saving.pin(validate_text(id, "id"), False)
 
     def purge(self, *, older_than: Duration | None = None) -> int:
         """Archive what has expired, and remove for good what has been archived for long.
@@ -495,9 +495,9 @@ class Memory(Lending):
                     new_id=self._new_id,
                     actor=self._actor,
                     scope=scope,
-                    notice=self._noticed,
-                    standing=self._standing,
-                    look=self._look,
+                    notice=self._publish,
+                    standing=self._read_standing,
+                    look=self._refresh_files,
                     listener=self._learning,
                 )
                 self._sessions[id] = session
@@ -523,7 +523,7 @@ class Memory(Lending):
         Returns:
             What became of each insight; the summary last, if there is a new one.
         """
-        return self._learning.consolidate(checked_text(id, "id"))
+        return self._learning.consolidate(validate_text(id, "id"))
 
     def delete_session(self, id: str) -> int:
         """Remove a session, its turns and its working memory for good, because a person asks for it.
@@ -539,19 +539,19 @@ class Memory(Lending):
             open_session.forget()
         removed = self._saving.delete_session(
             id,
-            cursors={shown_cursor(id): None, consolidated_cursor(id): None},
-            noted=lambda turns: notes_from(self._store, turns),
+            cursors={build_shown_cursor(id): None, build_cursor_name(id): None},
+            noted=lambda turns: find_notes_from_turns(self._store, turns),
         )
-        self._store.drop_entries(session_namespace(id))
+        self._store.drop_entries(build_session_namespace(id))
         return removed
 
-    def _noticed(self, rows: Sequence[JournalEntry]) -> None:
+    def _publish(self, rows: Sequence[JournalEntry]) -> None:
         """Tell whoever follows the journal what has just been committed here."""
         self._index.notice(rows)
         if self.folder is not None:
             self.folder.notice(rows)
 
-    def _look(self) -> None:
+    def _refresh_files(self) -> None:
         """Take in what a person changed in the files."""
         if self.folder is not None:
             self.folder.refresh()
@@ -568,7 +568,7 @@ class Memory(Lending):
                 del self._sessions[session.id]
 
 
-def folder_of(path: str | os.PathLike[str] | None) -> Path:
+def resolve_folder(path: str | os.PathLike[str] | None) -> Path:
     """The folder that `Memory.open` takes for that; raises `InvalidInput`."""
     if path is None:
         import platformdirs  # only here: most programs name their folder

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
-from reverie.admin.stats import FAILURES, ScopeStats, Stats, bytes_in
+from reverie.admin.stats import FAILURES, ScopeStats, Stats, compute_folder_size
 from reverie.context import StaticContext
-from reverie.context.notes import memory_section
+from reverie.context.notes import render_memory_section
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput, ScopeRequired
@@ -25,19 +25,19 @@ from reverie.domain.filter import (
     RecordFilters,
     SearchFilters,
     TurnFilters,
-    restricted,
-    wanted_scopes,
+    build_filter,
+    parse_scopes,
 )
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.record import FIL as RECORDS_FIL
 from reverie.domain.record import Record, validate_choice
-from reverie.domain.scope import checked_scope, visible_scopes
+from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages
 from reverie.search.hits import FIL, Hit, SearchMode, Unit
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, checked_count
+from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, validate_count
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, StoreProblem
 
@@ -74,17 +74,17 @@ class MemoryReader:
         Raises:
             StoreCorrupt: there is one, but it cannot be read.
         """
-        found = self._store.records([checked_text(id, "id")])
+        found = self._store.records([validate_text(id, "id")])
         return found[0] if found else None
 
     def get_turn(self, id: str) -> Turn | None:
         """The turn of that id; None if there is none."""
-        found = self._store.turns([checked_text(id, "id")])
+        found = self._store.turns([validate_text(id, "id")])
         return found[0] if found else None
 
     def get_paragraph(self, id: str) -> Paragraph | None:
         """The paragraph of a log of that id; None if there is none."""
-        found = self._store.paragraphs([checked_text(id, "id")])
+        found = self._store.paragraphs([validate_text(id, "id")])
         return found[0] if found else None
 
     def records(
@@ -101,12 +101,12 @@ class MemoryReader:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, ListFilters)
+        allowed = self._build_filter(only, ListFilters)
         if allowed.archived is False:
             allowed = replace(allowed, alive_at=self._clock())
-        checked_count(offset, name="offset", least=0)
+        validate_count(offset, name="offset", least=0)
         if limit is not None:
-            checked_count(limit, name="limit", least=0)
+            validate_count(limit, name="limit", least=0)
         return list(self._store.find(allowed, limit=limit, offset=offset))
 
     def recent(self, *, limit: int = 10, **only: Unpack[RecordFilters]) -> list[Record]:
@@ -120,8 +120,8 @@ class MemoryReader:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        checked_count(limit, name="limit", most=MOST_HITS)
-        allowed = self._restricted(only, RecordFilters)
+        validate_count(limit, name="limit", most=MOST_HITS)
+        allowed = self._build_filter(only, RecordFilters)
         holding = allowed if allowed.valid_at is not None else replace(allowed, valid_at=self._clock())
         return self._searching.recent(allowed=holding, limit=limit)
 
@@ -134,7 +134,7 @@ class MemoryReader:
         Raises:
             ScopeNeeded: scopes are in use, and none is given.
         """
-        return self._store.tally("category", self._live(scope))
+        return self._store.tally("category", self._build_live_filter(scope))
 
     def tags(self, *, scope: str | Sequence[str] | None = None) -> dict[str, int]:
         """How many live records each tag has.
@@ -145,7 +145,7 @@ class MemoryReader:
         Raises:
             ScopeNeeded: scopes are in use, and none is given.
         """
-        return self._store.tally("tag", self._live(scope))
+        return self._store.tally("tag", self._build_live_filter(scope))
 
     # -- searching ---------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class MemoryReader:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, RecordFilters)
+        allowed = self._build_filter(only, RecordFilters)
         question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.records(question)
 
@@ -194,7 +194,7 @@ class MemoryReader:
             limit: At most so many, 1 to 1,000.
             min_score: Only hits that score at least so much, 0 to 1.
             mode: `words` ranks by them; `literal` finds the text as it stands; `regex` a pattern.
-            unit: `turn`, or `session` to find whole sessions, each with its best turn.
+            unit: `turn`, or `make_session` to find whole sessions, each with its best turn.
             **only: What to restrict it to; see `reverie.domain.filter.TurnFilters`.
 
         Raises:
@@ -202,7 +202,7 @@ class MemoryReader:
             ScopeNeeded: scopes are in use, and none is given.
         """
         validate_choice(unit, get_args(Unit), name="unit")
-        allowed = self._restricted(only, TurnFilters)
+        allowed = self._build_filter(only, TurnFilters)
         question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.sessions(question) if unit == "session" else self._searching.turns(question)
 
@@ -258,7 +258,7 @@ class MemoryReader:
             InvalidInput: an argument is not of its form.
             ScopeNeeded: scopes are in use, and none is given.
         """
-        allowed = self._restricted(only, SearchFilters)
+        allowed = self._build_filter(only, SearchFilters)
         question = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         return self._searching.everything(question)
 
@@ -310,8 +310,8 @@ class MemoryReader:
             ScopeNeeded: scopes are in use, and none is given.
         """
         if limit is not None:
-            checked_count(limit, name="limit", least=0)
-        return self._store.sessions(scopes=self._scopes(scope), limit=limit)
+            validate_count(limit, name="limit", least=0)
+        return self._store.sessions(scopes=self._resolve_scopes(scope), limit=limit)
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
         """Turns of a session by position, all of them ever; an unknown session has none.
@@ -362,7 +362,7 @@ class MemoryReader:
         """
         from reverie.admin.transfer import export as exports
 
-        selection = exports.ExportSelection(scopes=wanted_scopes(scope), archived=archived, sessions=sessions)
+        selection = exports.ExportSelection(scopes=parse_scopes(scope), archived=archived, sessions=sessions)
         return exports.export(
             self._store,
             target,
@@ -402,7 +402,7 @@ class MemoryReader:
             journal=self._store.sequence(),
             by_kind=by_kind,
             by_category=self._store.tally("category", live),
-            bytes_on_disk=bytes_in(self.path),
+            bytes_on_disk=compute_folder_size(self.path),
             failed={name: count for name, key in FAILURES.items() if (count := self._store.count(key))},
             index=self._index.status(),
             path=self.path,
@@ -417,7 +417,7 @@ class MemoryReader:
         Raises:
             InvalidInput: it is no scope.
         """
-        seen = visible_scopes(checked_scope(scope))
+        seen = visible_scopes(validate_scope(scope))
         live = Filter(scopes=seen, alive_at=self._clock())
         by_kind = self._store.tally("kind", live)
         sessions = self._store.sessions(scopes=seen)
@@ -434,34 +434,34 @@ class MemoryReader:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         return self._store.check()
 
-    def _standing(self) -> StaticContext:
+    def _read_standing(self) -> StaticContext:
         """What stands in every prompt."""
         return StaticContext(
             profile=self._profile.read() if self._profile is not None else (),
-            pages=(memory_section(self.pages.read()),),
+            pages=(render_memory_section(self.pages.read()),),
             notes=tuple(self.pages.notes()),
         )
 
-    def _live(self, scope: str | Sequence[str] | None) -> Filter:
-        return Filter(scopes=self._scopes(scope), alive_at=self._clock())
+    def _build_live_filter(self, scope: str | Sequence[str] | None) -> Filter:
+        return Filter(scopes=self._resolve_scopes(scope), alive_at=self._clock())
 
-    def _restricted(self, only: Mapping[str, Any], form: type) -> Filter:
+    def _build_filter(self, only: Mapping[str, Any], form: type) -> Filter:
         """The filter that keyword arguments ask for; whose memory is meant must be clear."""
-        allowed = restricted(only, form)
-        self._scopes(only.get("scope"))
+        allowed = build_filter(only, form)
+        self._resolve_scopes(only.get("scope"))
         return allowed
 
-    def _scopes(self, scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    def _resolve_scopes(self, scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
         """A scope, or several, as a filter has them; None for all, if that is asked for or all there is."""
-        if scope is None and self._searching.uses_scopes():
+        if scope is None and self._searching.has_scopes():
             raise ScopeRequired(
                 "this memory is that of several, and scope is not given: pass scope='user:alice' or the "
                 "like, scope='' for what is everybody's, or scope=EVERY_SCOPE to look at all on purpose"
             )
-        return wanted_scopes(scope)
+        return parse_scopes(scope)
 
 
-def checked_text(value: str, name: str) -> str:
+def validate_text(value: str, name: str) -> str:
     """`value`, if it is a string; raises `InvalidInput` otherwise."""
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {value!r}: pass a string")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from reverie.admin.stats import ScopeStats
 from reverie.domain.conversation import SessionOverview, Turn
-from reverie.domain.entry import scope_namespace
+from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import (
     ScopedAllRestrictions,
@@ -24,10 +24,22 @@ from reverie.domain.filter import (
 )
 from reverie.domain.page import HISTORY, MEMORY, Paragraph
 from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
-from reverie.domain.scope import checked_scope, join_scope, session_apart, session_within, visible_scopes
+from reverie.domain.scope import (
+    build_scoped_session_id,
+    build_unscoped_session_id,
+    join_scope,
+    validate_scope,
+    visible_scopes,
+)
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import NewRecord, RecordChanges, RecordRepository, SaveResult, no_record
+from reverie.repositories.records import (
+    NewRecord,
+    RecordChanges,
+    RecordRepository,
+    SaveResult,
+    describe_missing_record,
+)
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import FIL, Hit, SearchMode, Unit
 from reverie.session import Session
@@ -70,14 +82,17 @@ class ScopedMemory:
         Raises:
             InvalidInput: it is no scope.
         """
-        self.scope = checked_scope(scope)
+        self.scope = validate_scope(scope)
         self.chain = visible_scopes(self.scope)
         self.settings: Settings = memory.settings
         self._memory = memory
         self._clock: Clock = memory._clock
         self.scratchpad = (
             WorkingMemory(
-                memory._store, scope_namespace(self.scope), settings=memory.settings, clock=memory._clock
+                memory._store,
+                build_scope_namespace(self.scope),
+                settings=memory.settings,
+                clock=memory._clock,
             )
             if self.scope
             else memory.scratchpad
@@ -154,7 +169,7 @@ class ScopedMemory:
         Raises:
             InvalidInput: one of them is not of its form, or names another scope; nothing was changed.
         """
-        return self._memory.save_many([self._own_note(note) for note in notes], progress=progress)
+        return self._memory.save_many([self._scope_note(note) for note in notes], progress=progress)
 
     def remember_fil(
         self,
@@ -188,9 +203,9 @@ class ScopedMemory:
         """
         record = self.get(id)
         if record is None:
-            raise NotFound(no_record(id))
+            raise NotFound(describe_missing_record(id))
         wider = visible_scopes(record.scope)[1:]
-        if checked_scope(to, name="to") not in wider:
+        if validate_scope(to, name="to") not in wider:
             there_are = ", ".join(repr(each) for each in wider)
             raise InvalidInput(
                 f"to is {to!r}, and record {id!r} can be promoted "
@@ -216,27 +231,27 @@ class ScopedMemory:
                 everybody's.
             Conflict: it is no longer `expected`.
         """
-        return self._memory.update(self._mine(id), expected=expected, **changes)
+        return self._memory.update(self._require_own(id), expected=expected, **changes)
 
     def archive(self, id: str, *, reason: str = "") -> Record:
         """Take a record out of search; see `Memory.archive`. What is everybody's is refused."""
-        return self._memory.archive(self._mine(id), reason=reason)
+        return self._memory.archive(self._require_own(id), reason=reason)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search; see `Memory.restore`. What is everybody's is refused."""
-        return self._memory.restore(self._mine(id))
+        return self._memory.restore(self._require_own(id))
 
     def delete(self, id: str) -> bool:
         """Archive a record if it is here; False, and no change, if not. What is everybody's is refused."""
-        return self.get(id) is not None and self._memory.delete(self._mine(id))
+        return self.get(id) is not None and self._memory.delete(self._require_own(id))
 
     def pin(self, id: str) -> Record:
         """Keep a record from decay and from every automatic change; what is everybody's is refused."""
-        return self._memory.pin(self._mine(id))
+        return self._memory.pin(self._require_own(id))
 
     def unpin(self, id: str) -> Record:
         """Take back a pin; what is everybody's is refused."""
-        return self._memory.unpin(self._mine(id))
+        return self._memory.unpin(self._require_own(id))
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -258,11 +273,11 @@ class ScopedMemory:
         self, *, limit: int | None = 50, offset: int = 0, **only: Unpack[ScopedListRestrictions]
     ) -> list[Record]:
         """Records, the latest changed first; see `Memory.records`."""
-        return self._memory.records(limit=limit, offset=offset, scope=self.chain, **_own(only))
+        return self._memory.records(limit=limit, offset=offset, scope=self.chain, **_reject_scope(only))
 
     def recent(self, *, limit: int = 10, **only: Unpack[ScopedRestrictions]) -> list[Record]:
         """The records changed last that hold now; see `Memory.recent`."""
-        return self._memory.recent(limit=limit, scope=self.chain, **_own(only))
+        return self._memory.recent(limit=limit, scope=self.chain, **_reject_scope(only))
 
     def categories(self) -> dict[str, int]:
         """How many live records each category has; those without one under the empty text."""
@@ -288,7 +303,7 @@ class ScopedMemory:
         Of what two scopes of the chain say in the same words, the narrower one's is found.
         """
         return self._memory.search(
-            query, limit=limit, min_score=min_score, mode=mode, scope=self.chain, **_own(only)
+            query, limit=limit, min_score=min_score, mode=mode, scope=self.chain, **_reject_scope(only)
         )
 
     def search_turns(
@@ -309,7 +324,7 @@ class ScopedMemory:
             mode=mode,
             unit=unit,
             scope=self.chain,
-            **self._sessions_of(only),
+            **self._resolve_sessions(only),
         )
 
     def search_history(
@@ -343,7 +358,7 @@ class ScopedMemory:
             min_score=min_score,
             mode=mode,
             scope=self.chain,
-            **self._sessions_of(only),
+            **self._resolve_sessions(only),
         )
 
     def recall_fil(self, query: str, *, limit: int = 5) -> FIL:
@@ -367,7 +382,7 @@ class ScopedMemory:
     # -- conversations -----------------------------------------------------------------------------------
 
     def session(self, id: str) -> Session:
-        """A conversation of this scope, opened again or begun; see `Memory.session`.
+        """A conversation of this scope, opened again or begun; see `Memory.make_session`.
 
         Each scope has names of its own: `telegram:1` of `user:alice` is kept as `user:alice//telegram:1`,
         which is the session's `id`, and may be passed as well. A session of this scope that was begun as
@@ -376,7 +391,7 @@ class ScopedMemory:
         Raises:
             InvalidInput: the id is not of its form, or too long together with the scope.
         """
-        return self._memory.session(self._named(id), scope=self.scope)
+        return self._memory.session(self._resolve_own_session(id), scope=self.scope)
 
     def sessions(self, *, limit: int | None = None) -> list[SessionOverview]:
         """Sessions with their number of turns, the latest active first; see `Memory.sessions`."""
@@ -384,15 +399,15 @@ class ScopedMemory:
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
         """Turns of a session by position; one that is not here has none. See `Memory.turns`."""
-        return self._memory.turns(self._found(session), start=start, stop=stop)
+        return self._memory.turns(self._resolve_session(session), start=start, stop=stop)
 
     def consolidate_session(self, id: str) -> list[SaveResult]:
         """Keep what a session of this scope came to; see `Memory.consolidate_session`."""
-        return self._memory.consolidate_session(self._named(id))
+        return self._memory.consolidate_session(self._resolve_own_session(id))
 
     def delete_session(self, id: str) -> int:
         """Remove a session of this scope, its turns and its working memory; see `Memory.delete_session`."""
-        return self._memory.delete_session(self._named(id))
+        return self._memory.delete_session(self._resolve_own_session(id))
 
     def tools(self, *, session: str | None = None, groups: Sequence[str] | None = None) -> Toolset:
         """What a model may do within this scope: the same tools as `Memory.tools` gives.
@@ -407,7 +422,7 @@ class ScopedMemory:
         from reverie.tools import DEFAULT_GROUPS, memory_tools
 
         return memory_tools(
-            ScopedMemory(self._memory._acting(self._memory._agent), self.scope),
+            ScopedMemory(self._memory._copy_with_actor(self._memory._agent), self.scope),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -418,7 +433,7 @@ class ScopedMemory:
 
         Args:
             actor: Who is named in the journal as the author of changes.
-            heard: Tells whose word a text is that shall be written, such as `Session.origin_of` of the
+            heard: Tells whose word a text is that shall be written, such as `Session.determine_origin` of the
                 conversation; a tool's does not get into what stands in prompts. None where that is not known.
         """
         from reverie.repositories.documents import KEPT_AS, Documents
@@ -433,7 +448,7 @@ class ScopedMemory:
                 searching=memory._searching,
                 clock=memory._clock,
                 actor=actor,
-                notice=memory._noticed,
+                notice=memory._publish,
                 scope=self.scope,
                 origin=origin,
                 zone=memory.settings.zone,
@@ -447,7 +462,7 @@ class ScopedMemory:
                 clock=memory._clock,
                 new_id=memory._new_id,
                 actor=actor,
-                notice=memory._noticed,
+                notice=memory._publish,
             ),
             saving=RecordRepository(
                 memory._store,
@@ -455,7 +470,7 @@ class ScopedMemory:
                 clock=memory._clock,
                 new_id=memory._new_id,
                 actor=actor,
-                notice=memory._noticed,
+                notice=memory._publish,
                 zone=memory.settings.zone,
             ),
             shelf=shelf("agent"),
@@ -463,8 +478,8 @@ class ScopedMemory:
             scope=self.scope,
             clock=memory._clock,
             actor=actor,
-            notice=memory._noticed,
-            look=memory._look,
+            notice=memory._publish,
+            look=memory._refresh_files,
             heard=heard,
         )
 
@@ -476,11 +491,11 @@ class ScopedMemory:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _mine(self, id: str) -> str:
+    def _require_own(self, id: str) -> str:
         """The id of a record, if it may be changed here."""
         found = self.get(id)
         if found is None:
-            raise NotFound(no_record(id))
+            raise NotFound(describe_missing_record(id))
         if self.scope and not found.scope:
             raise InvalidInput(
                 f"record {id!r} is everybody's: it can be read here, and changed only outside of "
@@ -488,7 +503,7 @@ class ScopedMemory:
             )
         return id
 
-    def _own_note(self, note: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
+    def _scope_note(self, note: NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
         given = (
             note.scope
             if isinstance(note, NewRecord)
@@ -502,38 +517,38 @@ class ScopedMemory:
             return replace(note, scope=self.scope)
         return {**note, "scope": self.scope} if isinstance(note, Mapping) else note
 
-    def _named(self, id: str) -> str:
+    def _resolve_own_session(self, id: str) -> str:
         """The id under which a session of this scope is kept, whether it has begun or not."""
         if not isinstance(id, str):
             return id
-        own = session_within(self.scope, id)
-        kept = self._scope_of(own)
-        if own != id and kept is None and self._scope_of(id) == self.scope:
+        own = build_scoped_session_id(self.scope, id)
+        kept = self._get_session_scope(own)
+        if own != id and kept is None and self._get_session_scope(id) == self.scope:
             return id
-        return session_apart(own) if kept and not self.scope else own
+        return build_unscoped_session_id(own) if kept and not self.scope else own
 
-    def _found(self, id: str) -> str:
+    def _resolve_session(self, id: str) -> str:
         """The id under which a session is kept that can be read here."""
-        own = self._named(id)
-        if self._scope_of(own) is None and self._scope_of(id) in self.chain:
+        own = self._resolve_own_session(id)
+        if self._get_session_scope(own) is None and self._get_session_scope(id) in self.chain:
             return id
         return own
 
-    def _scope_of(self, session: str) -> str | None:
+    def _get_session_scope(self, session: str) -> str | None:
         state = self._memory._store.session(session)
         if state is None and (begun := self._memory._sessions.get(session)) is not None:
             state = begun.state
         return None if state is None else state.scope
 
-    def _sessions_of(self, only: Mapping[str, Any]) -> dict[str, Any]:
+    def _resolve_sessions(self, only: Mapping[str, Any]) -> dict[str, Any]:
         """The restrictions, with sessions under the ids that they are kept under."""
-        wanted = _own(only).get("session")
+        wanted = _reject_scope(only).get("session")
         if wanted is None:
             return dict(only)
         asked = [wanted] if isinstance(wanted, str) else wanted
         if not isinstance(asked, Sequence) or not all(isinstance(each, str) for each in asked):
             return dict(only)
-        return {**only, "session": [self._found(each) for each in asked]}
+        return {**only, "session": [self._resolve_session(each) for each in asked]}
 
 
 class ReadOnlyPages(Pages):
@@ -551,11 +566,11 @@ class ReadOnlyPages(Pages):
             clock=memory._clock,
             new_id=memory._new_id,
             actor=memory._actor,
-            notice=memory._noticed,
+            notice=memory._publish,
         )
         self._scope = scope
 
-    def _retried(self, attempt: Callable[[], object]) -> NoReturn:
+    def _run_with_retries(self, attempt: Callable[[], object]) -> NoReturn:
         del attempt  # all that is written goes through here
         raise InvalidInput(
             f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
@@ -563,7 +578,7 @@ class ReadOnlyPages(Pages):
         )
 
 
-def _own(only: Mapping[str, Any]) -> dict[str, Any]:
+def _reject_scope(only: Mapping[str, Any]) -> dict[str, Any]:
     """The restrictions, where they leave the scope to this one."""
     if "scope" in only:
         raise TypeError("unexpected keyword argument 'scope': whose memory it is was said by `scoped`")

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 from reverie.context import Pack, ShownLedger, StaticContext, TokenBudget, build, trim_window
-from reverie.context.budget import checked_tokens
-from reverie.context.ledger import recalled_counter, shown_cursor
-from reverie.context.notes import unreplayed
+from reverie.context.budget import validate_tokens
+from reverie.context.ledger import build_recalled_counter, build_shown_cursor
+from reverie.context.notes import drop_replayed
 from reverie.context.retrieval import Retriever, query_from_message, retrieve, retrieve_recent
 from reverie.domain import provenance as trust
 from reverie.domain.change import Change, JournalEntry, Value
@@ -31,17 +31,17 @@ from reverie.domain.conversation import (
     SessionStatus,
     ToolCall,
     Turn,
-    checked_session,
-    checked_turn,
     draft_turn,
-    valid_session_id,
-    with_signal,
+    set_signal,
+    validate_session,
+    validate_session_id,
+    validate_turn,
 )
-from reverie.domain.entry import session_namespace
+from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.filter import Filter, checked_filter
+from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, Record
-from reverie.domain.scope import checked_scope, visible_scopes
+from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
@@ -50,7 +50,7 @@ from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redact_value, redactor_of
+from reverie.stores.redacting import get_redactor, redact_value
 
 _log = logging.getLogger("reverie")
 
@@ -75,11 +75,11 @@ class SessionObserver(Protocol):
         ...
 
 
-def _nothing_standing() -> StaticContext:
+def _build_empty_standing() -> StaticContext:
     return StaticContext()
 
 
-def _nobody(rows: Sequence[JournalEntry]) -> None:
+def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
     del rows
 
 
@@ -115,22 +115,22 @@ class Session:
         new_id: NewId,
         actor: str = "owner",
         scope: str = "",
-        notice: Callable[[Sequence[JournalEntry]], None] = _nobody,
-        standing: Callable[[], StaticContext] = _nothing_standing,
+        notice: Callable[[Sequence[JournalEntry]], None] = _ignore_rows,
+        standing: Callable[[], StaticContext] = _build_empty_standing,
         look: Callable[[], None] = lambda: None,
         listener: SessionObserver | None = None,
     ) -> None:
-        self.id = valid_session_id(id)
-        self.working = WorkingMemory(store, session_namespace(id), settings=settings, clock=clock)
+        self.id = validate_session_id(id)
+        self.working = WorkingMemory(store, build_session_namespace(id), settings=settings, clock=clock)
         self.last_used = clock()
         self._store = store
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._recaller = recaller
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
         self._actor = actor
-        self._scope = checked_scope(scope)
+        self._scope = validate_scope(scope)
         self._notice = notice
         self._standing = standing
         self._look = look
@@ -163,7 +163,7 @@ class Session:
         session has a scope, or it was said more than a day ago); a failure of that is a warning and counted.
 
         Args:
-            role: `user`, `assistant`, `system` or `tool`.
+            role: `user`, `store_assistant`, `system` or `tool`.
             content: What was said, up to 2,000,000 characters.
             speaker: Who said it, where the role does not tell.
             at: When it was said; None for now.
@@ -213,19 +213,19 @@ class Session:
                 replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
-            trusted = trust.named(self._settings.trusted_tools)
-            view = trust.view(self._window, state, self._settings.replay_turns)
+            trusted = trust.parse_trusted_tools(self._settings.trusted_tools)
+            view = trust.build_model_view(self._window, state, self._settings.replay_turns)
             added = list(trust.mark_origins(added, view, trusted_tools=trusted))
             if self._listener is not None:
                 added = list(self._listener.mark_origins(added, self._window))
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
             self._commit(
                 [*beginning, *(Change(before=None, after=turn) for turn in added)],
-                noted=lambda: self._notes(added),
+                noted=lambda: self._build_note_edits(added),
             )
             return added
 
-        added = self._retried(attempt)
+        added = self._run_with_retries(attempt)
         if self._listener is not None:
             with self._lock:
                 window, shown = self._window, frozenset(self._shown.marks)
@@ -289,7 +289,7 @@ class Session:
             created_before=created_before,
         )
         found = self._recaller.recall(
-            query, allowed=checked_filter(allowed), limit=limit, exclude=frozenset()
+            query, allowed=validate_filter(allowed), limit=limit, exclude=frozenset()
         )
         return [hit for hit in found if hit.score >= min_score]
 
@@ -308,8 +308,10 @@ class Session:
         """
         with self._lock:
             state = self._read_state()
-            view = trust.view(self._window, state, self._settings.replay_turns)
-        return trust.origin_of(text, view, trusted_tools=trust.named(self._settings.trusted_tools))
+            view = trust.build_model_view(self._window, state, self._settings.replay_turns)
+        return trust.determine_origin(
+            text, view, trusted_tools=trust.parse_trusted_tools(self._settings.trusted_tools)
+        )
 
     # -- the prompt ------------------------------------------------------------------------------------
 
@@ -343,15 +345,15 @@ class Session:
         if message is not None and not isinstance(message, str):
             raise InvalidInput(f"message is {message!r}: pass a string, or None for the last user turn")
         message = None if message is None else self.redacted(message)  # as it was stored, if it was
-        budget = self._budget(soft_tokens, hard_tokens)
+        budget = self._build_budget(soft_tokens, hard_tokens)
         self._look()
         with self._lock:
             state = self._read_state()
             window, following, shown = self._window, self._next, self._shown
-        asking = _asking(message, window)
+        asking = _find_question(message, window)
         now_at = following if asking is None else asking.position
         query = query_from_message(message or "" if asking is None else asking.content)
-        replayed = _with_question(trim_window(window, self._settings.replay_turns), asking)
+        replayed = _prepend_question(trim_window(window, self._settings.replay_turns), asking)
         replayed_ids = frozenset(turn.id for turn in replayed)
         now = self._clock()
         found: list[Hit] = []
@@ -364,7 +366,7 @@ class Session:
                 recent = retrieve_recent(self._recaller, settings, scopes, now=now)
         standing = self._standing()
         pages = standing.pages if self._settings.memory_enabled else ()
-        notes = unreplayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
+        notes = drop_replayed(standing.notes, replayed_ids) if self._settings.memory_enabled else ()
         pack = build(
             query=query,
             candidates=found,
@@ -379,11 +381,11 @@ class Session:
             related=related if self._settings.memory_enabled else "",
             related_tokens=self._settings.rag_tokens,
         )
-        pack = self._without_secrets(pack)
+        pack = self._redact_pack(pack)
         if mark and pack.hits:
             with self._lock:
                 begin = replayed[0].position if replayed else now_at
-                self._shown = self._shown.since(begin).with_shown(pack.hits, at=now_at)
+                self._shown = self._shown.since(begin).add_shown(pack.hits, at=now_at)
                 self._shown_is_stored = False
         return pack
 
@@ -403,14 +405,14 @@ class Session:
             state = self._read_state()
             if self._stored is None:
                 return
-            fresh = replace(trust.with_summary(state, "", origin="agent"), window_start=self._next)
+            fresh = replace(trust.set_summary(state, "", origin="agent"), window_start=self._next)
             if ITEMS_FROM in fresh.metadata:
                 items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
                 fresh = replace(fresh, metadata=MappingProxyType(items))
             edits = [Change(before=state, after=fresh)] if fresh != state else []
             self._commit(edits, reason="begun anew", shown=ShownLedger())
 
-        self._retried(attempt)
+        self._run_with_retries(attempt)
 
     def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
         """Note what the user thinks of an answer; background thinking reads it, and what was said stays.
@@ -436,14 +438,14 @@ class Session:
                 raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
             if found[0].role != "assistant":
                 raise InvalidInput(f"turn {turn_id!r} is the {found[0].role}'s: feedback is about an answer")
-            after = checked_turn(with_signal(found[0], f"thumbs_{thumb}", note=note))
+            after = validate_turn(set_signal(found[0], f"thumbs_{thumb}", note=note))
             after = redact_value(after, self._redactor, known=True)
             if after != found[0]:
                 self._commit([Change(before=found[0], after=after)], reason="feedback")
                 self._sequence = -1
             return after
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def pause(self) -> SessionState:
         """Mark the session as paused; turns can still be added."""
@@ -491,7 +493,7 @@ class Session:
 
     # -- inside ----------------------------------------------------------------------------------------
 
-    def _without_secrets(self, pack: Pack) -> Pack:
+    def _redact_pack(self, pack: Pack) -> Pack:
         """The pack without secrets, such as profile files or things stored long ago may hold."""
         sections = tuple(replace(each, text=self.redacted(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
@@ -519,7 +521,7 @@ class Session:
 
     def _read_shown(self, stored: SessionState | None) -> None:
         """Take in what other processes were shown in this session."""
-        text = self._store.cursor(shown_cursor(self.id)) if stored is not None else None
+        text = self._store.cursor(build_shown_cursor(self.id)) if stored is not None else None
         try:
             elsewhere = ShownLedger.from_text(text) if text else ShownLedger()
         except InvalidInput as error:
@@ -533,15 +535,15 @@ class Session:
     def _read_state(self) -> SessionState:
         """The stored state, or the one that the session would begin with; the caller has the lock."""
         self._refresh()
-        return self._state()
+        return self._get_state()
 
-    def _state(self) -> SessionState:
+    def _get_state(self) -> SessionState:
         """The same from the copy."""
         if self._stored is not None:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
 
-    def _notes(self, added: Sequence[Turn]) -> list[Change]:
+    def _build_note_edits(self, added: Sequence[Turn]) -> list[Change]:
         """The edits that put the exchanges which these turns complete into the daily notes."""
         if not self._settings.daily_notes or all(turn.role != "assistant" for turn in added):
             return []
@@ -569,8 +571,8 @@ class Session:
         now = self._clock()
         cursors: dict[str, str | None] = {}
         if ledger is not self._shown or not self._shown_is_stored:
-            cursors[shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
-        counters = [recalled_counter(name) for name in self._shown.newer_than(self._stored_shown)]
+            cursors[build_shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
+        counters = [build_recalled_counter(name) for name in self._shown.list_newer_ids(self._stored_shown)]
         cursors |= dict.fromkeys(counters, clocks.format_time(now))
         rows = commit_with_notes(
             self._store,
@@ -601,7 +603,7 @@ class Session:
         self._next += len(added)
         self._sequence = rows[-1].sequence
 
-    def _retried(self, attempt: Callable[[], _T]) -> _T:
+    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
         """What `attempt` gives, run again with a fresh view as often as others were faster."""
         for left in reversed(range(ATTEMPTS)):
             try:
@@ -618,12 +620,12 @@ class Session:
     def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
         def attempt() -> SessionState:
             state = self._read_state()
-            after = redact_value(checked_session(change(state)), self._redactor)
+            after = redact_value(validate_session(change(state)), self._redactor)
             if after != state or self._stored is None:
                 self._commit([Change(before=self._stored, after=after)], reason=reason)
             return after
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def _set_status(self, status: SessionStatus) -> SessionState:
         def change(state: SessionState) -> SessionState:
@@ -633,12 +635,12 @@ class Session:
 
         return self._change_state(change, reason=status)
 
-    def _budget(self, soft: int | None, hard: int | None) -> TokenBudget:
+    def _build_budget(self, soft: int | None, hard: int | None) -> TokenBudget:
         settings = self._settings
         if hard is None:
-            hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, checked_tokens(soft))
+            hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, validate_tokens(soft))
         if soft is None:
-            soft = min(settings.soft_tokens, checked_tokens(hard, name="hard_tokens"))
+            soft = min(settings.soft_tokens, validate_tokens(hard, name="hard_tokens"))
         return TokenBudget(
             soft_tokens=soft,
             hard_tokens=hard,
@@ -649,13 +651,13 @@ class Session:
         )
 
 
-def _asking(message: str | None, window: Sequence[Turn]) -> Turn | None:
+def _find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:
     """The user's turn being answered; None where there is none, or the message has not been added yet."""
     last = next((turn for turn in reversed(window) if turn.role == "user"), None)
     return last if last is not None and message in {None, last.content} else None
 
 
-def _with_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
+def _prepend_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
     """The replayed turns, and before them the question being answered if calls of tools pushed it out."""
     if asking is None or not replayed or replayed[0].position <= asking.position:
         return replayed

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound
-from reverie.domain.secrets import MOST_PATTERNS, Redactor, redactor_of, unsound
+from reverie.domain.secrets import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
 from reverie.domain.text.timestamps import parse_duration
 
 ENVIRONMENT_PREFIX = "REVERIE_"
@@ -41,7 +41,7 @@ class _Form:
     also: tuple[str, ...] = ()
 
 
-def _setting(
+def _define_setting(
     default: Any,
     kind: _Kind,
     *also: str,
@@ -168,63 +168,63 @@ class Settings:
         InvalidInput: a value is of the wrong type or out of its range, or the soft budget exceeds the hard.
     """
 
-    memory_enabled: bool = _setting(True, "flag")
-    retain_turns: int = _setting(50, "int", "max_turns_per_session", low=1, high=10_000)
-    replay_turns: int = _setting(20, "int", "max_llm_context_turns", low=1, high=10_000)
-    idle_minutes: float = _setting(60.0, "minutes", "session_idle_timeout")
-    memory_window: int = _setting(50, "int", high=10_000)
-    recent_days: int = _setting(7, "int", high=365)
-    daily_notes: bool = _setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
-    page_tokens: int = _setting(1_200, "int")
-    notes_tokens: int = _setting(500, "int")
-    soft_tokens: int = _setting(1_800, "int", "soft_prompt_budget_tokens")
-    hard_tokens: int = _setting(3_500, "int", "max_prompt_budget_tokens")
-    working_top_k: int = _setting(6, "int", high=1_000)
-    episodic_top_k: int = _setting(8, "int", high=1_000)
-    semantic_top_k: int = _setting(6, "int", high=1_000)
-    procedural_top_k: int = _setting(4, "int", high=1_000)
-    recall_limit: int = _setting(8, "int", high=100)
-    fallback_limit: int = _setting(5, "int", high=100)
-    min_relevance: float | None = _setting(None, "number", high=1, optional=True)
-    promotion_enabled: bool = _setting(True, "flag")
-    promotion_min_confidence: float = _setting(0.75, "number", high=1)
-    learn: bool = _setting(True, "flag")
-    learn_events: bool = _setting(False, "flag")
-    code_aware_extraction: bool = _setting(True, "flag", "code_aware_extraction_enabled")
-    decay_enabled: bool = _setting(True, "flag")
-    decay_days: float = _setting(30.0, "days", low=1, high=36_500)
-    retention_days: float = _setting(90.0, "days", high=36_500)
-    trusted_tools: str | None = _setting(None, "text", optional=True)
-    redact_secrets: bool = _setting(True, "flag")
-    secret_patterns: tuple[str, ...] = _setting((), "patterns")
-    files: bool = _setting(True, "flag")
-    default_ttl_minutes: float | None = _setting(5.0, "minutes", optional=True)
-    max_entries: int = _setting(50, "int", "max_entries_per_session", low=1, high=100_000)
-    compaction_enabled: bool = _setting(True, "flag")
-    compaction_tokens: int = _setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
-    compaction_keep: int = _setting(20, "int", "keep_last_messages", low=1, high=10_000)
-    model: str | None = _setting(None, "text", optional=True)
-    enrich: bool = _setting(True, "flag")
-    dream_interval: float | None = _setting(1_440.0, "minutes", low=1, optional=True)
-    dream_schedule: str | None = _setting(None, "text", optional=True)
-    dream_idle: float = _setting(5.0, "minutes")
-    time_zone: str | None = _setting(None, "text", optional=True)
-    preference_inference: bool = _setting(True, "flag", "preference_inference_enabled")
-    rag_enabled: bool = _setting(True, "flag")
-    rag_url: str | None = _setting(None, "text", optional=True)
-    rag_mode: str | None = _setting(None, "text", "rag_query_mode", optional=True)
-    rag_timeout: float = _setting(2.0, "number", "rag_timeout_seconds", high=600)
-    rag_min_length: int = _setting(50, "int", "rag_index_min_length")
-    rag_tokens: int = _setting(600, "int")
-    profile_path: str = _setting("agent", "text")
-    base_path: str = _setting("memory", "text")
-    dream_directive: str = _setting("dream.md", "text", "directive_path")
-    preference_directive: str = _setting("pref-dream.md", "text", "preference_directive_path")
-    memory_rules: str = _setting("memory-rules.md", "text", "memory_rules_path")
+    memory_enabled: bool = _define_setting(True, "flag")
+    retain_turns: int = _define_setting(50, "int", "max_turns_per_session", low=1, high=10_000)
+    replay_turns: int = _define_setting(20, "int", "max_llm_context_turns", low=1, high=10_000)
+    idle_minutes: float = _define_setting(60.0, "minutes", "session_idle_timeout")
+    memory_window: int = _define_setting(50, "int", high=10_000)
+    recent_days: int = _define_setting(7, "int", high=365)
+    daily_notes: bool = _define_setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
+    page_tokens: int = _define_setting(1_200, "int")
+    notes_tokens: int = _define_setting(500, "int")
+    soft_tokens: int = _define_setting(1_800, "int", "soft_prompt_budget_tokens")
+    hard_tokens: int = _define_setting(3_500, "int", "max_prompt_budget_tokens")
+    working_top_k: int = _define_setting(6, "int", high=1_000)
+    episodic_top_k: int = _define_setting(8, "int", high=1_000)
+    semantic_top_k: int = _define_setting(6, "int", high=1_000)
+    procedural_top_k: int = _define_setting(4, "int", high=1_000)
+    recall_limit: int = _define_setting(8, "int", high=100)
+    fallback_limit: int = _define_setting(5, "int", high=100)
+    min_relevance: float | None = _define_setting(None, "number", high=1, optional=True)
+    promotion_enabled: bool = _define_setting(True, "flag")
+    promotion_min_confidence: float = _define_setting(0.75, "number", high=1)
+    learn: bool = _define_setting(True, "flag")
+    learn_events: bool = _define_setting(False, "flag")
+    code_aware_extraction: bool = _define_setting(True, "flag", "code_aware_extraction_enabled")
+    decay_enabled: bool = _define_setting(True, "flag")
+    decay_days: float = _define_setting(30.0, "days", low=1, high=36_500)
+    retention_days: float = _define_setting(90.0, "days", high=36_500)
+    trusted_tools: str | None = _define_setting(None, "text", optional=True)
+    redact_secrets: bool = _define_setting(True, "flag")
+    secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
+    files: bool = _define_setting(True, "flag")
+    default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
+    max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
+    compaction_enabled: bool = _define_setting(True, "flag")
+    compaction_tokens: int = _define_setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
+    compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
+    model: str | None = _define_setting(None, "text", optional=True)
+    enrich: bool = _define_setting(True, "flag")
+    dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
+    dream_schedule: str | None = _define_setting(None, "text", optional=True)
+    dream_idle: float = _define_setting(5.0, "minutes")
+    time_zone: str | None = _define_setting(None, "text", optional=True)
+    preference_inference: bool = _define_setting(True, "flag", "preference_inference_enabled")
+    rag_enabled: bool = _define_setting(True, "flag")
+    rag_url: str | None = _define_setting(None, "text", optional=True)
+    rag_mode: str | None = _define_setting(None, "text", "rag_query_mode", optional=True)
+    rag_timeout: float = _define_setting(2.0, "number", "rag_timeout_seconds", high=600)
+    rag_min_length: int = _define_setting(50, "int", "rag_index_min_length")
+    rag_tokens: int = _define_setting(600, "int")
+    profile_path: str = _define_setting("agent", "text")
+    base_path: str = _define_setting("memory", "text")
+    dream_directive: str = _define_setting("dream.md", "text", "directive_path")
+    preference_directive: str = _define_setting("pref-dream.md", "text", "preference_directive_path")
+    memory_rules: str = _define_setting("memory-rules.md", "text", "memory_rules_path")
 
     def __post_init__(self) -> None:
         for name in _FORMS:
-            value = _checked(name, getattr(self, name), where="in Settings", called=name)
+            value = _validate_value(name, getattr(self, name), where="in Settings", called=name)
             object.__setattr__(self, name, value)
         try:
             _ = self.zone
@@ -258,7 +258,7 @@ class Settings:
     @property
     def redactor(self) -> Redactor:
         """What redacts, by `redact_secrets` and `secret_patterns`."""
-        return redactor_of(self.redact_secrets, self.secret_patterns)
+        return build_redactor(self.redact_secrets, self.secret_patterns)
 
     @property
     def layer_limits(self) -> Mapping[str, int]:
@@ -280,7 +280,7 @@ class Settings:
         """The folders and files of the profile, without looking at the disk (RockBot's rule).
 
         An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
-        relative `profile_path` under `application`.
+        relative `profile_path` under `create_application`.
 
         >>> Settings().resolve_paths(Path("/srv/bot")).memory.as_posix()
         '/srv/bot/agent/memory'
@@ -320,15 +320,15 @@ class Settings:
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         layers = [(f"in {str(file)!r}", _read(Path(file)))] if file is not None else []
-        layers.append((_IN_ENVIRONMENT, _variables(environ or {})))
+        layers.append((_IN_ENVIRONMENT, _select_variables(environ or {})))
         layers.append(("in the arguments", overrides))
         for where, given in layers:
             variables = where == _IN_ENVIRONMENT
             prefix = ENVIRONMENT_PREFIX if variables else ""
-            for name, (called, value) in _named(given, where=where, prefix=prefix).items():
+            for name, (called, value) in _collect_settings(given, where=where, prefix=prefix).items():
                 if variables:
-                    value = _parsed(value, _FORMS[name])
-                values[name] = _checked(name, value, where=where, called=called)
+                    value = _parse_value(value, _FORMS[name])
+                values[name] = _validate_value(name, value, where=where, called=called)
                 sources[name] = f"{called} {where}"
         soft, hard = (values.get(name, _DEFAULTS[name]) for name in ("soft_tokens", "hard_tokens"))
         if soft > hard:
@@ -388,15 +388,15 @@ _CLOCK_TIME = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """`MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
     return _HUMP.sub("_", name).replace("-", "_").lower()
 
 
-def _named(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
+def _collect_settings(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
     """Each setting's value, with the name it was given under; sections are opened."""
     found: dict[str, tuple[str, Any]] = {}
-    for called, name, value in _leaves(given, where=where, section="", path=prefix):
+    for called, name, value in _iterate_leaves(given, where=where, section="", path=prefix):
         if name in found:
             raise InvalidInput(
                 f"{found[name][0]} and {called} {where} both set {name}: leave one of them out"
@@ -405,30 +405,32 @@ def _named(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tu
     return found
 
 
-def _leaves(
+def _iterate_leaves(
     given: Mapping[str, Any], *, where: str, section: str, path: str
 ) -> Iterator[tuple[str, str, Any]]:
     for key, value in given.items():
         called = f"{path}{key}"
-        plain = _plain(str(key)).removesuffix("_options")
+        plain = _normalize_name(str(key)).removesuffix("_options")
         inner = f"{section}.{plain}" if section else plain
         if isinstance(value, Mapping) and inner in _SECTIONS:
-            yield from _leaves(value, where=where, section=inner, path=f"{called}.")
+            yield from _iterate_leaves(value, where=where, section=inner, path=f"{called}.")
             continue
-        name = _SECTIONS.get(section, {}).get(_plain(str(key))) or _NAMES.get(_plain(str(key)))
+        name = _SECTIONS.get(section, {}).get(_normalize_name(str(key))) or _NAMES.get(
+            _normalize_name(str(key))
+        )
         if name is None:
-            _unknown(called, plain, is_section=isinstance(value, Mapping), where=where)
+            _raise_unknown(called, plain, is_section=isinstance(value, Mapping), where=where)
         yield called, name, value
 
 
-def _unknown(called: str, plain: str, *, is_section: bool, where: str) -> NoReturn:
+def _raise_unknown(called: str, plain: str, *, is_section: bool, where: str) -> NoReturn:
     known = list(_SECTIONS) if is_section else list(_NAMES)
     close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
     raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
 
 
-def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(ENVIRONMENT_PREFIX): value
         for name, value in environ.items()
@@ -446,13 +448,13 @@ def _read(file: Path) -> Mapping[str, Any]:
     suffix = file.suffix.lower()
     try:
         if suffix == ".json":
-            data = json.loads(text, object_pairs_hook=_without_repeats)
+            data = json.loads(text, object_pairs_hook=_reject_repeats)
         elif suffix == ".toml":
             import tomllib  # here: few have such a file, and it takes four milliseconds
 
             data = tomllib.loads(text)
         elif suffix in {".yaml", ".yml"}:
-            data = _yaml(text)
+            data = _parse_yaml(text)
         else:
             raise InvalidInput(
                 f"the settings file {str(file)!r} ends in {suffix!r}: use .yaml, .toml or .json"
@@ -470,7 +472,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     return data
 
 
-def _yaml(text: str) -> Any:
+def _parse_yaml(text: str) -> Any:
     try:
         import yaml
     except ModuleNotFoundError:
@@ -481,7 +483,7 @@ def _yaml(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -490,7 +492,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _parsed(text: str, form: _Form) -> Any:
+def _parse_value(text: str, form: _Form) -> Any:
     """The value that a variable's text means; itself where it means none, to be refused."""
     plain = text.strip()
     if form.optional and plain.lower() in {"", "none", "null"}:
@@ -507,13 +509,13 @@ def _parsed(text: str, form: _Form) -> Any:
         return text
 
 
-def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
+def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
     """The value in the setting's own type."""
     form = _FORMS[name]
     if value is None and form.optional:
         return None
     if form.kind == "patterns":
-        return _patterns(value, where=where, called=called)
+        return _validate_patterns(value, where=where, called=called)
     if form.kind == "flag":
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"
@@ -521,7 +523,7 @@ def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
         fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
         expected = "a path"
     else:
-        fits, expected = _number(value, form)
+        fits, expected = _parse_number(value, form)
     if fits is None:
         asked = f"{called} {where}" if called == name else f"{called} {where} ({name})"
         raise InvalidInput(
@@ -530,7 +532,7 @@ def _checked(name: str, value: Any, *, where: str, called: str) -> Any:
     return fits
 
 
-def _patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
+def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
     """Regular expressions that are safe to run over every text."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         sort = type(value).__name__
@@ -538,13 +540,17 @@ def _patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
     if len(value) > MOST_PATTERNS:
         raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MOST_PATTERNS} are allowed")
     for number, pattern in enumerate(value, start=1):
-        why = unsound(pattern) if isinstance(pattern, str) else f"it is {type(pattern).__name__}: pass text"
+        why = (
+            explain_unsafe_pattern(pattern)
+            if isinstance(pattern, str)
+            else f"it is {type(pattern).__name__}: pass text"
+        )
         if why is not None:
             raise InvalidInput(f"{called} {where}, pattern {number}: {why}")
     return tuple(value)
 
 
-def _number(value: Any, form: _Form) -> tuple[float | None, str]:
+def _parse_number(value: Any, form: _Form) -> tuple[float | None, str]:
     """The value as a number of the setting's unit, None if it is none; and what would have been right."""
     whole = "a whole number" if form.kind == "int" else "a number"
     timed = form.kind in {"minutes", "days"}
@@ -552,7 +558,7 @@ def _number(value: Any, form: _Form) -> tuple[float | None, str]:
     unit = f" of {form.kind}, or text such as '90s' or '1h30m'," if timed else ""
     expected = f"{whole}{unit} {above} to {form.high:,.0f}".replace("  ", " ")
     if timed and isinstance(value, str | timedelta):
-        value = _in_units(value, form)
+        value = _convert_to_units(value, form)
     if isinstance(value, bool) or not isinstance(value, int if form.kind == "int" else int | float):
         return None, expected
     if not form.low <= value <= form.high or (form.kind == "minutes" and value == 0):
@@ -560,7 +566,7 @@ def _number(value: Any, form: _Form) -> tuple[float | None, str]:
     return (value if form.kind == "int" else float(value)), expected
 
 
-def _in_units(value: str | timedelta, form: _Form) -> float | None:
+def _convert_to_units(value: str | timedelta, form: _Form) -> float | None:
     unit = timedelta(minutes=1) if form.kind == "minutes" else timedelta(days=1)
     if isinstance(value, str) and (time := _CLOCK_TIME.fullmatch(value.strip())):
         hours, minutes, seconds = (int(part) for part in time.groups())

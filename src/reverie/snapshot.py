@@ -21,7 +21,7 @@ from reverie.repositories.pages import Pages
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searcher, weights_of
+from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -73,11 +73,11 @@ class Snapshot(MemoryReader):
             clock=self._clock,
             settings=RankingSettings(),
             floor=settings.min_relevance,
-            weights=weights_of(settings),
+            weights=to_scoring_settings(settings),
         )
         self.journal = Journal(store, until=then.last, things=then)
         self.pages = Pages(
-            then, settings=settings, clock=self._clock, new_id=ids.new_id, actor="", notice=_nobody
+            then, settings=settings, clock=self._clock, new_id=ids.generate_id, actor="", notice=_ignore_rows
         )
 
     def session(self, id: str, *, scope: str = "") -> Session:
@@ -93,9 +93,9 @@ class Snapshot(MemoryReader):
             recaller=self._searching,
             settings=self.settings,
             clock=self._clock,
-            new_id=ids.new_id,
+            new_id=ids.generate_id,
             scope=scope,
-            standing=self._standing,
+            standing=self._read_standing,
         )
 
     def close(self) -> None:
@@ -110,5 +110,5 @@ class Snapshot(MemoryReader):
         self.close()
 
 
-def _nobody(rows: Sequence[JournalEntry]) -> None:
+def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
     del rows

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reverie.consolidation.rule_learning import consolidated_cursor
-from reverie.context.ledger import shown_cursor
+from reverie.consolidation.rule_learning import build_cursor_name
+from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
@@ -100,7 +100,7 @@ class Tending(MemoryReader, ABC):
             if what.batch is None:
                 raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
             batch, what = what.batch, None
-        undoing = Undo(self._store, clock=self._clock, actor=self._actor, notice=self._noticed)
+        undoing = Undo(self._store, clock=self._clock, actor=self._actor, notice=self._publish)
         return undoing.undo(what, batch=batch, since=since, dry_run=dry_run)
 
     def as_of(self, moment: datetime | int) -> Snapshot:
@@ -258,7 +258,7 @@ class Tending(MemoryReader, ABC):
             origin=origin,
             actor=self._actor,
             clock=self._clock,
-            notice=self._noticed,
+            notice=self._publish,
             dry_run=dry_run,
             progress=progress,
         )
@@ -285,7 +285,7 @@ class Tending(MemoryReader, ABC):
                     settings=self.settings,
                     model=self._model,
                     profile=self._prompts,
-                    notice=self._noticed,
+                    notice=self._publish,
                 )
             return self._worker
 
@@ -396,7 +396,7 @@ class Tending(MemoryReader, ABC):
         for each in opened.values():
             each.flush()
         done = self._forgetter.forget(
-            request, cursors_of=lambda session: (shown_cursor(session), consolidated_cursor(session))
+            request, cursors_of=lambda session: (build_shown_cursor(session), build_cursor_name(session))
         )
         for each in opened.values():
             each.forget()  # the copy of the window; it is read again when it is asked for
@@ -407,13 +407,13 @@ class Tending(MemoryReader, ABC):
     @property
     def _exposing(self) -> StoredSecretRedactor:
         from reverie.admin.erasure.redact_stored import StoredSecretRedactor
-        from reverie.domain.secrets import redactor_of
+        from reverie.domain.secrets import build_redactor
 
         return StoredSecretRedactor(
             self._store,
-            redactor_of(True, self.settings.secret_patterns),
+            build_redactor(True, self.settings.secret_patterns),
             clock=self._clock,
-            notice=self._noticed,
+            notice=self._publish,
             forgetter=self._forgetter,
         )
 
@@ -427,10 +427,10 @@ class Tending(MemoryReader, ABC):
             folder=self.path,
             clock=self._clock,
             actor=self._actor,
-            notice=self._noticed,
+            notice=self._publish,
             sync=None if self.folder is None else self.folder.sync,
         )
 
     @abstractmethod
-    def _noticed(self, rows: Sequence[JournalEntry]) -> None:
+    def _publish(self, rows: Sequence[JournalEntry]) -> None:
         """Tell whoever follows the journal what has just been committed here."""

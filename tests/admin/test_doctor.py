@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 import reverie.admin.doctor
 from reverie import Memory, ReverieError, Settings
-from reverie.admin.doctor import Diagnosis, unopened
+from reverie.admin.doctor import Diagnosis, diagnose_unopened
 from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
@@ -98,7 +98,7 @@ def doctor(folder: Path, *, fix: bool = False) -> Diagnosis:
         with Memory.open(folder, create=False, clock=lambda: NOW) as memory:
             found = memory.doctor(fix=fix)
     except ReverieError as error:
-        unopenable = unopened(folder, error)
+        unopenable = diagnose_unopened(folder, error)
         if unopenable is None:
             raise
         found = unopenable
@@ -386,7 +386,7 @@ def test_a_log_without_its_database_is_not_given_up(folder: Path) -> None:
 def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> None:
     with pytest.raises(ReverieError) as raised:
         Memory.open(tmp_path / "nothing", create=False)
-    assert unopened(tmp_path / "nothing", raised.value) is None
+    assert diagnose_unopened(tmp_path / "nothing", raised.value) is None
 
 
 # -- the search index ---------------------------------------------------------------------------------------

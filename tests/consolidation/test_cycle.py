@@ -17,7 +17,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, ModelUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
-from reverie.domain.text.ids import new_id
+from reverie.domain.text.ids import generate_id
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
@@ -29,7 +29,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def record(content: str, **more: object) -> Record:
     made = {"created_at": NOW, "updated_at": NOW, "last_seen_at": NOW}
-    return Record(**{"id": new_id(), "content": content, **made, **more})  # type: ignore[arg-type]
+    return Record(**{"id": generate_id(), "content": content, **made, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def dreaming(
 ) -> ConsolidationCycle:
     model = None if answer is None else model_from_function(answer)
     given = {"settings": Settings(), "notice": lambda rows: None, **more}
-    return ConsolidationCycle(store, clock=lambda: NOW, new_id=new_id, model=model, **given)  # type: ignore[arg-type]
+    return ConsolidationCycle(store, clock=lambda: NOW, new_id=generate_id, model=model, **given)  # type: ignore[arg-type]
 
 
 def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:
@@ -59,7 +59,7 @@ def said(store: SQLiteStore, *texts: str) -> list[Turn]:
     state = SessionState(id="chat:1", created_at=NOW)
     turns = [
         Turn(
-            id=new_id(),
+            id=generate_id(),
             session="chat:1",
             position=n,
             role="user",
@@ -116,7 +116,7 @@ def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
     there = live(store)
     (outcome,) = dreaming(
         store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
-    ).cycle(["merge"])
+    ).run_cycle(["merge"])
     assert outcome.state == "applied"
     assert live(store) != there
     rows = [row for row in store.journal() if row.batch == outcome.batch]
@@ -133,13 +133,13 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
 
     added(store, record("One thing"))
     dream = dreaming(store, answer)
-    dream.cycle()
+    dream.run_cycle()
     assert len(asked) == 1
     for _ in range(3):
-        assert [outcome.state for outcome in dream.cycle()] == ["skipped"] * 4
+        assert [outcome.state for outcome in dream.run_cycle()] == ["skipped"] * 4
     assert len(asked) == 1
     added(store, record("Another thing"))
-    dream.cycle()
+    dream.run_cycle()
     assert len(asked) == 2
     assert "NEW" in asked[1].messages[0].content
 
@@ -148,8 +148,8 @@ def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    assert [outcome.state for outcome in dream.cycle(["merge"])] == ["applied"]
-    assert [outcome.state for outcome in dream.cycle(["merge"])] == ["skipped"]
+    assert [outcome.state for outcome in dream.run_cycle(["merge"])] == ["applied"]
+    assert [outcome.state for outcome in dream.run_cycle(["merge"])] == ["skipped"]
 
 
 def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
@@ -158,11 +158,11 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
     def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
-    (outcome,) = dreaming(store, failing).cycle(["infer"])
+    (outcome,) = dreaming(store, failing).run_cycle(["infer"])
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert store.count("model.infer.failed") == store.count("dream.infer.failed") == 1
     preference = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
-    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).cycle(["infer"])
+    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).run_cycle(["infer"])
     assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
 
 
@@ -172,7 +172,7 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     def unusable(ask: ModelRequest) -> str:
         return 3  # type: ignore[return-value]
 
-    outcomes = dreaming(store, unusable).cycle()
+    outcomes = dreaming(store, unusable).run_cycle()
     assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "promote"]
     assert outcomes[3].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
@@ -189,7 +189,7 @@ def test_somebody_elses_change_meanwhile_is_not_overwritten(store: SQLiteStore) 
     with pytest.raises(Conflict):
         dream.apply(plan)
     assert live(store)[two.id].content == "Rockbot needs 5 replicas"
-    (outcome,) = dream.cycle(["merge"])
+    (outcome,) = dream.run_cycle(["merge"])
     assert outcome.plan is not None
     assert outcome.state == "skipped", "the merge would now lose the 5"
     assert "5" in outcome.plan.refused[0].why
@@ -201,7 +201,8 @@ def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
     proposals = [{"sources": [a.id, b.id], "content": f"{a.content}. {b.content}"} for a, b in pairs]
     text = json.dumps({"merge": proposals, "archive": [], "refile": [], "anti_patterns": []})
     threads = [
-        threading.Thread(target=dreaming(store, lambda ask: text).cycle, args=(["merge"],)) for _ in range(4)
+        threading.Thread(target=dreaming(store, lambda ask: text).run_cycle, args=(["merge"],))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -215,21 +216,21 @@ def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
 def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     dream = dreaming(store)
-    dream.cycle()
+    dream.run_cycle()
     (entry,) = dream.log()
     assert (entry["pass"], entry["state"], entry["changes"]) == ("promote", "applied", 1)
     assert entry["batch"] is not None
-    assert not dream.cycle(dry_run=True)[0].batch
+    assert not dream.run_cycle(dry_run=True)[0].batch
     assert len(dream.log()) == 1
 
 
 def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     before = store.sequence()
-    outcomes = dreaming(store).cycle(dry_run=True)
+    outcomes = dreaming(store).run_cycle(dry_run=True)
     assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "planned"]
     assert store.sequence() == before
-    assert dreaming(store).cycle()[3].state == "applied"
+    assert dreaming(store).run_cycle()[3].state == "applied"
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -242,11 +243,11 @@ def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_
 
     one = record("One thing")
     added(store, one)
-    dreaming(store, answer, profile=tmp_path).cycle(["merge"])
+    dreaming(store, answer, profile=tmp_path).run_cycle(["merge"])
     assert asked[0].startswith("MINE 1. NEW [")
     (tmp_path / "dream.md").write_bytes(b"\xff\xfe")
     added(store, record("Another thing"))
-    dreaming(store, answer, profile=tmp_path).cycle(["merge"])
+    dreaming(store, answer, profile=tmp_path).run_cycle(["merge"])
     assert "long-term memory" in asked[1]
 
 
@@ -272,7 +273,7 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     said(store, "I prefer tabs", "I prefer tabs.")
     settings = Settings(promotion_enabled=False, preference_inference=False)
-    outcomes = dreaming(store, settings=settings).cycle()
+    outcomes = dreaming(store, settings=settings).run_cycle()
     assert [outcome.why for outcome in outcomes[2:]] == [
         "preference_inference is off",
         "promotion_enabled is off",

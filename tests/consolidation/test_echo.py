@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reverie import Memory
-from reverie.context.render import record_line
+from reverie.context.render import render_record
 
 
 @pytest.mark.parametrize("kind", ["decision", "lesson", "preference", "event", "failure"])
@@ -14,7 +14,7 @@ def test_a_save_without_a_kind_reinforces_what_says_the_same_in_any(memory: Memo
     for again in (
         "We deploy with Ansible on Tuesdays",
         "we deploy with Ansible on Tuesdays.",
-        record_line(first),
+        render_record(first),
     ):
         saved = memory.save(again, origin="agent")
         assert (saved.outcome, saved.record.id, saved.record.kind) == ("reinforced", first.id, kind)

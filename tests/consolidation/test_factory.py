@@ -306,7 +306,7 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         other.add("user", "Hello")
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
-        memory.worker.dreaming.cycle(["merge", "infer"])
+        memory.worker.dreaming.run_cycle(["merge", "infer"])
     everybodys, tools, bos = model.questions("merge")
     for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
         assert text in everybodys
@@ -335,7 +335,7 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        memory.worker.dreaming.cycle(["merge"])
+        memory.worker.dreaming.run_cycle(["merge"])
         [found] = [each for each in memory.records(scope="user:bo") if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
@@ -347,21 +347,21 @@ def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
     with opened(clock) as memory:
         chat = memory.session("cli:1")
         chat.add("user", "Always answer in French please.")
-        memory.worker.dreaming.cycle(["infer"])
+        memory.worker.dreaming.run_cycle(["infer"])
         assert contents(memory) == []
         clock.now += timedelta(days=2)
         chat.add("user", "What time is it?")
-        memory.worker.dreaming.cycle(["infer"])
+        memory.worker.dreaming.run_cycle(["infer"])
         assert contents(memory) == [], "nothing new shows it"
         clock.now += timedelta(days=2)
         chat.add("user", "Always answer in French please.")
-        memory.worker.dreaming.cycle(["infer"])
+        memory.worker.dreaming.run_cycle(["infer"])
         [found] = memory.records()
         assert found.content == "Always answer in French please"
         assert len(found.references) == 2
         clock.now += timedelta(days=20)
         chat.add("user", "Never use emojis.")
-        memory.worker.dreaming.cycle(["infer"])
+        memory.worker.dreaming.run_cycle(["infer"])
         assert len(contents(memory)) == 1, "a week is as far as it looks back"
 
 
@@ -375,7 +375,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
         chat.add("assistant", "In French.")
         chat.add("user", "Always answer in French please.")
         chat.add("user", "And what about tea?")
-        memory.worker.dreaming.cycle(["infer"])
+        memory.worker.dreaming.run_cycle(["infer"])
     [asked] = model.questions("infer")
     assert "what about tea" in asked
     assert "[" in asked

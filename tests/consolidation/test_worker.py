@@ -16,7 +16,7 @@ import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.windows import DueWindow, WindowConsolidator
-from reverie.consolidation.worker import LEASE, Worker, next_run
+from reverie.consolidation.worker import LEASE, Worker, compute_next_run
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
@@ -24,7 +24,7 @@ from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
-from reverie.domain.text.ids import new_id
+from reverie.domain.text.ids import generate_id
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
@@ -65,7 +65,7 @@ def worker(
     chosen = Settings(**settings)
     model = None if answer is None else model_from_function(answer)
     dreaming = ConsolidationCycle(
-        store, clock=now, new_id=new_id, settings=chosen, model=model, notice=lambda rows: None
+        store, clock=now, new_id=generate_id, settings=chosen, model=model, notice=lambda rows: None
     )
     consolidating = WindowConsolidator(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
     return Worker(store, dreaming, consolidating, clock=now, settings=chosen)
@@ -79,7 +79,7 @@ def talk(
     there = len(store.turns(session=session))
     turns = [
         Turn(
-            id=new_id(),
+            id=generate_id(),
             session=session,
             position=there + n,
             role="user" if n % 2 == 0 else "assistant",
@@ -214,7 +214,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
     call = ToolCall(id="c", name="look", arguments="{}")
     more = [
         Turn(
-            id=new_id(),
+            id=generate_id(),
             session="chat:1",
             position=40,
             role="assistant",
@@ -224,7 +224,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
         ),
         *(
             Turn(
-                id=new_id(),
+                id=generate_id(),
                 session="chat:1",
                 position=41 + n,
                 role="tool",
@@ -271,7 +271,7 @@ def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, n
 
 def fact(store: SQLiteStore, content: str, at: datetime = NOW) -> None:
     made = {"created_at": at, "updated_at": at, "last_seen_at": at}
-    one = Record(id=new_id(), content=content, kind="decision", layer="episodic", **made)  # type: ignore[arg-type]
+    one = Record(id=generate_id(), content=content, kind="decision", layer="episodic", **made)  # type: ignore[arg-type]
     store.commit([Change(before=None, after=one)], actor="owner", at=at)
 
 
@@ -300,9 +300,9 @@ def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
     assert one.work().outcomes == ()
     now.moment = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
     assert len(one.work().outcomes) == 4
-    assert next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
+    assert compute_next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
     with pytest.raises(InvalidInput, match="five fields"):
-        next_run("at three", NOW)
+        compute_next_run("at three", NOW)
 
 
 def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(store: SQLiteStore, now: Now) -> None:

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context.budget import BudgetItem, TokenBudget, choose, cut_section, fitting_lines, section_cost
+from reverie.context.budget import (
+    BudgetItem,
+    TokenBudget,
+    choose,
+    count_fitting_lines,
+    cut_section,
+    estimate_section_cost,
+)
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation as tokens
 
@@ -23,13 +30,13 @@ items = st.lists(
 
 
 def test_one_item_costs_at_least_twenty_tokens_and_a_quarter_of_its_characters_with_eight_more():
-    assert [tokens.item_cost("x" * chars) for chars in (1, 48, 52, 400)] == [20, 20, 21, 108]
+    assert [tokens.estimate_item_cost("x" * chars) for chars in (1, 48, 52, 400)] == [20, 20, 21, 108]
 
 
 def test_ordinary_hits_stop_at_the_soft_budget():
     verdicts, used = choose([item(0.8)] * 4, TokenBudget(soft_tokens=100, hard_tokens=1_000), room=1_000)
     assert verdicts == ["selected", "selected", "over the budget", "over the budget"]
-    assert used == 2 * tokens.item_cost("x" * 100) + section_cost(HEADER)
+    assert used == 2 * tokens.estimate_item_cost("x" * 100) + estimate_section_cost(HEADER)
 
 
 def test_only_scores_of_eighty_five_and_more_go_above_the_soft_budget():
@@ -56,7 +63,7 @@ def test_what_is_chosen_keeps_to_every_budget(found, soft, more, room):
     verdicts, used = choose(found, budget, room=room)
     chosen = [each for each, verdict in zip(found, verdicts, strict=True) if verdict == "selected"]
     lines = "\n".join([HEADER, *(each.line for each in chosen)]) if chosen else ""
-    assert section_cost(lines) <= used <= room or not chosen
+    assert estimate_section_cost(lines) <= used <= room or not chosen
     if all(each.score < 0.85 for each in chosen):
         assert used <= soft
     for layer, limit in budget.layer_limits.items():
@@ -70,13 +77,13 @@ def test_whatever_was_left_out_for_the_budget_would_not_have_fitted_at_its_turn(
     for each, verdict in zip(found, verdicts, strict=True):
         if verdict == "over the budget":
             limit = room if each.score >= 0.85 else room // 2
-            assert used + tokens.item_cost(each.line) + section_cost(HEADER) > limit
+            assert used + tokens.estimate_item_cost(each.line) + estimate_section_cost(HEADER) > limit
 
 
 @given(st.text(max_size=2_000), st.integers(0, 400))
 def test_a_section_that_is_cut_fits_and_begins_as_it_did(text, room):
     cut = cut_section(text, room)
-    assert section_cost(cut) <= room
+    assert estimate_section_cost(cut) <= room
     if cut != text and cut:
         kept, remark = cut.rsplit("\n… [cut:", 1)
         assert text.startswith(kept)
@@ -89,12 +96,12 @@ def test_a_section_that_fits_is_not_touched():
 
 @given(st.lists(st.text(alphabet="ab-: ", min_size=1, max_size=90), max_size=50), st.integers(0, 500))
 def test_as_many_lines_are_listed_as_fit(lines, room):
-    fit = fitting_lines("Header:", lines, room)
+    fit = count_fitting_lines("Header:", lines, room)
     assert 0 <= fit <= len(lines)
     if fit == len(lines) and lines:
-        assert section_cost("\n".join(["Header:", *lines])) <= room
+        assert estimate_section_cost("\n".join(["Header:", *lines])) <= room
     if fit < len(lines):
-        assert section_cost("\n".join(["Header:", *lines])) > room
+        assert estimate_section_cost("\n".join(["Header:", *lines])) > room
 
 
 @pytest.mark.parametrize("wrong", [-1, True, 1.5, "100", None])

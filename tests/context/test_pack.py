@@ -119,7 +119,7 @@ def test_nothing_untrusted_goes_in_by_itself(found, shape):
 def test_no_content_can_begin_a_line_of_the_text(found, kept):
     pack = packed(candidates=found, entries=kept)
     headers = {quoting.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
-    written = {choice.line for choice in pack.choices} | {render.entry_line(each, NOW) for each in kept}
+    written = {choice.line for choice in pack.choices} | {render.render_entry(each, NOW) for each in kept}
     for line in pack.text.splitlines():
         assert line in headers or line in written or line.startswith("- … and ")
 
@@ -128,7 +128,7 @@ def test_no_content_can_begin_a_line_of_the_text(found, kept):
 def test_a_second_pack_leaves_out_what_the_first_showed_while_its_turn_is_replayed(found, age):
     replay = [turn(n) for n in range(max(0, age - 19), age + 1)]
     first = packed(candidates=found)
-    ledger = ShownLedger().with_shown(first.hits, at=0)
+    ledger = ShownLedger().add_shown(first.hits, at=0)
     second = packed(candidates=found, shown=ledger, replay=replay, now_at=age)
     again = {each.id for each in first.hits} & {each.id for each in second.hits}
     if 0 < age < 20:
@@ -151,7 +151,7 @@ def test_the_same_thing_found_twice_goes_in_once():
 
 def test_recent_records_say_that_they_are_only_recent():
     pack = packed(recent=[record(1), record(2, "Likes tea", origin="web")])
-    assert pack.text == f"{quoting.NOTICE}\n\n{render.RECENT_HEADER}\n{render.record_line(record(1))}"
+    assert pack.text == f"{quoting.NOTICE}\n\n{render.RECENT_HEADER}\n{render.render_record(record(1))}"
     assert "recent; nothing was found on the first turn" in pack.explain()
     assert [choice.recent for choice in pack.choices] == [True, True]
 
@@ -200,7 +200,7 @@ def test_the_first_lines_of_the_inventory_are_sure_of_their_place():
 
 def test_an_inventory_that_fits_lists_every_entry():
     pack = packed(entries=[entry(f"page-{n:02}") for n in range(50)])
-    listed = render.inventory([entry(f"page-{n:02}") for n in range(50)], NOW)
+    listed = render.render_inventory([entry(f"page-{n:02}") for n in range(50)], NOW)
     assert pack.text == f"{quoting.NOTICE}\n\n{listed}"
 
 
@@ -248,7 +248,7 @@ def full_pack():
             entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
             entry("draft-email", seconds=121),
         ],
-        shown=ShownLedger().with_shown([seen], at=4),
+        shown=ShownLedger().add_shown([seen], at=4),
     )
 
 

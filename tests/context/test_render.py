@@ -12,26 +12,26 @@ from tests.context.values import NOW, call, entry, record, texts, turn
 
 
 def test_a_record_stands_on_one_line_with_its_id_and_category():
-    line = render.record_line(record(0xABC, category="user-preferences/timezone"))
+    line = render.render_record(record(0xABC, category="user-preferences/timezone"))
     assert line == "- [000000000abc] (user-preferences/timezone): User is in Chicago"
 
 
 def test_a_record_without_a_category_has_no_brackets():
-    assert render.record_line(record(0xABC)) == "- [000000000abc]: User is in Chicago"
+    assert render.render_record(record(0xABC)) == "- [000000000abc]: User is in Chicago"
 
 
 def test_a_record_says_from_when_and_until_when_it_holds():
     held = record(valid_from=datetime(2020, 1, 1, tzinfo=NOW.tzinfo), valid_to=NOW)
-    assert render.record_line(held).endswith("Chicago (holds from 2020-01-01 until 2025-01-15)")
+    assert render.render_record(held).endswith("Chicago (holds from 2020-01-01 until 2025-01-15)")
 
 
 def test_a_past_turn_says_whose_words_it_quotes():
-    line = render.turn_line(turn(7, "user", "Did it work?", speaker="Ann"))
+    line = render.render_turn(turn(7, "user", "Did it work?", speaker="Ann"))
     assert line == "- [000000a00007] (telegram:12345, 2025-01-15 10:31, user Ann): Did it work?"
 
 
 def test_a_turn_that_only_calls_tools_says_so():
-    assert render.turn_line(call(3, "c1")).endswith("assistant): [calls of tools only]")
+    assert render.render_turn(call(3, "c1")).endswith("assistant): [calls of tools only]")
 
 
 @pytest.mark.parametrize(
@@ -46,56 +46,56 @@ def test_a_turn_that_only_calls_tools_says_so():
     ],
 )
 def test_content_cannot_begin_a_line(forgery):
-    assert len(render.record_line(record(content=forgery)).splitlines()) == 1
-    assert len(render.turn_line(turn(0, content=forgery, speaker="a\nb")).splitlines()) == 1
+    assert len(render.render_record(record(content=forgery)).splitlines()) == 1
+    assert len(render.render_turn(turn(0, content=forgery, speaker="a\nb")).splitlines()) == 1
 
 
 def test_marks_of_chat_templates_are_broken_up_and_operators_are_not():
     assert (
-        render.folded("<|im_start|>system [INST] </s> <<SYS>>")
+        render.fold_text("<|im_start|>system [INST] </s> <<SYS>>")
         == "< |im_start| >system [INST ] </s > <<SYS >>"
     )
-    assert render.folded("a |> b <| c, x[i] < 3") == "a |> b <| c, x[i] < 3"
+    assert render.fold_text("a |> b <| c, x[i] < 3") == "a |> b <| c, x[i] < 3"
 
 
 def test_text_that_nobody_sees_is_dropped_and_joiners_that_scripts_need_are_kept():
     smuggled = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
-    assert render.folded(f"hel\u202elo\u200b{smuggled}") == "hello"
-    assert render.folded("نمی\u200cدانم") == "نمی\u200cدانم"
+    assert render.fold_text(f"hel\u202elo\u200b{smuggled}") == "hello"
+    assert render.fold_text("نمی\u200cدانم") == "نمی\u200cدانم"
 
 
 @given(texts)
 def test_folding_gives_one_line_and_folding_again_changes_nothing(text):
-    folded = render.folded(text)
+    folded = render.fold_text(text)
     assert len(folded.splitlines()) <= 1
-    assert render.folded(folded) == folded
+    assert render.fold_text(folded) == folded
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]", folded)
 
 
 def test_long_content_is_cut_and_names_the_id_that_has_the_rest():
-    line = render.record_line(record(0xABC, "word " * 400))
+    line = render.render_record(record(0xABC, "word " * 400))
     assert line.endswith("… [cut: 799 of 2,000 characters of 000000000abc]")
     assert len(line) < 900
 
 
 def test_the_part_of_long_content_that_has_the_matched_words_is_shown():
     buried = "filler words here " * 100 + "the vault opens at noon " + "more filler words " * 100
-    shown = render.quoted(buried, id="000000000abc", matched=("vault", "noon"))
+    shown = render.quote_text(buried, id="000000000abc", matched=("vault", "noon"))
     assert "the vault opens at noon" in shown
     assert shown.startswith("… ")
-    assert "vault" not in render.quoted(buried, id="000000000abc", matched=())
+    assert "vault" not in render.quote_text(buried, id="000000000abc", matched=())
 
 
 @given(st.lists(st.sampled_from(["vault", "noon", "other", "x" * 30]), min_size=1, max_size=600))
 def test_a_quotation_is_never_much_longer_than_asked_for_and_shows_a_matched_word_if_there_is_one(words):
-    shown = render.quoted(" ".join(words), id="000000000abc", matched=("vault", "noon"), longest=200)
+    shown = render.quote_text(" ".join(words), id="000000000abc", matched=("vault", "noon"), longest=200)
     assert len(shown) <= 200 + 70
     if {"vault", "noon"} & set(words):
         assert "vault" in shown or "noon" in shown
 
 
 def test_an_entry_is_listed_as_rockbot_does_and_never_with_its_data():
-    listed = render.inventory(
+    listed = render.render_inventory(
         [
             entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
             entry("draft-email", seconds=121),
@@ -113,7 +113,7 @@ def test_an_entry_is_listed_as_rockbot_does_and_never_with_its_data():
 
 
 def test_no_live_entry_gives_no_inventory():
-    assert render.inventory([entry("gone", seconds=0)], NOW) == ""
+    assert render.render_inventory([entry("gone", seconds=0)], NOW) == ""
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_no_live_entry_gives_no_inventory():
     ],
 )
 def test_a_countdown_has_two_units(seconds, shown):
-    assert render.countdown(timedelta(seconds=seconds)) == shown
+    assert render.format_countdown(timedelta(seconds=seconds)) == shown

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context.window import NO_RESULT, chat_messages, trim_window
+from reverie.context.window import NO_RESULT, to_chat_messages, trim_window
 from tests.context.values import call, conversation, result, shapes, turn
 
 limits = st.integers(0, 30)
@@ -89,7 +89,7 @@ def test_a_tail_is_about_as_long_as_asked_for(shape, limit):
 @given(shapes)
 def test_every_call_has_exactly_one_result_and_it_follows_at_once(shape):
     turns = conversation(shape)
-    replay = chat_messages(turns)
+    replay = to_chat_messages(turns)
     waiting: list[str] = []
     for message in replay.messages:
         if message["role"] == "tool":
@@ -107,7 +107,7 @@ def test_every_call_has_exactly_one_result_and_it_follows_at_once(shape):
 
 def test_a_result_said_after_an_interruption_is_put_behind_its_call():
     turns = [call(0, "a", "b"), turn(1, content="wait"), result(2, "b", "B"), result(3, "a", "A")]
-    messages = chat_messages(turns).messages
+    messages = to_chat_messages(turns).messages
     assert [(m["role"], m["content"]) for m in messages] == [
         ("assistant", ""),
         ("tool", "A"),
@@ -117,23 +117,25 @@ def test_a_result_said_after_an_interruption_is_put_behind_its_call():
 
 
 def test_a_call_without_a_result_is_given_one_that_says_so():
-    replay = chat_messages([call(0, "a")])
+    replay = to_chat_messages([call(0, "a")])
     assert replay.messages[1] == {"role": "tool", "tool_call_id": "a", "content": NO_RESULT}
     assert replay.unanswered == 1
 
 
 def test_ids_that_are_used_again_belong_to_the_latest_call():
     turns = [call(0, "c"), result(1, "c", "one"), call(2, "c"), result(3, "c", "two")]
-    assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "", "two"]
+    assert [m["content"] for m in to_chat_messages(turns).messages] == ["", "one", "", "two"]
 
 
 def test_results_of_calls_that_share_an_id_are_taken_in_their_order():
     turns = [call(0, "c", "c"), result(1, "c", "one"), result(2, "c", "two")]
-    assert [m["content"] for m in chat_messages(turns).messages] == ["", "one", "two"]
+    assert [m["content"] for m in to_chat_messages(turns).messages] == ["", "one", "two"]
 
 
 def test_messages_have_the_fields_that_chat_apis_know():
-    replay = chat_messages([turn(0, speaker="Ann Lee"), call(1, "a", content="Let me look"), result(2, "a")])
+    replay = to_chat_messages(
+        [turn(0, speaker="Ann Lee"), call(1, "a", content="Let me look"), result(2, "a")]
+    )
     assert replay.messages == [
         {"role": "user", "content": "Hello", "name": "Ann_Lee"},
         {

@@ -20,7 +20,7 @@ from reverie.evals.collections.datasets import (
     EvalQuestion,
 )
 from reverie.evals.command import eval_command
-from reverie.evals.recall.report import main_eval, numbers, render
+from reverie.evals.recall.report import main_eval, parse_numbers, render
 from reverie.evals.recall.run import evaluate
 
 GARDEN = {
@@ -258,4 +258,4 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, arguments: list[str], wh
 
 
 def test_numbers_are_lists_and_ranges() -> None:
-    assert numbers("0,2,5-7", name="k") == [0, 2, 5, 6, 7]
+    assert parse_numbers("0,2,5-7", name="k") == [0, 2, 5, 6, 7]

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.similarity.comparison import relation
+from reverie.domain.similarity.comparison import classify_relation
 from reverie.evals.command import eval_command, merge_command
 from reverie.evals.recall import metrics
 from reverie.evals.rules.deduplication import (
@@ -20,15 +20,15 @@ from reverie.evals.rules.deduplication import (
     SETS,
     MergePair,
     PairVerdict,
-    by_group,
-    figures,
-    judged,
+    compute_figures,
+    group_figures,
+    judge_pair,
+    load_shipped,
     read_pairs,
-    shipped,
 )
 from reverie.interfaces.cli.main import cli
 
-PAIRS = {name: shipped(name) for name in SETS}
+PAIRS = {name: load_shipped(name) for name in SETS}
 EVERY = [pair for pairs in PAIRS.values() for pair in pairs]
 DEVELOPMENT = Path(__file__).parent.parent / "passes" / "pairs.jsonl"
 HELP = Path(__file__).with_name("merge-help.txt")
@@ -97,7 +97,7 @@ def frame(pair: MergePair) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", SETS)
 def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
-    found = figures(map(judged, PAIRS[name]))
+    found = compute_figures(map(judge_pair, PAIRS[name]))
     assert found.folded >= 40
     assert found.precision is not None
     assert found.precision >= REQUIRED_PRECISION
@@ -105,7 +105,7 @@ def test_automatic_folding_is_as_precise_as_it_has_to_be(name: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_where_the_new_text_says_more_it_stays(name: str) -> None:
-    verdicts = [judged(pair) for pair in PAIRS[name] if pair.label == "extends"]
+    verdicts = [judge_pair(pair) for pair in PAIRS[name] if pair.label == "extends"]
     folded = [each for each in verdicts if each.folded]
     assert folded
     assert {each.stays == each.pair.new for each in folded} == {True}
@@ -117,12 +117,16 @@ def test_no_pair_that_differs_folds_the_other_way_round_either() -> None:
         for pair in EVERY
         if pair.label == "differs"
     ]
-    assert [each.id for each in turned if judged(each).folded] == []
+    assert [each.id for each in turned if judge_pair(each).folded] == []
 
 
 def test_what_is_folded_by_saving_is_what_the_rules_call_a_repetition() -> None:
     outcomes = {"repeats": "reinforce", "extends": "extend", "differs": "create"}
-    assert [pair.id for pair in EVERY if judged(pair).outcome != outcomes[relation(pair.new, pair.old)]] == []
+    assert [
+        pair.id
+        for pair in EVERY
+        if judge_pair(pair).outcome != outcomes[classify_relation(pair.new, pair.old)]
+    ] == []
 
 
 # -- the figures -----------------------------------------------------------------------------------------
@@ -151,7 +155,7 @@ def test_a_fold_is_wrong_when_the_pair_differs_or_the_shorter_text_stays() -> No
 
 def test_precision_and_recall_are_shares_of_what_was_folded_and_of_what_may_be() -> None:
     short, long = "Likes tea", "Likes tea. Drinks two cups a day."
-    found = figures(
+    found = compute_figures(
         [
             verdict("extends", "extend", long),
             verdict("extends", "reinforce", short),
@@ -167,14 +171,14 @@ def test_precision_and_recall_are_shares_of_what_was_folded_and_of_what_may_be()
 
 
 def test_of_nothing_there_is_no_share() -> None:
-    found = figures([])
+    found = compute_figures([])
     assert (found.precision, found.recall) == (None, None)
     assert found.to_dict()["precision_interval"] is None
 
 
 def test_groups_keep_their_order() -> None:
-    verdicts = [judged(pair(group=group)) for group in ("b", "a", "b")]
-    assert [(name, found.pairs) for name, found in by_group(verdicts).items()] == [("b", 2), ("a", 1)]
+    verdicts = [judge_pair(pair(group=group)) for group in ("b", "a", "b")]
+    assert [(name, found.pairs) for name, found in group_figures(verdicts).items()] == [("b", 2), ("a", 1)]
 
 
 @pytest.mark.parametrize(
@@ -182,19 +186,19 @@ def test_groups_keep_their_order() -> None:
 )
 def test_wilsons_interval_is_the_published_one(part: int, whole: int, low: float, high: float) -> None:
     # The last is Newcombe's example (1998, Statistics in Medicine 17, 857-872, table I, method 3).
-    assert metrics.wilson(part, whole) == pytest.approx((low, high), abs=5e-5)
+    assert metrics.compute_wilson_interval(part, whole) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_wilsons_interval_holds_the_share_and_narrows() -> None:
     widths = []
     for whole in (1, 10, 100, 1_000):
-        ends = metrics.wilson(whole, whole)
+        ends = metrics.compute_wilson_interval(whole, whole)
         assert ends is not None
         assert ends[1] == pytest.approx(1)
         widths.append(ends[1] - ends[0])
         assert not math.isnan(widths[-1])
     assert widths == sorted(widths, reverse=True)
-    assert metrics.wilson(0, 0) is None
+    assert metrics.compute_wilson_interval(0, 0) is None
 
 
 # -- pairs of one's own ----------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}
 
 def test_recall_any_and_all() -> None:
     assert [metrics.recall(RANKING, EVIDENCE, k) for k in (1, 2, 4, 10)] == [0.0, 1 / 3, 2 / 3, 2 / 3]
-    assert [metrics.any_of(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
-    assert metrics.all_of(RANKING, EVIDENCE, 10) == 0.0
-    assert [metrics.all_of(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
+    assert [metrics.score_any(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
+    assert metrics.score_all(RANKING, EVIDENCE, 10) == 0.0
+    assert [metrics.score_all(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
 
 
 def test_reciprocal_rank_is_that_of_the_first_evidence() -> None:
@@ -45,7 +45,7 @@ def test_an_id_found_twice_gains_once() -> None:
 
 
 def test_all_measures_of_a_question_have_their_names() -> None:
-    found = metrics.measures(RANKING, EVIDENCE, [1, 5])
+    found = metrics.compute_measures(RANKING, EVIDENCE, [1, 5])
     assert found == {
         "recall@1": 0.0,
         "recall@5": pytest.approx(2 / 3),
@@ -59,22 +59,22 @@ def test_all_measures_of_a_question_have_their_names() -> None:
 
 
 def test_every_question_counts_the_same() -> None:
-    assert metrics.means([{"m": 1.0}, {"m": 0.0}, {"m": 0.5}, {"m": 0.5}]) == {"m": 0.5}
-    assert metrics.means([]) == {}
+    assert metrics.compute_means([{"m": 1.0}, {"m": 0.0}, {"m": 0.5}, {"m": 0.5}]) == {"m": 0.5}
+    assert metrics.compute_means([]) == {}
 
 
 def test_intervals_are_the_same_each_time_and_narrow_with_more_questions() -> None:
     few = [{"m": float(n % 2)} for n in range(20)]
     many = few * 20
-    assert metrics.intervals(few) == metrics.intervals(few)
-    (low, high), (lower, higher) = metrics.intervals(few)["m"], metrics.intervals(many)["m"]
+    assert metrics.compute_intervals(few) == metrics.compute_intervals(few)
+    (low, high), (lower, higher) = metrics.compute_intervals(few)["m"], metrics.compute_intervals(many)["m"]
     assert low < lower < 0.5 < higher < high
     # A share of one half over 400 questions: 1.96 standard errors are 0.049.
     assert higher - lower == pytest.approx(2 * 0.049, rel=0.15)
 
 
 def test_questions_that_all_do_the_same_leave_no_doubt() -> None:
-    assert metrics.intervals([{"m": 0.25}] * 7) == {"m": (0.25, 0.25)}
+    assert metrics.compute_intervals([{"m": 0.25}] * 7) == {"m": (0.25, 0.25)}
 
 
 def test_percentiles_lie_between_neighbours() -> None:
@@ -87,7 +87,7 @@ def test_percentiles_lie_between_neighbours() -> None:
 def test_abstention() -> None:
     answerable = [True, True, True, True, False, False, False]
     empty = [True, False, False, False, True, True, False]
-    assert metrics.abstention(answerable, empty) == {
+    assert metrics.measure_abstention(answerable, empty) == {
         "abstain_precision": 2 / 3,
         "abstain_recall": 2 / 3,
         "answerable_empty": 1 / 4,
@@ -95,16 +95,16 @@ def test_abstention() -> None:
 
 
 def test_where_there_is_nothing_to_take_a_share_of_there_is_no_figure() -> None:
-    assert metrics.abstention([True], [False]) == {
+    assert metrics.measure_abstention([True], [False]) == {
         "abstain_precision": None,
         "abstain_recall": None,
         "answerable_empty": 0.0,
     }
-    assert metrics.separation([0.5], []) is None
+    assert metrics.measure_separation([0.5], []) is None
 
 
 def test_separation_counts_pairs_and_halves_ties() -> None:
-    assert metrics.separation([0.9, 0.5], [0.5, 0.1]) == (1 + 1 + 0.5 + 1) / 4
+    assert metrics.measure_separation([0.9, 0.5], [0.5, 0.1]) == (1 + 1 + 0.5 + 1) / 4
 
 
 rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)
@@ -113,10 +113,10 @@ grades = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0,
 
 @given(rankings, grades, st.integers(1, 10))
 def test_measures_are_shares_and_grow_with_k(ranking: list[str], evidence: dict[str, float], k: int) -> None:
-    for measure in (metrics.recall, metrics.any_of, metrics.all_of):
+    for measure in (metrics.recall, metrics.score_any, metrics.score_all):
         assert 0 <= measure(ranking, evidence, k) <= measure(ranking, evidence, k + 1) <= 1
-    assert metrics.all_of(ranking, evidence, k) <= metrics.recall(ranking, evidence, k)
-    assert metrics.recall(ranking, evidence, k) <= metrics.any_of(ranking, evidence, k)
+    assert metrics.score_all(ranking, evidence, k) <= metrics.recall(ranking, evidence, k)
+    assert metrics.recall(ranking, evidence, k) <= metrics.score_any(ranking, evidence, k)
 
 
 @given(rankings, grades)

@@ -16,8 +16,8 @@ from reverie.evals.collections.datasets import (
     Dialogues,
     DocumentCollection,
     EvalDocument,
+    map_turn_sessions,
     read_dataset,
-    turn_sessions,
 )
 
 
@@ -71,7 +71,7 @@ def test_locomo_questions_have_evidence_and_the_names_of_their_categories(tmp_pa
         ("0/1", "since", "1 multi-hop", {"D1:1": 1.0, "D2:1": 1.0}),
     ]
     assert (data.name, dialogue.name, dict(data.dropped)) == ("talk", "conv-1", {})
-    assert turn_sessions(dialogue) == {
+    assert map_turn_sessions(dialogue) == {
         "D1:1": "locomo:0:session_1",
         "D1:2": "locomo:0:session_1",
         "D2:1": "locomo:0:session_2",

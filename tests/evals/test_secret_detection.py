@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from reverie import InvalidInput
 from reverie.domain.secrets import Redactor
-from reverie.evals.rules.secret_detection import FILE, judged, read_texts, shipped
+from reverie.evals.rules.secret_detection import FILE, judge_texts, load_shipped, read_texts
 from reverie.interfaces.cli.main import cli
 
-TEXTS = shipped()
-RESULTS = judged(TEXTS)
+TEXTS = load_shipped()
+RESULTS = judge_texts(TEXTS)
 
 
 def test_there_are_enough_of_both_sorts_in_both_sets() -> None:
@@ -53,7 +53,7 @@ def test_nothing_in_the_repository_looks_like_a_key() -> None:
 
 
 def test_texts_are_made_up_the_same_every_time() -> None:
-    assert shipped() == TEXTS
+    assert load_shipped() == TEXTS
     assert len({each.id for each in TEXTS}) == len(TEXTS)
 
 
@@ -102,7 +102,7 @@ def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:
         {"id": "b", "set": "develop", "kind": "other", "seed": 2, "text": "commit ‹sha1›"},
     ]
     file.write_text("\n".join(json.dumps(row) for row in rows))
-    one, other = judged(read_texts(file))
+    one, other = judge_texts(read_texts(file))
     assert not one.missed
     assert not other.found
     assert one.labelled.text.endswith("and « chat »")

@@ -17,11 +17,11 @@ from reverie.evals.rules import sentence_rules as sentences
 
 
 def results(name: str) -> list[sentences.SentenceVerdict]:
-    return [sentences.judged(each) for each in sentences.shipped(name)]
+    return [sentences.judge_sentence(each) for each in sentences.load_shipped(name)]
 
 
 def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
-    written, held = sentences.shipped("sentences"), sentences.shipped("held out")
+    written, held = sentences.load_shipped("sentences"), sentences.load_shipped("held out")
     assert len(written) >= 560
     assert len(held) >= 150
     assert not {each.text for each in written} & {each.text for each in held}
@@ -33,7 +33,7 @@ def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentences.Rule) -> None:
-    how = sentences.figures(results("sentences"), rule)
+    how = sentences.compute_figures(results("sentences"), rule)
     assert how.precision is not None
     assert how.precision >= 0.95
     assert how.recall is not None
@@ -42,7 +42,7 @@ def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentences.Rule) 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentences.Rule) -> None:
-    how = sentences.figures(results("held out"), rule)
+    how = sentences.compute_figures(results("held out"), rule)
     assert how.precision is not None
     assert how.precision >= 0.9
 
@@ -57,7 +57,7 @@ def test_figures_count_what_is_right_wrong_and_missed() -> None:
             [(["fix"], ["fix"]), (["fix"], []), ([], ["fix"]), ([], []), (["failure"], ["fix", "failure"])]
         )
     ]
-    how = sentences.figures(made, "fix")
+    how = sentences.compute_figures(made, "fix")
     assert (how.sentences, how.stating, how.found, how.right) == (5, 2, 3, 1)
     assert how.precision == pytest.approx(1 / 3)
     assert how.recall == pytest.approx(1 / 2)
@@ -69,7 +69,7 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
     assert ran.exit_code == 0
     assert all(f" {rule}\t" in ran.output for rule in RULES)
     told = json.loads(out.read_text(encoding="utf-8"))
-    shipped = sum(len(sentences.shipped(name)) for name in sentences.SETS)
+    shipped = sum(len(sentences.load_shipped(name)) for name in sentences.SETS)
     assert len(told["sentences"]) == shipped
     assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reverie import Memory
-from reverie.evals.rules.deduplication import MergePair, judged, shipped
+from reverie.evals.rules.deduplication import MergePair, judge_pair, load_shipped
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.conftest import MovableClock
@@ -43,9 +43,11 @@ def spread(pairs: Sequence[MergePair], count: int) -> list[MergePair]:
     return [pairs[n * len(pairs) // count] for n in range(count)]
 
 
-PAIRS = unrelated([pair for name in ("pairs", "held out") for pair in shipped(name) if len(pair.old) < 300])
-REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judged(pair).outcome == "reinforce"]
-REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judged(pair).outcome == "create"]
+PAIRS = unrelated(
+    [pair for name in ("pairs", "held out") for pair in load_shipped(name) if len(pair.old) < 300]
+)
+REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "reinforce"]
+REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).outcome == "create"]
 OTHERS = [pair for pair in PAIRS if pair.label == "differs"]
 
 

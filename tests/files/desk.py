@@ -18,7 +18,7 @@ from reverie.files.disk.state import FileState
 from reverie.files.hand_edits.importer import HandEditImporter, HandEditReport
 from reverie.files.mirror.writer import MirrorWriter
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, at, make_record
+from reverie.stores.contract.factories import NOW, make_record, make_time
 from reverie.stores.sqlite import SQLiteStore
 from tests.conftest import MovableClock
 
@@ -140,7 +140,7 @@ class Desk:
         before = self.store.sequence()
         assert not self.sync()
         assert self.store.sequence() == before
-        with self.state.locked() as ledger:
+        with self.state.lock() as ledger:
             assert [path for path in ledger.due() if path not in self._problem_paths()] == []
         assert self.store.check() == []
 
@@ -175,7 +175,7 @@ def page(content: str, name: str = "MEMORY.md") -> Page:
 
 
 def paragraph(number: int, content: str, name: str = "HISTORY.md", **fields: object) -> Paragraph:
-    values = {"id": f"{number:012x}", "page": name, "position": float(number), "at": at(number)}
+    values = {"id": f"{number:012x}", "page": name, "position": float(number), "at": make_time(number)}
     return Paragraph(**(values | {"content": content} | fields))  # type: ignore[arg-type]
 
 

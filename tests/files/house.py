@@ -13,8 +13,8 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileState
 from reverie.files.layout import (
-    episodic_path,
-    path_of,
+    build_episodic_path,
+    build_path,
     render_episodic,
     render_log,
     render_page,
@@ -22,7 +22,16 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
-from reverie.stores.contract.factories import NOW, added, analyse, at, changed, make_record, session, turn
+from reverie.stores.contract.factories import (
+    NOW,
+    analyse,
+    make_additions,
+    make_change,
+    make_record,
+    make_session,
+    make_time,
+    make_turn,
+)
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 
@@ -78,15 +87,15 @@ class House:
 def some_of_everything(house: House) -> None:
     """Each sort of file, written."""
     house.make(
-        added(
+        make_additions(
             make_record(1, category="a/b", tags=("x",)),
             make_record(2),
             make_record(3, archived_at=NOW, category="a", archive_reason="old"),
             make_record(4, layer="episodic", kind="event"),
-            make_record(5, layer="episodic", kind="event", created_at=at(5)),
-            session("telegram:1"),
-            turn(0, "telegram:1"),
-            turn(1, "telegram:1"),
+            make_record(5, layer="episodic", kind="event", created_at=make_time(5)),
+            make_session("telegram:1"),
+            make_turn(0, "telegram:1"),
+            make_turn(1, "telegram:1"),
             page(),
             paragraph(1),
             paragraph(2),
@@ -101,14 +110,14 @@ def expected(store: Store) -> dict[str, bytes]:
     days: dict[str, list[object]] = {}
     for each in store.find(Filter(archived=None)):
         if each.layer == "episodic" and not each.archived:
-            days.setdefault(episodic_path(each.created_at), []).append(each)
+            days.setdefault(build_episodic_path(each.created_at), []).append(each)
         else:
-            found[path_of(each)] = render_record(each)
+            found[build_path(each)] = render_record(each)
     found |= {path: render_episodic(records) for path, records in days.items()}  # type: ignore[arg-type]
     for overview in store.sessions():
         state = overview.state
-        found[path_of(state)] = render_session(state, store.turns(session=state.id))
-    found |= {path_of(each): render_page(each) for each in store.pages()}
+        found[build_path(state)] = render_session(state, store.turns(session=state.id))
+    found |= {build_path(each): render_page(each) for each in store.pages()}
     found |= {f"memory/{name}": render_log(name, store.paragraphs(page=name)) for name in store.logs()}
     return found
 
@@ -136,23 +145,23 @@ def agree(house: House) -> None:
         seen = (house.root / path).stat()
         assert (written.size, written.mtime_ns) == (seen.st_size, seen.st_mtime_ns), path
     assert house.state.due() == []
-    assert house.mirror.behind() == 0
+    assert house.mirror.count_pending_changes() == 0
 
 
 __all__ = [
     "DRAFTS",
     "HOUR",
     "House",
-    "added",
     "agree",
-    "at",
-    "changed",
     "expected",
+    "make_additions",
+    "make_change",
     "make_record",
+    "make_session",
+    "make_time",
+    "make_turn",
     "on_disk",
     "page",
     "paragraph",
-    "session",
     "some_of_everything",
-    "turn",
 ]  # fmt: skip

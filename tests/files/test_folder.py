@@ -22,7 +22,14 @@ from reverie.domain.page import HISTORY
 from reverie.files import folder as folder_module
 from reverie.files.folder import MemoryFolder
 from reverie.files.mirror import writer as mirror_module
-from reverie.stores.contract.factories import NOW, added, changed, make_record, session, turn
+from reverie.stores.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_session,
+    make_turn,
+)
 from tests.files.house import House, agree, expected, on_disk, page, paragraph, some_of_everything
 
 
@@ -98,7 +105,7 @@ def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_pa
     some_of_everything(home)
     home.folder.close()
     home.edit("memory/000000000002.json", "Content of record 2", "Edited while nobody looked")
-    home.commit(added(make_record(30)))
+    home.commit(make_additions(make_record(30)))
     home.open()
     home.folder.start()
     assert home.content(2) == "Edited while nobody looked"
@@ -126,7 +133,7 @@ def test_a_page_changed_in_place_is_seen_at_the_next_turn(home: Home) -> None:
 
 
 def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(home: Home) -> None:
-    home.make(added(make_record(40, category="c"), make_record(41, category="c")))
+    home.make(make_additions(make_record(40, category="c"), make_record(41, category="c")))
     home.folder.refresh()
     fresh = home.root / "memory/new/by-hand.json"
     fresh.parent.mkdir()
@@ -162,9 +169,9 @@ def test_what_is_done_here_is_no_reason_to_look(tmp_path: Path, monkeypatch: pyt
     assert home.folder.flush()
     seen: list[object] = []
     monkeypatch.setattr(home.folder._hands, "take_in", seen.append)
-    home.make(changed(make_record(2), replace(make_record(2), content="Other")))
-    home.make(added(make_record(50)))
-    home.make(changed(make_record(50), make_record(50, category="a/b")))
+    home.make(make_change(make_record(2), replace(make_record(2), content="Other")))
+    home.make(make_additions(make_record(50)))
+    home.make(make_change(make_record(50), make_record(50, category="a/b")))
     home.folder.refresh()
     assert seen == []
     (home.root / "memory/a/b/other.json").write_text("{}")
@@ -174,7 +181,7 @@ def test_what_is_done_here_is_no_reason_to_look(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_another_process_committed_and_did_not_write_is_written_at_the_next_turn(home: Home) -> None:
-    home.commit(added(make_record(60)))
+    home.commit(make_additions(make_record(60)))
     home.folder.refresh()
     agree(home)
 
@@ -192,7 +199,7 @@ def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
         case "sync":
             home.folder.sync()
         case "notice":
-            home.make(changed(page(), page("else\n")))
+            home.make(make_change(page(), page("else\n")))
             before["memory/MEMORY.md"] = b"else\n"
         case _:
             home.folder.close()
@@ -219,7 +226,7 @@ def test_a_broken_file_is_a_problem_until_it_is_mended(home: Home) -> None:
     home.edit("memory/000000000002.json", good, good[:-20])
     home.folder.refresh()
     assert ["000000000002.json" in problem.what for problem in home.folder.problems()] == [True]
-    home.make(changed(make_record(2), replace(make_record(2), importance=0.9)))
+    home.make(make_change(make_record(2), replace(make_record(2), importance=0.9)))
     assert home.read("memory/000000000002.json").decode() == good[:-20]
     home.edit("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
     home.folder.refresh()
@@ -240,13 +247,13 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
         return real(path, flags, *args, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    home.make(added(make_record(70)))
+    home.make(make_additions(make_record(70)))
     assert home.folder.failed == 1
     (problem,) = home.folder.problems()
     assert "memory/000000000046.json" in problem.what
     assert "Permission denied" in problem.what
     monkeypatch.setattr(os, "open", real)
-    home.make(added(make_record(71)))
+    home.make(make_additions(make_record(71)))
     assert (home.folder.failed, home.folder.problems()) == (0, [])
     home.folder.sync()
     agree(home)
@@ -254,7 +261,7 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
 
 def test_what_both_sides_changed_is_a_conflict_and_both_are_kept(home: Home) -> None:
     home.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    home.make(changed(make_record(2), replace(make_record(2), content="By the program")))
+    home.make(make_change(make_record(2), replace(make_record(2), content="By the program")))
     home.folder.sync()
     (conflict,) = home.folder.conflicts()
     assert home.content(2) == "By hand"
@@ -294,10 +301,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow: Callable[[], None]) -> None:
     home = Home(tmp_path / "memory")
     for number in range(1, 60):
-        home.commit(added(make_record(number)))
+        home.commit(make_additions(make_record(number)))
     home.folder.start()
     assert not home.folder.flush(0.01)
-    home.make(added(make_record(100)))  # does not wait
+    home.make(make_additions(make_record(100)))  # does not wait
     home.folder.refresh()
     slow()
     assert home.folder.flush()
@@ -310,7 +317,7 @@ def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
 ) -> None:
     home = Home(tmp_path / "memory")
     for number in range(1, 200):
-        home.commit(added(make_record(number)))
+        home.commit(make_additions(make_record(number)))
     home.folder.start()
     time.sleep(0.05)
     closing = threading.Thread(target=home.folder.close)
@@ -320,7 +327,7 @@ def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
     closing.join(30)
     assert not closing.is_alive()
     assert len(on_disk(home.root)) < 100
-    home.make(added(make_record(500)))  # after closing, nothing happens
+    home.make(make_additions(make_record(500)))  # after closing, nothing happens
     home.folder.refresh()
     home.folder.sync()
     home.open()
@@ -358,7 +365,7 @@ def test_threads_that_change_read_and_edit_at_once_lose_nothing(home: Home) -> N
     def change(name: int) -> None:
         try:
             for number in range(25):
-                home.make(added(make_record(1_000 * name + number, category=f"c{number % 3}")))
+                home.make(make_additions(make_record(1_000 * name + number, category=f"c{number % 3}")))
                 home.folder.refresh()
         except BaseException as error:
             errors.append(error)
@@ -389,8 +396,8 @@ def test_threads_that_change_read_and_edit_at_once_lose_nothing(home: Home) -> N
 def test_two_memories_in_one_process_share_a_folder(home: Home) -> None:
     other = Home(home.root)
     other.folder.start()
-    other.make(added(make_record(80)))
-    home.make(added(make_record(81)))
+    other.make(make_additions(make_record(80)))
+    home.make(make_additions(make_record(81)))
     other.edit("memory/MEMORY.md", "# Memory", "# Shared")
     home.folder.refresh()
     assert other.store.pages()[0].content == "# Shared\n"
@@ -405,7 +412,7 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         from pathlib import Path
         sys.path.insert(0, {os.fspath(Path(__file__).parents[2])!r})
         from tests.files.test_folder import Home
-        from reverie.stores.contract.factories import added, make_record
+        from reverie.stores.contract.factories import make_additions, make_record
         home = Home(Path({os.fspath(tmp_path / "memory")!r}))
         home.folder.start()
         home.make(added(record(1)))
@@ -439,13 +446,13 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
 
 
 def test_turns_of_two_processes_stand_once_each(home: Home) -> None:
-    home.make(added(session("s"), turn(0, "s")))
+    home.make(make_additions(make_session("s"), make_turn(0, "s")))
     other = Home(home.root)
     for number in range(1, 20):
-        (home if number % 2 else other).make(added(turn(number, "s")))
+        (home if number % 2 else other).make(make_additions(make_turn(number, "s")))
     agree(home)
-    home.make(added(paragraph(90)))
-    other.make(added(paragraph(91)))
+    home.make(make_additions(paragraph(90)))
+    other.make(make_additions(paragraph(91)))
     agree(other)
     other.close()
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
-from reverie.domain.page import Page, Paragraph, daily_note
+from reverie.domain.page import Page, Paragraph, format_daily_note_name
 from reverie.domain.record import Record
 from reverie.files.layout import (
     FileLocation,
-    episodic_path,
-    form_of,
-    path_of,
-    place_of,
-    recovered_from,
+    build_episodic_path,
+    build_path,
+    parse_form,
+    parse_path,
+    parse_recovered_path,
     render_addition,
     render_episodic,
     render_log,
@@ -30,7 +30,7 @@ from reverie.files.layout import (
     render_session,
     render_turns,
 )
-from reverie.stores.contract.factories import NOW, at, make_record, session, turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))
@@ -60,20 +60,20 @@ def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Parag
         (page("projects/atlas.md"), "memory/projects/atlas.md"),
         (paragraph(1), "memory/HISTORY.md"),
         (paragraph(1, "2026-02-07.md"), "memory/2026-02-07.md"),
-        (session("telegram:12345"), "sessions/telegram:12345.jsonl"),
-        (turn(3, "telegram:12345"), "sessions/telegram:12345.jsonl"),
-        (session("../../x"), "sessions/%2E.%2F..%2Fx.jsonl"),
+        (make_session("telegram:12345"), "sessions/telegram:12345.jsonl"),
+        (make_turn(3, "telegram:12345"), "sessions/telegram:12345.jsonl"),
+        (make_session("../../x"), "sessions/%2E.%2F..%2Fx.jsonl"),
     ],
 )
 def test_everything_has_its_place(value: Value, path: str) -> None:
-    assert path_of(value) == path
-    assert place_of(path) is not None
+    assert build_path(value) == path
+    assert parse_path(path) is not None
 
 
 def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
     evening = datetime(2026, 2, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
-    assert path_of(make_record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
-    assert episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
+    assert build_path(make_record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
+    assert build_episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
     ],
 )
 def test_a_path_says_what_should_stand_there(path: str, place: FileLocation) -> None:
-    assert place_of(path) == place
-    assert form_of(path) == place.form
+    assert parse_path(path) == place
+    assert parse_form(path) == place.form
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_a_path_says_what_should_stand_there(path: str, place: FileLocation) -> 
     ],
 )  # fmt: skip
 def test_what_is_not_ours_has_no_place(path: str) -> None:
-    assert place_of(path) is None
-    assert form_of(path) is None
+    assert parse_path(path) is None
+    assert parse_form(path) is None
 
 
 def test_a_file_kept_beside_another_is_known_as_such() -> None:
-    assert recovered_from("memory/a/x.json.recovered-12") == "memory/a/x.json"
-    assert recovered_from("memory/MEMORY.md.recovered-1") == "memory/MEMORY.md"
-    assert recovered_from("memory/MEMORY.md") is None
-    assert recovered_from("memory/notes.txt.recovered-1") is None
+    assert parse_recovered_path("memory/a/x.json.recovered-12") == "memory/a/x.json"
+    assert parse_recovered_path("memory/MEMORY.md.recovered-1") == "memory/MEMORY.md"
+    assert parse_recovered_path("memory/MEMORY.md") is None
+    assert parse_recovered_path("memory/notes.txt.recovered-1") is None
 
 
 def test_a_record_stands_field_by_field() -> None:
@@ -205,9 +205,9 @@ def _unchecked(fields: dict[str, object]) -> Record:
 
 def test_the_lines_of_a_day_stand_in_the_order_of_their_time() -> None:
     late, early, twin = (
-        make_record(1, layer="episodic", created_at=at(5)),
-        make_record(2, layer="episodic", created_at=at(1)),
-        make_record(3, layer="episodic", created_at=at(1)),
+        make_record(1, layer="episodic", created_at=make_time(5)),
+        make_record(2, layer="episodic", created_at=make_time(1)),
+        make_record(3, layer="episodic", created_at=make_time(1)),
     )
     lines = render_episodic([late, twin, early]).decode().splitlines()
     assert [json.loads(line)["id"][-1] for line in lines] == ["2", "3", "1"]
@@ -223,7 +223,7 @@ def test_history_has_blank_lines_between_paragraphs_and_a_note_has_none() -> Non
     assert render_log("HISTORY.md", [paragraph(1), paragraph(2)]) == (
         b"[2026-03-01 12:01] Paragraph 1\n\n[2026-03-01 12:02] Paragraph 2\n"
     )
-    name = daily_note(date(2026, 2, 7))
+    name = format_daily_note_name(date(2026, 2, 7))
     assert render_log(name, [paragraph(1, name, "[09:00] a"), paragraph(2, name, "[09:01] b")]) == (
         b"[09:00] a\n[09:01] b\n"
     )
@@ -239,10 +239,10 @@ def test_adding_to_a_log_gives_what_writing_it_anew_gives(before: int, name: str
 
 
 def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
-    state = session("telegram:12345", window_start=1, summary="Earlier: x", scope="user:a")
+    state = make_session("telegram:12345", window_start=1, summary="Earlier: x", scope="user:a")
     spoken = [
-        turn(0, state.id, scope="user:a"),
-        turn(
+        make_turn(0, state.id, scope="user:a"),
+        make_turn(
             1,
             state.id,
             role="assistant",
@@ -250,7 +250,7 @@ def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
             tool_calls=(ToolCall(id="c1", name="exec", arguments='{"a": 1}'),),
             speaker="Bot",
         ),
-        turn(2, state.id, role="tool", content="a\u2028b\x85c\rd\ne", tool_call_id="c1"),
+        make_turn(2, state.id, role="tool", content="a\u2028b\x85c\rd\ne", tool_call_id="c1"),
     ]
     lines = render_session(state, spoken).decode().split("\n")
     assert lines.pop() == ""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reverie.domain.conversation import valid_session_id
-from reverie.files.names import LONGEST_NAME, file_name, session_named
+from reverie.domain.conversation import validate_session_id
+from reverie.files.names import LONGEST_NAME, build_file_name, parse_session_id
 
 anything = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
@@ -48,7 +48,7 @@ def folded(name: str) -> str:
     ["telegram:12345", "chat_1", "web:user@example.org", "a.b-c+d=e,f", "微信:小明", "дом:2"],
 )
 def test_a_name_without_anything_awkward_stands_as_it_is(session: str) -> None:
-    assert file_name(session, windows=False) == session
+    assert build_file_name(session, windows=False) == session
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_a_name_without_anything_awkward_stands_as_it_is(session: str) -> None:
     ],
 )
 def test_what_is_not_safe_is_encoded(session: str, name: str) -> None:
-    assert file_name(session, windows=False) == name
-    assert session_named(name) == session
+    assert build_file_name(session, windows=False) == name
+    assert parse_session_id(name) == session
 
 
 def test_a_colon_is_encoded_on_windows_alone_and_both_are_read_everywhere() -> None:
-    assert file_name("telegram:12345", windows=True) == "telegram%3A12345"
-    assert session_named("telegram%3A12345") == session_named("telegram:12345") == "telegram:12345"
+    assert build_file_name("telegram:12345", windows=True) == "telegram%3A12345"
+    assert parse_session_id("telegram%3A12345") == parse_session_id("telegram:12345") == "telegram:12345"
 
 
 @given(sessions, st.booleans())
 def test_every_name_is_safe(session: str, windows: bool) -> None:
-    name = file_name(session, windows=windows)
+    name = build_file_name(session, windows=windows)
     assert len(name.encode()) <= LONGEST_NAME
     assert not name.startswith(".")
     assert not name.endswith((".", " "))
@@ -95,16 +95,16 @@ def test_every_name_is_safe(session: str, windows: bool) -> None:
 
 @given(sessions, st.booleans())
 def test_every_name_that_is_not_cut_is_read_back(session: str, windows: bool) -> None:
-    name = file_name(session, windows=windows)
+    name = build_file_name(session, windows=windows)
     expected = None if "~~" in name else session
-    assert session_named(name) == expected
+    assert parse_session_id(name) == expected
 
 
 @given(anything, st.sampled_from(["NFC", "NFD"]))
 def test_a_file_system_may_spell_the_name_in_its_own_way(session: str, form: str) -> None:
-    name = file_name(session, windows=False)
+    name = build_file_name(session, windows=False)
     assume("~~" not in name)
-    assert session_named(unicodedata.normalize(form, name)) == session
+    assert parse_session_id(unicodedata.normalize(form, name)) == session
 
 
 @given(sessions, st.sampled_from([str.swapcase, str.upper, str.lower, str.casefold, folded]))
@@ -112,30 +112,30 @@ def test_ids_that_differ_in_case_or_spelling_alone_never_share_a_file(session: s
     assert callable(change)
     other = change(session)
     assume(other != session and other.strip())
-    assert folded(file_name(session)) != folded(file_name(other))
+    assert folded(build_file_name(session)) != folded(build_file_name(other))
 
 
 @given(awkward, awkward)
 def test_two_ids_never_share_a_file(one: str, other: str) -> None:
     assume(one != other)
-    assert folded(file_name(one)) != folded(file_name(other))
+    assert folded(build_file_name(one)) != folded(build_file_name(other))
 
 
 def test_a_long_name_is_cut_and_keeps_apart_what_differs_at_its_end() -> None:
-    long = valid_session_id("channel:" + "x" * 192)
-    names = {file_name(long[:-1] + end) for end in "abc"}
+    long = validate_session_id("channel:" + "x" * 192)
+    names = {build_file_name(long[:-1] + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= LONGEST_NAME and name.startswith("channel:xxx") for name in names)
-    assert all(session_named(name) is None for name in names)
+    assert all(parse_session_id(name) is None for name in names)
 
 
 def test_a_cut_never_splits_a_character() -> None:
     for width in range(60, 70):
-        name = file_name("€" * width + "小" * 60)
+        name = build_file_name("€" * width + "小" * 60)
         assert re.fullmatch(r"(?:%[0-9A-F]{2}|[^%])*", name)
         assert len(name.encode()) <= LONGEST_NAME
 
 
 @pytest.mark.parametrize("name", ["a~12345678", "%FF", "%2", "%zz", "a b", ".x", "", "CON", "~~", "A"])
 def test_a_name_that_no_session_has_is_told_from_one(name: str) -> None:
-    assert session_named(name) is None
+    assert parse_session_id(name) is None

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, checked_turn
+from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, validate_turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, validate_record
 from reverie.domain.text import timestamps as clock
 from reverie.files import parsing
 from reverie.files.layout import (
-    path_of,
-    place_of,
+    build_path,
+    parse_path,
     render_episodic,
     render_log,
     render_page,
@@ -26,7 +26,7 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.parsing import BrokenFile
-from reverie.stores.contract.factories import NOW, at, make_record, session, turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.jsonl"
@@ -34,11 +34,11 @@ CHAT = "sessions/chat:1.jsonl"
 
 
 def read(fields: Any, *, path: str = RECORD, base: Record | None = None) -> Record:
-    place = place_of(path)
+    place = parse_path(path)
     assert place is not None
     found = parsing.read_record(path, json.dumps(fields).encode())
     assert not isinstance(found, BrokenFile), found
-    return parsing.record_of(found, id="0" * 12, base=base, place=place, now=NOW)
+    return parsing.build_record(found, id="0" * 12, base=base, place=place, now=NOW)
 
 
 def why(path: str, data: bytes | str, **more: str) -> str:
@@ -50,7 +50,7 @@ def why(path: str, data: bytes | str, **more: str) -> str:
         "log": parsing.read_log,
         "session": parsing.read_session,
     }
-    place = place_of(path)
+    place = parse_path(path)
     assert place is not None
     found = readers[place.form](path, data if isinstance(data, bytes) else data.encode(), **more)
     assert isinstance(found, BrokenFile), found
@@ -94,11 +94,11 @@ RECORDS = st.builds(
 @given(made=RECORDS)
 def test_a_record_comes_back_from_its_file_exactly(made: Record) -> None:
     validate_record(made)
-    found = parsing.read_record(path_of(made), render_record(made))
+    found = parsing.read_record(build_path(made), render_record(made))
     assert not isinstance(found, BrokenFile)
-    place = place_of(path_of(made)) or place_of(RECORD)
+    place = parse_path(build_path(made)) or parse_path(RECORD)
     assert place is not None
-    again = parsing.record_of(found, id=made.id, base=None, place=place, now=NOW)
+    again = parsing.build_record(found, id=made.id, base=None, place=place, now=NOW)
     assert again == made
     assert render_record(again) == render_record(made)
     assert found["id"] == made.id
@@ -110,7 +110,7 @@ def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
 
     records = sorted(
         (
-            replace(each, id=f"{n:012x}", layer="episodic", created_at=at(n), archived_at=None)
+            replace(each, id=f"{n:012x}", layer="episodic", created_at=make_time(n), archived_at=None)
             for n, each in enumerate(made)
         ),
         key=lambda each: each.id,
@@ -121,14 +121,14 @@ def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
         assert isinstance(found, BrokenFile)
         return
     assert not isinstance(found, BrokenFile)
-    place = place_of(DAY)
+    place = parse_path(DAY)
     assert place is not None
-    again = [parsing.record_of(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
+    again = [parsing.build_record(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
     assert again == records
 
 
 TURNS = st.builds(
-    turn,
+    make_turn,
     role=st.sampled_from(ROLES),
     content=WORDS,
     at=MOMENTS,
@@ -136,7 +136,7 @@ TURNS = st.builds(
     metadata=METADATA,
 )
 STATES = st.builds(
-    session,
+    make_session,
     status=st.sampled_from(["active", "paused", "terminated"]),
     created_at=MOMENTS,
     summary=TEXT,
@@ -152,13 +152,13 @@ def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], ca
     if calls and said and said[0].role == "assistant":
         said[0] = replace(said[0], tool_calls=(ToolCall(id="1", name="look", arguments='{"a": 1}'),))
     for each in said:
-        checked_turn(each)
+        validate_turn(each)
     found = parsing.read_session(CHAT, render_session(state, said))
     assert not isinstance(found, BrokenFile)
-    again = parsing.state_of(found.state, path=CHAT, base=None, now=NOW)
+    again = parsing.build_session_state(found.state, path=CHAT, base=None, now=NOW)
     assert again == state
     lines = [
-        parsing.turn_of(fields, id=fields["id"], state=state, position=n, base=None, now=NOW)
+        parsing.build_turn(fields, id=fields["id"], state=state, position=n, base=None, now=NOW)
         for n, fields in enumerate(found.turns)
     ]
     assert lines == said
@@ -222,7 +222,9 @@ def test_labels_are_stripped_and_stand_once() -> None:
 
 
 def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
-    said = parsing.turn_of({"content": "x"}, id="0" * 12, state=session(), position=3, base=None, now=NOW)
+    said = parsing.build_turn(
+        {"content": "x"}, id="0" * 12, state=make_session(), position=3, base=None, now=NOW
+    )
     assert (said.role, said.position, said.at, said.session) == ("user", 3, NOW, "chat:1")
 
 
@@ -239,7 +241,7 @@ def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
     ],
 )
 def test_the_moment_of_a_paragraph(name: str, text: str, moment: datetime) -> None:
-    assert parsing.moment_of(name, text, otherwise=NOW) == moment
+    assert parsing.parse_moment(name, text, otherwise=NOW) == moment
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
@@ -349,37 +351,43 @@ def test_an_empty_page_is_a_mishap_unless_it_was_empty() -> None:
 
 
 def test_absurd_sizes_are_refused_before_anything_is_read() -> None:
-    found = parsing.too_large("memory/MEMORY.md", 10**10)
+    found = parsing.check_size("memory/MEMORY.md", 10**10)
     assert found is not None
     assert found.why == "it has 10,000,000,000 bytes: at most 4,194,304 are allowed"
-    assert parsing.too_large("memory/MEMORY.md", 1000) is None
+    assert parsing.check_size("memory/MEMORY.md", 1000) is None
     assert "4,194,305 bytes" in why("memory/MEMORY.md", b"x" * (4 * 2**20 + 1))
     with pytest.raises(InvalidInput, match="250,000 characters"):
-        parsing.page_of("MEMORY.md", "x" * 250_000, now=NOW)
+        parsing.build_page("MEMORY.md", "x" * 250_000, now=NOW)
 
 
 def test_a_session_file_has_the_id_of_its_name() -> None:
-    assert parsing.state_of({}, path=CHAT, base=None, now=NOW).id == "chat:1"
+    assert parsing.build_session_state({}, path=CHAT, base=None, now=NOW).id == "chat:1"
     with pytest.raises(InvalidInput, match="not that of the file"):
-        parsing.state_of({"id": "chat:2"}, path=CHAT, base=None, now=NOW)
+        parsing.build_session_state({"id": "chat:2"}, path=CHAT, base=None, now=NOW)
 
 
 def test_a_turn_stays_in_its_session_and_scope() -> None:
     with pytest.raises(InvalidInput, match="turn 3: its session is not that of the file"):
-        parsing.turn_of({"session": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+        parsing.build_turn(
+            {"session": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
+        )
     with pytest.raises(InvalidInput, match="turn 3: its scope is not that of the session"):
-        parsing.turn_of({"scope": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+        parsing.build_turn(
+            {"scope": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
+        )
     with pytest.raises(InvalidInput, match=r"turn 3: .*role"):
-        parsing.turn_of({"role": "x"}, id="0" * 12, state=session(), position=3, base=turn(3), now=NOW)
+        parsing.build_turn(
+            {"role": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
+        )
 
 
 def test_an_episodic_line_without_a_time_is_of_its_day() -> None:
-    place = place_of("memory/episodic/2026-02-07.jsonl")
+    place = parse_path("memory/episodic/2026-02-07.jsonl")
     assert place is not None
-    made = parsing.record_of({"content": "x"}, id="0" * 12, base=None, place=place, now=NOW)
+    made = parsing.build_record({"content": "x"}, id="0" * 12, base=None, place=place, now=NOW)
     assert (made.kind, made.layer) == ("event", "episodic")
     assert made.created_at == datetime(2026, 2, 7, 12, tzinfo=UTC)
-    today = parsing.record_of(
+    today = parsing.build_record(
         {"content": "x"}, id="0" * 12, base=None, place=place, now=made.created_at + timedelta(hours=3)
     )
     assert today.created_at == made.created_at + timedelta(hours=3)

@@ -26,7 +26,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.rebuild import RebuildReport, rebuild
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, at, make_record, session, turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
@@ -56,13 +56,20 @@ def fill(desk: Desk) -> None:
     """A bit of everything that files can hold."""
     desk.add(
         note(1, tags=("a", "b"), metadata={"k": "v\nw"}, pinned=True, seen_count=3, importance=0.25),
-        note(2, archived_at=at(9), archive_reason="merged", scope="user:ann", origin="web"),
+        note(2, archived_at=make_time(9), archive_reason="merged", scope="user:ann", origin="web"),
         make_record(3, layer="episodic", kind="event", moment=NOW - timedelta(days=1)),
-        make_record(4, layer="episodic", category="a/b", moment=at(1)),
-        make_record(5, layer="episodic", moment=at(2), archived_at=at(3)),
-        note(6, valid_from=at(1), valid_to=at(2), expires_at=at(3), references=("x.py",), category="a/b-c"),
-        Page(name="MEMORY.md", content="# Memory\n\n- one\n", updated_at=at(5)),
-        Page(name="projects/atlas.md", content="no line end", updated_at=at(5)),
+        make_record(4, layer="episodic", category="a/b", moment=make_time(1)),
+        make_record(5, layer="episodic", moment=make_time(2), archived_at=make_time(3)),
+        note(
+            6,
+            valid_from=make_time(1),
+            valid_to=make_time(2),
+            expires_at=make_time(3),
+            references=("x.py",),
+            category="a/b-c",
+        ),
+        Page(name="MEMORY.md", content="# Memory\n\n- one\n", updated_at=make_time(5)),
+        Page(name="projects/atlas.md", content="no line end", updated_at=make_time(5)),
         *(
             Paragraph(
                 id=f"{n:012x}",
@@ -77,18 +84,18 @@ def fill(desk: Desk) -> None:
         Paragraph(
             id="a" * 12, page="2026-03-01.md", position=1.0, at=NOW, content="[12:00] User: x | Assistant: y"
         ),
-        session("chat:1", summary="so far", window_start=1, status="paused", metadata={"t": "x"}),
-        turn(0, speaker="Ann"),
-        turn(
+        make_session("chat:1", summary="so far", window_start=1, status="paused", metadata={"t": "x"}),
+        make_turn(0, speaker="Ann"),
+        make_turn(
             1,
             role="assistant",
             content="",
             tool_calls=(ToolCall(id="c1", name="look", arguments='{"a": 1}'),),
         ),
-        turn(2, role="tool", content="\x1b[31mred", tool_call_id="c1"),
-        session("Slack:C024/BE~L", scope="user:ann"),
-        turn(0, "Slack:C024/BE~L", scope="user:ann", content="über\u2028alles"),
-        session("x" * 190),
+        make_turn(2, role="tool", content="\x1b[31mred", tool_call_id="c1"),
+        make_session("Slack:C024/BE~L", scope="user:ann"),
+        make_turn(0, "Slack:C024/BE~L", scope="user:ann", content="über\u2028alles"),
+        make_session("x" * 190),
     )
 
 
@@ -257,7 +264,7 @@ def test_of_a_live_and_an_archived_file_of_one_record_the_later_counts(folder: P
     with desk_in(folder) as desk:
         desk.add(note(1))
         live = desk.read(file_of(1))
-        desk.change(note(1), note(1, archived_at=at(5)))
+        desk.change(note(1), note(1, archived_at=make_time(5)))
         desk.write(file_of(1), live)
         os.utime(desk.path(file_of(1)), ns=(1, 1))
     lose(folder)
@@ -328,7 +335,7 @@ def test_nothing_is_done_while_others_write_files(folder: Path, monkeypatch: pyt
     monkeypatch.setattr("reverie.files.rebuild._PATIENCE_S", 0.1)
     with desk_in(folder) as desk:
         fill(desk)
-        with desk.state.locked(), pytest.raises(StoreUnavailable, match="try again"):
+        with desk.state.lock(), pytest.raises(StoreUnavailable, match="try again"):
             again(folder, force=True)
     assert not list(folder.glob("reverie.db.broken*"))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reverie.files.disk.state import FileRecord, checksum
-from reverie.files.scan import FolderScan, ignored, scan
+from reverie.files.disk.state import FileRecord, compute_checksum
+from reverie.files.scan import FolderScan, is_ignored, scan
 
 
 class Tree:
@@ -25,7 +25,9 @@ class Tree:
         place.write_text(text)
         if known:
             seen = place.stat()
-            self.known[path] = FileRecord(path, seen.st_size, seen.st_mtime_ns, checksum(text.encode()))
+            self.known[path] = FileRecord(
+                path, seen.st_size, seen.st_mtime_ns, compute_checksum(text.encode())
+            )
 
     def sweep(self, *paths: str) -> FolderScan:
         return scan(self.root, self.known, paths or None)
@@ -75,7 +77,7 @@ def test_a_change_of_the_time_alone_is_seen(tree: Tree) -> None:
     ],
 )
 def test_what_editors_and_other_tools_leave_is_not_looked_at(tree: Tree, name: str) -> None:
-    assert ignored(name)
+    assert is_ignored(name)
     tree.put(f"memory/{name}", known=False)
     tree.put(f"memory/.git/objects/{name}", known=False)
     assert not tree.sweep()

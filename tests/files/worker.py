@@ -23,7 +23,16 @@ from reverie.domain.errors import Conflict
 from reverie.files.disk import atomic as disk
 from reverie.files.disk import rename as renaming
 from reverie.files.disk.state import FileState
-from reverie.stores.contract.factories import NOW, added, at, changed, make_record, removed, session, turn
+from reverie.stores.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
+)
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
 from tests.files.house import House, page, paragraph
@@ -32,17 +41,23 @@ from tests.files.house import House, page, paragraph
 def round_of_changes(house: House) -> None:
     """Every sort of file created, replaced, added to, moved and removed."""
     first, second = make_record(1, category="a"), make_record(2, layer="episodic")
-    house.make(added(first, second, session("x"), turn(0, "x"), page(), paragraph(1)))
-    house.make(added(turn(1, "x"), paragraph(2), make_record(3, layer="episodic", created_at=at(3))))
-    house.make(changed(first, replace(first, seen_count=2)))
-    house.make(changed(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2)))
-    house.make(changed(second, replace(second, seen_count=2)))
-    house.make(changed(page(), page("other\n")))
-    state = session("x")
-    house.make(changed(state, replace(state, summary="so far")))
-    house.make(removed(paragraph(1)))
-    house.make(changed(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW)))
-    house.make(removed(turn(1, "x"), turn(0, "x"), replace(state, summary="so far"), page("other\n")))
+    house.make(make_additions(first, second, make_session("x"), make_turn(0, "x"), page(), paragraph(1)))
+    house.make(
+        make_additions(
+            make_turn(1, "x"), paragraph(2), make_record(3, layer="episodic", created_at=make_time(3))
+        )
+    )
+    house.make(make_change(first, replace(first, seen_count=2)))
+    house.make(make_change(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2)))
+    house.make(make_change(second, replace(second, seen_count=2)))
+    house.make(make_change(page(), page("other\n")))
+    state = make_session("x")
+    house.make(make_change(state, replace(state, summary="so far")))
+    house.make(make_removals(paragraph(1)))
+    house.make(make_change(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW)))
+    house.make(
+        make_removals(make_turn(1, "x"), make_turn(0, "x"), replace(state, summary="so far"), page("other\n"))
+    )
 
 
 class Killer:
@@ -107,15 +122,17 @@ def busy(folder: Path, name: str, count: int) -> None:
     house = House(folder)
     base = int(name) * 1_000_000 + 1
     mine = make_record(base, category="mine")
-    house.make(added(mine))
+    house.make(make_additions(mine))
     for number in range(count):
         match number % 3:
             case 0:
                 fresh = base + number + 1
-                house.make(added(make_record(fresh, layer="episodic", created_at=at(fresh % 7))))
+                house.make(
+                    make_additions(make_record(fresh, layer="episodic", created_at=make_time(fresh % 7)))
+                )
             case 1:
                 new = replace(mine, seen_count=number, category=f"mine/{number % 4}")
-                house.make(changed(mine, new))
+                house.make(make_change(mine, new))
                 mine = new
             case _:
                 talk(house, f"{base + number:012x}")
@@ -125,7 +142,7 @@ def talk(house: House, name: str) -> None:
     while True:
         position = len(house.store.turns(session="shared"))
         try:
-            house.make(added(turn(position, "shared", id=name)))
+            house.make(make_additions(make_turn(position, "shared", id=name)))
             return
         except Conflict:
             continue
@@ -134,9 +151,11 @@ def talk(house: House, name: str) -> None:
 def full(folder: Path) -> None:
     house = House(folder)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    house.make(added(session("long"), make_record(1)))
+    house.make(make_additions(make_session("long"), make_record(1)))
     for number in range(1, 90):
-        rows = house.commit(added(turn(number - 1, "long", content="word " * 700), make_record(number + 1)))
+        rows = house.commit(
+            make_additions(make_turn(number - 1, "long", content="word " * 700), make_record(number + 1))
+        )
         limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         house.mirror.notice(rows)

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.domain.page import valid_page_name
+from reverie.domain.page import validate_page_name
 from reverie.integrations import anthropic_memory
 from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, ReverieMemoryTool
-from reverie.repositories.documents.pages import page_of_path, path_of_page
+from reverie.repositories.documents.pages import convert_page_to_path, convert_path_to_page
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
 
@@ -254,9 +254,9 @@ def _without_sizes_of_folders(answer: tuple[bool, str]) -> tuple[bool, str]:
 def test_every_path_is_a_page_of_its_own_and_back(parts: list[str]) -> None:
     path = tuple(parts)
     if len("/".join(path)) < 15:
-        name = page_of_path(path)
-        assert valid_page_name(name) == name
-        assert path_of_page(name) == path
+        name = convert_path_to_page(path)
+        assert validate_page_name(name) == name
+        assert convert_page_to_path(name) == path
 
 
 @given(
@@ -265,7 +265,7 @@ def test_every_path_is_a_page_of_its_own_and_back(parts: list[str]) -> None:
     )
 )
 def test_every_page_can_be_reached(name: str) -> None:
-    assert page_of_path(path_of_page(name)) == name
+    assert convert_path_to_page(convert_page_to_path(name)) == name
 
 
 # -- ways out --------------------------------------------------------------------------------------------

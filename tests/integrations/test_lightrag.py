@@ -19,7 +19,7 @@ from reverie.agent import Agent
 from reverie.consolidation.factory import resolve_model
 from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
-from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, readable
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, format_context
 from reverie.interfaces.cli.main import cli
 from reverie.llm.messages import ModelRequest
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
@@ -157,14 +157,14 @@ def test_nobody_there_is_nothing() -> None:
     with LightRAG("http://127.0.0.1:9", timeout_s=1) as rag:
         assert rag.recall(QUESTION) == ""
         assert rag.counts["failed"] == 1
-        assert not rag.healthy()
+        assert not rag.is_healthy()
 
 
 def test_whether_the_server_is_there_can_be_asked(graph: Graph, rag: LightRAG) -> None:
-    assert rag.healthy()
+    assert rag.is_healthy()
     assert graph.asked == [("GET", "/health", "secret-key", None)]
     graph.mood = "503"
-    assert not rag.healthy()
+    assert not rag.is_healthy()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_wrong_arguments_say_what_is_right(wrong: dict[str, object], says: str) 
 
 
 def test_lines_that_are_no_json_stay() -> None:
-    assert readable('a\n---\n{"broken": \n{"content": "x  y"}\n{"content": "x y"}\nb') == (
+    assert format_context('a\n---\n{"broken": \n{"content": "x  y"}\n{"content": "x y"}\nb') == (
         'a\n{"broken":\n- x y\nb'
     )
 
@@ -246,7 +246,7 @@ def test_an_agent_asks_before_its_turn_and_never_fails_for_it(
     agent = Agent(memory.session("cli:1"), model=resolve_model(model), related=rag.recall)
     secret = "sk-ant-api03-" + "Zx9" * 30
     assert agent.turn(f"{QUESTION} My key is {secret}").text == "At berth 7."
-    assert prompts[-1].endswith("# Relevant Memory\n" + readable(graph.response))
+    assert prompts[-1].endswith("# Relevant Memory\n" + format_context(graph.response))
     assert secret not in graph.asked[0][3]["query"]
     graph.mood = "500"
     assert agent.turn(QUESTION).text == "At berth 7."

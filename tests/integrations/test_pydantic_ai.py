@@ -33,7 +33,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, history
+from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, load_history
 from reverie.tools import Tool, Toolset
 from tests.llm.server import Script as Wire
 from tests.llm.server import says as wired
@@ -147,7 +147,7 @@ def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         script = Script(says("Alice."))
         agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="cli:1")])
-        before = history(memory.session("cli:1"))
+        before = load_history(memory.session("cli:1"))
         assert [message.parts for message in before] == [message.parts for message in first.all_messages()]
         agent.run_sync("Who am I?", message_history=before)
         contents = [part.content for message in script.told[0][0] for part in message.parts]  # type: ignore[union-attr]
@@ -202,7 +202,7 @@ def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
         async with await AsyncMemory.open(tmp_path) as memory:
             agent = Agent(Script(says("hello")).model, capabilities=[MemoryCapability(memory, session="s")])
             await agent.run("hi")
-            return history(await memory.session("s"))
+            return load_history(await memory.session("s"))
 
     assert len(asyncio.run(run())) == 2
 
@@ -245,7 +245,7 @@ def test_a_structured_output_is_recorded_as_the_reply(memory: Memory) -> None:
     first = agent.run_sync("Which colour?")
     assert first.output == Answer(colour="red")
     assert roles(memory, "s") == [("user", "Which colour?"), ("assistant", '{"colour": "red"}')]
-    found = history(memory.session("s"))
+    found = load_history(memory.session("s"))
     assert [message.parts for message in found][:2] == [m.parts for m in first.all_messages()][:2]
 
 
@@ -278,7 +278,7 @@ def test_pictures_and_files_are_named_in_the_turn_and_kept_whole(memory: Memory)
     agent = Agent(Script(says("Nothing.")).model, capabilities=[MemoryCapability(memory, session="s")])
     result = agent.run_sync(prompt)
     assert roles(memory, "s")[0] == ("user", "What is on these?\n[image-url]\n[binary]")
-    kept = ModelMessagesTypeAdapter.dump_python(history(memory.session("s")), mode="json")
+    kept = ModelMessagesTypeAdapter.dump_python(load_history(memory.session("s")), mode="json")
     assert kept == ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
 
 
@@ -297,7 +297,7 @@ def test_it_works_over_the_wire_of_openai(memory: Memory, streamed: bool) -> Non
             agent = Agent(
                 model, instructions="Be brief.", capabilities=[MemoryCapability(memory, session="s")]
             )
-            before = history(memory.session("s"))
+            before = load_history(memory.session("s"))
             if not streamed:
                 return (await agent.run(message, message_history=before)).output
             async with agent.run_stream(message, message_history=before) as result:
@@ -499,15 +499,15 @@ def test_messages_come_back_as_they_were(memory: Memory) -> None:
     assert [turn.role for turn in turns] == [
         "user", "assistant", "assistant", "assistant", "tool", "tool", "user", "assistant",
     ]  # fmt: skip
-    assert history(session, everything=True) == MESSAGES
-    assert history(session) == MESSAGES
+    assert load_history(session, everything=True) == MESSAGES
+    assert load_history(session) == MESSAGES
     assert memory.search_turns("which ports")[0].turn is not None
 
 
 def test_instructions_are_not_kept(memory: Memory) -> None:
     session = memory.session("s")
     add_messages(session, [ModelRequest(parts=[UserPromptPart("hi")], instructions="secret rules")])
-    assert history(session)[0].instructions is None  # type: ignore[union-attr]
+    assert load_history(session)[0].instructions is None  # type: ignore[union-attr]
     assert "secret rules" not in str([turn.to_dict() for turn in session.turns()])
 
 
@@ -516,14 +516,14 @@ def test_a_limited_history_begins_with_a_user_and_tears_no_call(memory: Memory) 
     for _ in range(5):
         add_messages(session, MESSAGES)
     for limit in range(1, 20):
-        found = history(session, limit=limit)
+        found = load_history(session, limit=limit)
         if not any(isinstance(part, UserPromptPart) for message in found for part in message.parts):
             continue
         assert any(isinstance(part, UserPromptPart) for part in found[0].parts)
         called = [p.tool_call_id for m in found for p in m.parts if isinstance(p, ToolCallPart)]
         answered = [p.tool_call_id for m in found for p in m.parts if p.part_kind in ANSWERS]
         assert called == answered
-    assert history(session, everything=True) == MESSAGES * 5
+    assert load_history(session, everything=True) == MESSAGES * 5
 
 
 def test_turns_that_came_another_way_are_messages_too(memory: Memory) -> None:
@@ -533,18 +533,18 @@ def test_turns_that_came_another_way_are_messages_too(memory: Memory) -> None:
     session.add("tool", "open", tool_call_id="1")
     session.add("assistant", "It is.")
     add_messages(session, [ModelRequest(parts=[UserPromptPart("Thanks")])])
-    kinds = [[part.part_kind for part in message.parts] for message in history(session)]
+    kinds = [[part.part_kind for part in message.parts] for message in load_history(session)]
     assert kinds == [["user-prompt"], ["tool-call"], ["tool-return"], ["text"], ["user-prompt"]]
     script = Script(says("You are welcome."))
     agent = Agent(script.model)
-    assert agent.run_sync("!", message_history=history(session)).output == "You are welcome."
+    assert agent.run_sync("!", message_history=load_history(session)).output == "You are welcome."
 
 
 def test_after_new_there_is_no_history(memory: Memory) -> None:
     session = memory.session("s")
     add_messages(session, MESSAGES)
     session.new()
-    assert history(session) == history(session, everything=True) == []
+    assert load_history(session) == load_history(session, everything=True) == []
     assert len(memory.turns("s")) == 8
 
 
@@ -552,7 +552,7 @@ def test_a_closed_memory_says_so_where_messages_are_asked_for() -> None:
     with Memory.open(":memory:") as memory:
         session = memory.session("s")
     with pytest.raises(StoreUnavailable):
-        history(session)
+        load_history(session)
 
 
 def test_the_run_s_context_reaches_what_chooses_the_session(memory: Memory) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from reverie import Conflict, InvalidInput, Memory
 from reverie.files.rebuild import rebuild
-from reverie.repositories.documents import Documents, checked_path
+from reverie.repositories.documents import Documents, parse_path
 from reverie.repositories.key_value_codec import PutItem
 from reverie.search.analyzer import analyze
 
@@ -101,7 +101,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
     with Memory.open(tmp_path) as memory:
         files = memory.scoped(scope).documents()
         for name in NAMES:
-            assert files.create(checked_path(name), f"text of {name}")
+            assert files.create(parse_path(name), f"text of {name}")
         assert memory.folder is not None
         memory.folder.sync()
         assert memory.doctor().findings == ()
@@ -112,7 +112,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
     with Memory.open(tmp_path) as memory:
         files = memory.scoped(scope).documents()
         for name in NAMES:
-            assert files.read(checked_path(name)) == f"text of {name}"
+            assert files.read(parse_path(name)) == f"text of {name}"
 
 
 def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: Memory) -> None:

@@ -116,7 +116,7 @@ def test_what_is_expected_is_compared_in_the_same_transaction(shelf: KeyValueSto
 
 
 def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: KeyValueStore) -> None:
-    first, second = kept.ids_of("", kept.address("app", (ALICE, "k")))
+    first, second = kept.compute_ids("", kept.encode_place("app", (ALICE, "k")))
     with Memory.open(":memory:", new_id=lambda: first) as other:
         other.save("Something else, by chance of that id")
         there = other.shelf("app")

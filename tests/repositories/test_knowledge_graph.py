@@ -17,7 +17,7 @@ from reverie import Memory
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.tools import Toolset
-from reverie.tools.groups.knowledge_graph import knowledge_graph_tools
+from reverie.tools.groups.knowledge_graph import build_knowledge_graph_tools
 
 ALICE = {"name": "Alice", "entityType": "person", "observations": ["works at Acme Corp"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": ["likes programming"]}
@@ -38,7 +38,7 @@ def graph(memory: Memory) -> KnowledgeGraph:
 
 @pytest.fixture
 def tools(graph: KnowledgeGraph) -> Toolset:
-    return knowledge_graph_tools(graph)
+    return build_knowledge_graph_tools(graph)
 
 
 def people(graph: KnowledgeGraph, *names: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.entry import AGENT, session_namespace
+from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.repositories.working_memory import WorkingMemory, lies_under
 from reverie.search.analyzer import analyze
@@ -47,7 +47,7 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def working(store, watch):
-    return WorkingMemory(store, session_namespace("s1"), settings=Settings(), clock=watch)
+    return WorkingMemory(store, build_session_namespace("s1"), settings=Settings(), clock=watch)
 
 
 def keys(found):
@@ -97,8 +97,8 @@ def test_the_scratchpad_takes_more_entries_than_a_session(store, watch):
 
 
 def test_sessions_do_not_see_one_another(store, watch):
-    one = WorkingMemory(store, session_namespace("s1"), settings=Settings(), clock=watch)
-    ten = WorkingMemory(store, session_namespace("s10"), settings=Settings(), clock=watch)
+    one = WorkingMemory(store, build_session_namespace("s1"), settings=Settings(), clock=watch)
+    ten = WorkingMemory(store, build_session_namespace("s10"), settings=Settings(), clock=watch)
     one.set("key", "one")
     assert ten.get("key") is None
     assert ten.clear() == 0
@@ -300,5 +300,5 @@ def test_the_remaining_time_survives_a_restart(tmp_path, watch):
     watch.forward(minutes=4)
     store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     entry = WorkingMemory(store, "session/s", settings=Settings(), clock=watch).entry("a")
-    assert entry.remaining(watch.now) == timedelta(minutes=1)
+    assert entry.get_remaining_time(watch.now) == timedelta(minutes=1)
     store.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text.tokenizer import date_tokens, tokenize
+from reverie.domain.text.tokenizer import tokenize, tokenize_date
 from reverie.search import query as module
 from reverie.search.query import QueryDate, parse_query
 
@@ -136,7 +136,7 @@ def test_a_day_named_in_a_question_has_a_token_of_that_day(at: datetime) -> None
         QueryDate(month=at.month, day=at.day),
         QueryDate(year=at.year, month=at.month, day=at.day),
     ):
-        assert day.token in date_tokens(at)
+        assert day.token in tokenize_date(at)
 
 
 def test_the_first_person_is_noticed() -> None:

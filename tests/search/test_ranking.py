@@ -14,9 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
-from reverie.domain.text.tokenizer import cues, pack, tokenize
+from reverie.domain.text.tokenizer import extract_cues, pack, tokenize
 from reverie.search.query import parse_query
-from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, idf, rank, relevance
+from reverie.search.ranking import (
+    RankedPassage,
+    RankingSettings,
+    TermStatistics,
+    compute_relevance,
+    idf,
+    rank,
+)
 
 PLAIN = RankingSettings(
     k1=1.2, b=0.75, background=0, pair=0, before=(), after=(), session=0, date=0, other_speaker=1,
@@ -29,7 +36,7 @@ DAY = datetime(2023, 5, 8, 12, tzinfo=UTC)
 
 def record(key: int, text: str, *, at: float = 0.0) -> Passage:
     found = tokenize(text)
-    return Passage(key, pack(found), len(found), at=at, cues=cues(text))
+    return Passage(key, pack(found), len(found), at=at, cues=extract_cues(text))
 
 
 def turn(
@@ -50,7 +57,7 @@ def turn(
         position=key if position is None else position,
         speaker=speaker,
         at=at.timestamp(),
-        cues=cues(text),
+        cues=extract_cues(text),
     )
 
 
@@ -346,9 +353,9 @@ def test_a_word_nobody_has_lowers_the_share_and_never_the_order(question: str, t
 
 @given(st.floats(0, 50), st.floats(0, 50))
 def test_relevance_grows_with_the_evidence_and_stays_below_one(a: float, b: float) -> None:
-    assert 0 <= relevance(a) < 1
+    assert 0 <= compute_relevance(a) < 1
     if a < b:
-        assert relevance(a) <= relevance(b)
+        assert compute_relevance(a) <= compute_relevance(b)
 
 
 def test_the_weight_of_a_word_is_never_negative() -> None:

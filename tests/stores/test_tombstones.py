@@ -19,9 +19,9 @@ from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import (
     KEY,
-    content_marks,
+    compute_content_marks,
     drop_forgotten,
-    forgotten_texts,
+    find_forgotten_texts,
     is_forgotten,
     make_key,
     tombstone_keys,
@@ -63,7 +63,7 @@ def bury(store: Store, *values: Value) -> None:
 
 def test_nothing_is_forgotten_where_nothing_was(store: Store) -> None:
     assert is_forgotten(store, [record(1, LONG)]) == set()
-    assert forgotten_texts(store, [LONG]) == set()
+    assert find_forgotten_texts(store, [LONG]) == set()
     page = Page(name="MEMORY.md", content=LONG, updated_at=NOON)
     assert drop_forgotten(store, page) == page
     assert store.cursor(KEY) is None, "asking makes no key"
@@ -75,7 +75,7 @@ def test_it_is_known_by_its_id_and_by_its_words(store: Store) -> None:
     spelled = record(2, f"  {LONG.upper()}!\n")
     assert is_forgotten(store, [edited, spelled, record(3, "Bob likes tea")]) == {edited.id, spelled.id}
     assert is_forgotten(store, [turn(4, LONG), paragraph(5, LONG)]) == {turn(4, "").id, paragraph(5, "").id}
-    assert forgotten_texts(store, [LONG, "Bob likes tea"]) == {LONG}
+    assert find_forgotten_texts(store, [LONG, "Bob likes tea"]) == {LONG}
 
 
 def test_a_short_text_is_known_only_where_it_stood(store: Store) -> None:
@@ -88,8 +88,8 @@ def test_a_short_text_is_known_only_where_it_stood(store: Store) -> None:
         paragraph(10, "Rain.", page="2025-03-02.md"),
     ]
     assert is_forgotten(store, [*again, *others]) == {value.id for value in again}
-    assert forgotten_texts(store, ["ok", "hm"], kind="turn", place="chat:1") == {"ok"}
-    assert forgotten_texts(store, ["ok"], kind="turn", place="chat:2") == set()
+    assert find_forgotten_texts(store, ["ok", "hm"], kind="turn", place="chat:1") == {"ok"}
+    assert find_forgotten_texts(store, ["ok"], kind="turn", place="chat:2") == set()
 
 
 def test_what_many_conversations_begin_with_is_known_only_in_its_own(store: Store) -> None:
@@ -121,7 +121,7 @@ def test_an_old_copy_of_a_turn_that_was_emptied_is_known(store: Store) -> None:
         [Change(before=None, after=state), Change(before=None, after=emptied)], actor="owner", at=NOON
     )
     key = make_key(store, at=NOON)
-    store.erase([], actor="owner", at=NOON, tombstones=content_marks(said, key))
+    store.erase([], actor="owner", at=NOON, tombstones=compute_content_marks(said, key))
     assert is_forgotten(store, [said]) == {said.id}
     assert is_forgotten(store, [emptied]) == set()
 

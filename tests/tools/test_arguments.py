@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
 from reverie.tools import GROUPS, Toolset
-from reverie.tools.arguments import mistakes, parse_arguments
-from reverie.tools.toolset import schema
+from reverie.tools.arguments import describe_mistakes, parse_arguments
+from reverie.tools.toolset import build_schema
 
 SPEC = ToolSpec(
     name="tool",
     description="",
-    parameters=schema(
+    parameters=build_schema(
         ["text"],
         text={"type": "string", "minLength": 1, "maxLength": 20},
         maybe={"type": "string"},
@@ -96,20 +96,20 @@ def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_what_it_should_be(given_: dict[Any, Any], said: str) -> None:
-    assert mistakes(SPEC, given_).startswith(said)
+    assert describe_mistakes(SPEC, given_).startswith(said)
     assert parse_arguments(SPEC, given_).arguments == {}
 
 
 def test_several_mistakes_are_all_said() -> None:
-    said = mistakes(SPEC, {"many": 0, "how": "x", "nope": 1})
+    said = describe_mistakes(SPEC, {"many": 0, "how": "x", "nope": 1})
     assert said.startswith("tool needs text. tool has no argument nope.")
     assert "many is 0" in said
     assert "how is 'x'" in said
 
 
 def test_a_long_value_is_not_quoted_whole() -> None:
-    assert len(mistakes(SPEC, {"text": "t", "how": "x" * 10_000})) < 200
-    assert len(mistakes(SPEC, {"text": "t", "x" * 10_000: 1})) < 400
+    assert len(describe_mistakes(SPEC, {"text": "t", "how": "x" * 10_000})) < 200
+    assert len(describe_mistakes(SPEC, {"text": "t", "x" * 10_000: 1})) < 400
 
 
 ANYTHING = st.recursive(

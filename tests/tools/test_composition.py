@@ -14,11 +14,11 @@ from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
-from reverie.tools.toolset import schema
+from reverie.tools.toolset import build_schema
 
 
 def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:
-    spec = ToolSpec(name=name, description=name, parameters=schema(text={"type": "string"}))
+    spec = ToolSpec(name=name, description=name, parameters=build_schema(text={"type": "string"}))
     return Tool(
         spec=spec, run=run or (lambda given: ToolResult(f"{name} {dict(given)}")), reads_only=reads_only
     )
@@ -107,7 +107,9 @@ def test_a_call_comes_as_json_as_an_object_or_as_the_model_made_it() -> None:
     assert THREE.call("write", '{"text": "x"}').text == "write {'text': 'x'}"
     assert THREE.call("write", "").text == "write {}"
     assert THREE.call("write").text == "write {}"
-    assert THREE.call_message(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
+    assert (
+        THREE.call_message(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
+    )
     for wrong in ("{", "[1]", "3", "null"):
         assert "Call it again with a JSON object." in THREE.call("write", wrong).text
 
@@ -203,7 +205,9 @@ def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
         assert mine.names == ("my_save_memory", "my_search_memory")
         told = await mine.call("my_save_memory", {"content": "Ada prefers tea"})
         assert told.text.startswith("Saved as ")
-        assert "Ada prefers tea" in await mine.call_message(ToolCall(id="1", name="my_search_memory", arguments=""))
+        assert "Ada prefers tea" in await mine.call_message(
+            ToolCall(id="1", name="my_search_memory", arguments="")
+        )
         working = (await AsyncMemory(memory).session("chat:1")).working
         for chunked in (
             tools.only("search_memory").chunked(working, most_tokens=50),

@@ -23,7 +23,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
-from reverie.tools.toolset import schema
+from reverie.tools.toolset import build_schema
 from tests.tools.conftest import Clock
 
 LIMIT = 100  # tokens: 400 characters
@@ -36,7 +36,7 @@ def working(memory: Memory) -> WorkingMemory:
 
 
 def answering(answer: Any, name: str = "fetch") -> Toolset:
-    spec = ToolSpec(name=name, description="Fetch a page.", parameters=schema())
+    spec = ToolSpec(name=name, description="Fetch a page.", parameters=build_schema())
     run = answer if callable(answer) else lambda given: ToolResult(answer, {"text": answer})
     return Toolset([Tool(spec=spec, run=run, result={"type": "object"})])
 

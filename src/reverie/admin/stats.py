@@ -87,7 +87,7 @@ class ScopeStats:
     by_category: Mapping[str, int]
 
 
-def bytes_in(path: Path | None) -> int:
+def compute_folder_size(path: Path | None) -> int:
     """Bytes of all files in a folder; a file that vanishes meanwhile counts nothing."""
     if path is None:
         return 0

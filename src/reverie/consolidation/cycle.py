@@ -15,15 +15,15 @@ from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-from reverie.consolidation.passes.enrich import enrich, left_as_it_is
+from reverie.consolidation.passes.enrich import build_unchanged_plan, enrich
 from reverie.consolidation.passes.infer import infer
 from reverie.consolidation.passes.merge import LEFT, merge
 from reverie.consolidation.passes.promote import promote
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.signals import signals
-from reverie.context.ledger import ShownLedger, shown_cursor
+from reverie.consolidation.planning.signals import collect_signals
+from reverie.context.ledger import ShownLedger, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import (
@@ -38,14 +38,14 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, Record
 from reverie.domain.scope import visible_scopes
-from reverie.domain.similarity.deduplication import folds
+from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redacted_ask
+from reverie.stores.redacting import redact_request
 
 _log = logging.getLogger("reverie")
 
@@ -156,12 +156,12 @@ class ConsolidationCycle:
             InvalidInput: there is no such pass.
         """
         if name == DREAM:
-            return self._all()
+            return self._plan_all()
         if name not in PASSES:
             raise InvalidInput(f"pass is {name!r}: use {DREAM}, or one of {', '.join(PASSES)}")
         return self._plan(name, ())
 
-    def _all(self) -> Plan:
+    def _plan_all(self) -> Plan:
         plans: list[Plan] = []
         for name in PASSES:
             made = [edit for plan in plans for edit in plan.edits]
@@ -174,24 +174,24 @@ class ConsolidationCycle:
             )
             for plan in plans
         ]
-        return _together(self.view(), DREAM, named)
+        return _combine_plans(self.view(), DREAM, named)
 
     def _plan(self, name: str, made: Sequence[Change]) -> Plan:
         if name == "enrich":
-            return self._enriched()
+            return self._plan_enrichment()
         sequence = self._store.sequence()
-        news = self._since(self._considered(name), sequence)
-        changed = news.changed | (self._left() if name == "merge" else frozenset())
+        news = self._collect_news(self._read_cursor(name), sequence)
+        changed = news.changed | (self._read_unshown_ids() if name == "merge" else frozenset())
         if not changed and not news.turns:
             nothing = "nothing has changed since the last cycle"
             return Plan(id=self._new_id(), name=name, made_at=self._clock(), skipped=nothing)
-        view = self._view(changed, news.turns)
-        plan = self._run(self._flow(name, replace(view, records=_after(view.records, made))))
+        view = self._build_record_view(changed, news.turns)
+        plan = self._run(self._build_flow(name, replace(view, records=_apply_edits(view.records, made))))
         if plan.failed:
             return replace(plan, cursors={})  # what was to be looked at is looked at again
-        return replace(plan, cursors={**plan.cursors, _cursor(name): str(sequence)})
+        return replace(plan, cursors={**plan.cursors, _build_cursor_name(name): str(sequence)})
 
-    def _enriched(self) -> Plan:
+    def _plan_enrichment(self) -> Plan:
         """The rough notes that were saved since the last time, each split and filed by the model.
 
         One that the model did not answer for is tried again the next time, and after two in a row so are the
@@ -199,10 +199,10 @@ class ConsolidationCycle:
         the key.
         """
         view = self.view()
-        if why := self._leaves_notes():
-            return _skipped(view, "enrich", why)
+        if why := self._explain_left_notes():
+            return _build_skipped_plan(view, "enrich", why)
         sequence = self._store.sequence()
-        notes = self._since(self._considered("enrich"), sequence).rough
+        notes = self._collect_news(self._read_cursor("enrich"), sequence).rough
         waiting = {
             record.id: record
             for record in self._store.records(list(notes))
@@ -210,27 +210,27 @@ class ConsolidationCycle:
         }
         parts: list[Plan] = []
         if waiting:
-            view = self._view(frozenset(), ())
+            view = self._build_record_view(frozenset(), ())
             for note in list(waiting.values())[:_MOST_NOTES]:
-                parts.append(self._run(enrich(view, note, categories=self._categories(note.scope))))
+                parts.append(self._run(enrich(view, note, categories=self._list_categories(note.scope))))
                 if _is_away(parts):
                     break
-                view = replace(view, records=_after(view.records, parts[-1].edits))
+                view = replace(view, records=_apply_edits(view.records, parts[-1].edits))
             if not all(part.failed for part in parts):
                 parts = [
-                    left_as_it_is(view, note, part) if part.failed and part.refused else part
+                    build_unchanged_plan(view, note, part) if part.failed and part.refused else part
                     for note, part in zip(waiting.values(), parts, strict=False)
                 ]
-        plan = _together(view, "enrich", parts, skipped="there is no rough note")
+        plan = _combine_plans(view, "enrich", parts, skipped="there is no rough note")
         done = sequence if len(parts) == len(waiting) else notes[list(waiting)[len(parts)]] - 1
-        return plan if plan.failed else replace(plan, cursors={_cursor("enrich"): str(done)})
+        return plan if plan.failed else replace(plan, cursors={_build_cursor_name("enrich"): str(done)})
 
-    def _categories(self, scope: str) -> list[str]:
+    def _list_categories(self, scope: str) -> list[str]:
         """The categories that are in use where somebody sees who is in a scope, the most used first."""
         tally = self._store.tally("category", Filter(scopes=visible_scopes(scope), alive_at=self._clock()))
         return [name for name in sorted(tally, key=lambda name: -tally[name]) if name]
 
-    def _leaves_notes(self) -> str:
+    def _explain_left_notes(self) -> str:
         """Why rough notes stay as they are; empty where they do not."""
         if not self._settings.enrich:
             return "enrich is off"
@@ -261,7 +261,7 @@ class ConsolidationCycle:
 
     # -- a cycle -----------------------------------------------------------------------------------------
 
-    def cycle(self, names: Iterable[str] = PASSES, *, dry_run: bool = False) -> list[PassOutcome]:
+    def run_cycle(self, names: Iterable[str] = PASSES, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other; one that fails does not stop the rest.
 
         Args:
@@ -269,7 +269,7 @@ class ConsolidationCycle:
             dry_run: Whether to plan only.
         """
         self._read = (-1, ())
-        outcomes = [self._one(name, dry_run=dry_run) for name in names]
+        outcomes = [self._run_pass(name, dry_run=dry_run) for name in names]
         self._read = None
         if not dry_run:
             self._write_log(outcomes)
@@ -279,20 +279,20 @@ class ConsolidationCycle:
         """Whether anything changed that some pass has not considered yet."""
         sequence = self._store.sequence()
         for name in PASSES:
-            if name == "enrich" and self._leaves_notes():
+            if name == "enrich" and self._explain_left_notes():
                 continue
-            news = self._since(self._considered(name), sequence)
+            news = self._collect_news(self._read_cursor(name), sequence)
             if news.rough if name == "enrich" else news.changed or news.turns:
                 return True
-        return bool(self._left())
+        return bool(self._read_unshown_ids())
 
-    def rough_notes(self) -> int:
+    def count_rough_notes(self) -> int:
         """How many notes were saved as rough since the last look; 0 where nobody would split them."""
-        if self._leaves_notes():
+        if self._explain_left_notes():
             return 0
         sequence = self._store.sequence()
-        after = max(self._considered("enrich"), self._without_notes)
-        found = len(self._since(after, sequence).rough) if after < sequence else 0
+        after = max(self._read_cursor("enrich"), self._without_notes)
+        found = len(self._collect_news(after, sequence).rough) if after < sequence else 0
         if not found:
             self._without_notes = sequence
         return found
@@ -307,7 +307,7 @@ class ConsolidationCycle:
             return []
         return [entry for entry in found if isinstance(entry, dict)]
 
-    def _one(self, name: str, *, dry_run: bool) -> PassOutcome:
+    def _run_pass(self, name: str, *, dry_run: bool) -> PassOutcome:
         now = self._clock()
         try:
             for tries in range(_TRIES):
@@ -333,7 +333,7 @@ class ConsolidationCycle:
         return PassOutcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
 
     def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
-        told = [_told(outcome) for outcome in outcomes if _is_worth_telling(outcome)]
+        told = [_to_outcome_dict(outcome) for outcome in outcomes if _is_worth_telling(outcome)]
         if not told:
             return
         text = json.dumps([*self.log(), *told][-_LONGEST_LOG:], ensure_ascii=False)
@@ -351,19 +351,19 @@ class ConsolidationCycle:
 
     # -- what a pass sees --------------------------------------------------------------------------------
 
-    def _flow(self, name: str, view: PassInput) -> Flow[Plan] | Plan:
+    def _build_flow(self, name: str, view: PassInput) -> Flow[Plan] | Plan:
         if name == "merge":
-            found = signals(view.turns, view.records, now=view.now, changed=view.changed)
-            return merge(view, folds(view.records, view.changed), found)
+            found = collect_signals(view.turns, view.records, now=view.now, changed=view.changed)
+            return merge(view, find_duplicate_groups(view.records, view.changed), found)
         if name == "infer":
             if not self._settings.preference_inference:
-                return _skipped(view, name, "preference_inference is off")
-            earlier = self._earlier(view)
+                return _build_skipped_plan(view, name, "preference_inference is off")
+            earlier = self._list_earlier_turns(view)
             view = replace(view, earlier=earlier)
-            found = signals((*earlier, *view.turns), view.records, now=view.now, changed=view.changed)
-            return infer(view, injected=self._injected(view.turns), signals=found)
+            found = collect_signals((*earlier, *view.turns), view.records, now=view.now, changed=view.changed)
+            return infer(view, injected=self._list_injected_texts(view.turns), signals=found)
         if not self._settings.promotion_enabled:
-            return _skipped(view, name, "promotion_enabled is off")
+            return _build_skipped_plan(view, name, "promotion_enabled is off")
         return promote(view, min_confidence=self._settings.promotion_min_confidence)
 
     def _run(self, flow: Flow[Plan] | Plan) -> Plan:
@@ -374,7 +374,7 @@ class ConsolidationCycle:
         if self.model is None:
             return NO_MODEL
         try:
-            reply = self.model.answer(redacted_ask(ask, self._settings.redactor))
+            reply = self.model.answer(redact_request(ask, self._settings.redactor))
         except ModelError as error:
             _log.warning("the model gave no answer for %s: %s", ask.purpose, error)
             self.count(f"model.{ask.purpose}.failed")
@@ -384,20 +384,20 @@ class ConsolidationCycle:
 
     def view(self) -> PassInput:
         """The moment and the prompts, for passes over something else than records."""
-        return PassInput(now=self._clock(), prompts=self._prompts(), new_id=self._new_id)
+        return PassInput(now=self._clock(), prompts=self._load_prompts(), new_id=self._new_id)
 
-    def _view(self, changed: frozenset[str], turns: Sequence[Turn]) -> PassInput:
+    def _build_record_view(self, changed: frozenset[str], turns: Sequence[Turn]) -> PassInput:
         now = self._clock()
         return PassInput(
             now=now,
-            records=self._live(now),
+            records=self._list_live_records(now),
             changed=changed,
             turns=tuple(turns),
-            prompts=self._prompts(),
+            prompts=self._load_prompts(),
             new_id=self._new_id,
         )
 
-    def _live(self, now: datetime) -> tuple[Record, ...]:
+    def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
         """The live records, read once for the passes of a cycle between which nothing is changed."""
         sequence, before = self._store.sequence(), self._read
         if before is None or before[0] != sequence:
@@ -407,7 +407,7 @@ class ConsolidationCycle:
             return live
         return tuple(each for each in before[1] if each.expires_at is None or each.expires_at > now)
 
-    def _prompts(self) -> Mapping[str, str]:
+    def _load_prompts(self) -> Mapping[str, str]:
         """The user's own prompts under the names that ship; one that cannot be read is named in the log."""
         named = {
             "dream.md": self._settings.dream_directive,
@@ -428,15 +428,15 @@ class ConsolidationCycle:
                 _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
         return found
 
-    def _considered(self, name: str) -> int:
-        text = self._store.cursor(_cursor(name))
+    def _read_cursor(self, name: str) -> int:
+        text = self._store.cursor(_build_cursor_name(name))
         return int(text) if text and text.isdecimal() else 0
 
-    def _left(self) -> frozenset[str]:
+    def _read_unshown_ids(self) -> frozenset[str]:
         """The changed records that there was no room to show the last time."""
         return frozenset((self._store.cursor(LEFT) or "").split())
 
-    def _since(self, after: int, until: int) -> _News:
+    def _collect_news(self, after: int, until: int) -> _News:
         """What others than passes changed since a journal row, up to and with another.
 
         What was only taken back is no news: or the next cycle would do again what somebody has just undone.
@@ -459,7 +459,7 @@ class ConsolidationCycle:
             after = rows[-1].sequence
         return _News(changed=frozenset(changed), turns=list(turns.values()), rough=rough)
 
-    def _earlier(self, view: PassInput) -> tuple[Turn, ...]:
+    def _list_earlier_turns(self, view: PassInput) -> tuple[Turn, ...]:
         """The owner's and the assistant's turns of the week before, the earliest first."""
         if not view.turns:
             return ()
@@ -468,12 +468,12 @@ class ConsolidationCycle:
         found = (turn for turn in self._store.scan_turns(wanted) if turn.id not in new)
         return tuple(reversed(list(islice(found, _MOST_EARLIER))))
 
-    def _injected(self, turns: Sequence[Turn]) -> list[str]:
+    def _list_injected_texts(self, turns: Sequence[Turn]) -> list[str]:
         """The texts that we put into the prompts of these turns' sessions ourselves."""
         shown: dict[str, None] = {}
         texts: list[str] = []
         for session in dict.fromkeys(turn.session for turn in turns):
-            ledger = self._store.cursor(shown_cursor(session))
+            ledger = self._store.cursor(build_shown_cursor(session))
             try:
                 shown |= dict.fromkeys(() if ledger is None else ShownLedger.from_text(ledger).marks)
             except InvalidInput as error:
@@ -509,7 +509,7 @@ def _is_away(parts: Sequence[Plan]) -> bool:
     return [bool(part.failed) and not part.refused for part in parts[-2:]] == [True, True]
 
 
-def _after(records: Sequence[Record], edits: Sequence[Change]) -> tuple[Record, ...]:
+def _apply_edits(records: Sequence[Record], edits: Sequence[Change]) -> tuple[Record, ...]:
     """The live records as they would be after these edits."""
     there = {record.id: record for record in records}
     for edit in edits:
@@ -520,7 +520,7 @@ def _after(records: Sequence[Record], edits: Sequence[Change]) -> tuple[Record, 
     return tuple(there.values())
 
 
-def _together(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
+def _combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
     """Several plans as one."""
     steps = tuple(step for plan in plans for step in plan.steps)
     reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
@@ -541,11 +541,11 @@ def _together(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str
     )
 
 
-def _cursor(name: str) -> str:
+def _build_cursor_name(name: str) -> str:
     return f"dream.{name}.sequence"
 
 
-def _skipped(view: PassInput, name: str, why: str) -> Plan:
+def _build_skipped_plan(view: PassInput, name: str, why: str) -> Plan:
     return Plan(id=view.new_id(), name=name, made_at=view.now, skipped=why)
 
 
@@ -555,7 +555,7 @@ def _is_worth_telling(outcome: PassOutcome) -> bool:
     return outcome.state != "skipped" or bool(refused)
 
 
-def _told(outcome: PassOutcome) -> dict[str, object]:
+def _to_outcome_dict(outcome: PassOutcome) -> dict[str, object]:
     plan = outcome.plan
     return {
         "pass": outcome.name,

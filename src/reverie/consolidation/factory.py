@@ -105,7 +105,7 @@ def plan_pass(worker: Worker, saving: RecordRepository, name: str, asked: PassRe
     if name == EXTRACT:
         if not isinstance(asked.output, str):
             raise InvalidInput("extract is about what a step put out: pass output=, a text")
-        return _extracted(worker.dreaming, saving, asked.output, asked)
+        return _plan_extraction(worker.dreaming, saving, asked.output, asked)
     if asked.output is not None or asked.step or asked.scope:
         raise InvalidInput(f"{name} is not about an output: leave out output, step and scope")
     if name not in (DREAM, *PASSES):
@@ -114,7 +114,7 @@ def plan_pass(worker: Worker, saving: RecordRepository, name: str, asked: PassRe
     return worker.dreaming.plan(name)
 
 
-def _extracted(
+def _plan_extraction(
     dreaming: ConsolidationCycle, saving: RecordRepository, output: str, asked: PassRequest
 ) -> Plan:
     view = dreaming.view()

@@ -86,7 +86,10 @@ class Plan:
 
     def lines(self) -> list[str]:
         """What it would do, a line for each change, then what was refused, and what else there is to say."""
-        lines = [f"{_verb(step.edit)} {step.edit.id}: {_said(step.edit)} ({step.why})" for step in self.steps]
+        lines = [
+            f"{_describe_action(step.edit)} {step.edit.id}: {_format_preview(step.edit)} ({step.why})"
+            for step in self.steps
+        ]
         lines += [f"refused: {refusal.what}: {refusal.why}" for refusal in self.refused]
         lines += self.notes
         if self.usage.requests:
@@ -98,9 +101,9 @@ class Plan:
         """Every change with its text before and after, as a unified diff."""
         parts = []
         for step in self.steps:
-            was, now = (_text(value).splitlines() for value in (step.edit.before, step.edit.after))
+            was, now = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
             changed = difflib.unified_diff(was, now, "before", "after", lineterm="")
-            parts.append("\n".join([f"# {_verb(step.edit)} {step.edit.id}: {step.why}", *changed]))
+            parts.append("\n".join([f"# {_describe_action(step.edit)} {step.edit.id}: {step.why}", *changed]))
         return "\n".join(parts)
 
     def __str__(self) -> str:
@@ -112,7 +115,7 @@ class Plan:
         return bool(self.steps)
 
 
-def _verb(edit: Change) -> str:
+def _describe_action(edit: Change) -> str:
     if edit.before is None:
         return "add"
     if edit.after is None:
@@ -121,12 +124,12 @@ def _verb(edit: Change) -> str:
     return "archive" if gone else "change"
 
 
-def _said(edit: Change) -> str:
-    text = " ".join(_text(edit.value).split())
+def _format_preview(edit: Change) -> str:
+    text = " ".join(_get_text(edit.value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
 
 
-def _text(value: Value | None) -> str:
+def _get_text(value: Value | None) -> str:
     """The words of a value; of a session its summary."""
     if value is None:
         return ""

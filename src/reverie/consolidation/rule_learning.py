@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shortened
+from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.domain import provenance as trust
-from reverie.domain.conversation import SIGNAL, Turn, with_signal
+from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin
@@ -67,11 +67,11 @@ _LEAST_SHARED = 0.8
 _WORD = re.compile(r"[^\W_]{3,}")
 
 
-def _word_set(text: str) -> frozenset[str]:
+def _to_word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_FILLER = _word_set(
+_FILLER = _to_word_set(
     """
     the and you your that have has noted since will for because let know got remember remembered prefer
     prefers like likes told said want wants from now with are was this use using can keep mind sure
@@ -135,18 +135,18 @@ class RuleLearner:
         """
         if not self._settings.learn:
             return list(turns)
-        last, now = _last_answer(window), self._clock()
+        last, now = _find_last_answer(window), self._clock()
         marked = []
         for turn in turns:
             is_heard = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
-            signal = self._signal(turn, last) if is_heard else ""
+            signal = self._detect_signal(turn, last) if is_heard else ""
             if turn.role == "assistant" and turn.content.strip():
                 last = turn
-            marked.append(with_signal(turn, signal) if signal else turn)
+            marked.append(set_signal(turn, signal) if signal else turn)
         return marked
 
     @staticmethod
-    def _signal(turn: Turn, last: Turn | None) -> str:
+    def _detect_signal(turn: Turn, last: Turn | None) -> str:
         if turn.role == "tool":
             return TOOL_FAILURE if _TOOL_FAILED.search(turn.content[:20_000]) else ""
         if turn.role != "user" or last is None:
@@ -154,8 +154,8 @@ class RuleLearner:
         from reverie.consolidation import rules  # here: a search never needs its patterns
 
         answering = last.content.rstrip().endswith("?")
-        for sentence in rules.sentences(turn.content):
-            if rules.corrects(sentence, answering=answering):
+        for sentence in rules.split_sentences(turn.content):
+            if rules.has_correction(sentence, answering=answering):
                 return CORRECTION
         return ""
 
@@ -178,8 +178,8 @@ class RuleLearner:
             turns = list({turn.id: turn for turn in (*window, *added)}.values())
             new = {turn.id for turn in added}
             notes: list[NewRecord] = []
-            for exchange in _exchanges(turns, new, self._clock()):
-                notes += self._notes(exchange, turns, shown)
+            for exchange in _iter_exchanges(turns, new, self._clock()):
+                notes += self._collect_notes(exchange, turns, shown)
             if notes:
                 self._saving.save_many(notes)
         except ReverieError as error:
@@ -192,26 +192,28 @@ class RuleLearner:
         except ReverieError as error:
             _log.warning("%s could not be counted: %s", FAILED, error)
 
-    def _notes(self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]) -> list[NewRecord]:
-        notes = [self._event(exchange)] if self._settings.learn_events else []
-        found = list(self._stated(exchange)) if self._settings.learn else []
+    def _collect_notes(
+        self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]
+    ) -> list[NewRecord]:
+        notes = [self._build_event(exchange)] if self._settings.learn_events else []
+        found = list(self._extract_statements(exchange)) if self._settings.learn else []
         if found:
-            echo = _Echo(self._injected(shown), turns, exchange)
+            echo = _Echo(self._list_injected_texts(shown), turns, exchange)
             notes += [note for turn, note in found if not echo.repeats(turn, note.content)]
         return [note for note in notes if note is not None]
 
-    def _stated(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
+    def _extract_statements(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
         """What the sentences of an exchange state, with the turn of each."""
         from reverie.consolidation import rules
 
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
-            for sentence in rules.sentences(_own(turn)):
-                kinds = rules.stated(sentence, speaker="user" if is_owner else "assistant")
+            for sentence in rules.split_sentences(_extract_own_text(turn)):
+                kinds = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
                 kinds = tuple(name for name in CONFIDENCE if name in kinds)
-                if not kinds or rules.looks_secret(sentence) or not rules.speaks_for_itself(sentence):
+                if not kinds or rules.is_likely_secret(sentence) or not rules.is_self_contained(sentence):
                     continue
-                named = self._named(sentence)
+                named = self._extract_tags_and_references(sentence)
                 yield (
                     turn,
                     NewRecord(
@@ -220,23 +222,26 @@ class RuleLearner:
                         layer="episodic",
                         tags=(*kinds[1:], *named[0]),
                         confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
-                        source=_source(turn),
+                        source=_build_source(turn),
                         references=(turn.id, *named[1]),
-                        origin=turn.origin if is_owner else _origin(exchange),
+                        origin=turn.origin if is_owner else _determine_origin(exchange),
                         scope=turn.scope,
                         created_at=turn.at,
                     ),
                 )
 
-    def _event(self, exchange: _Exchange) -> NewRecord | None:
+    def _build_event(self, exchange: _Exchange) -> NewRecord | None:
         """Both sides of an exchange in short; None where one of them seems to hold a secret."""
         from reverie.consolidation import rules
 
         question, answer = exchange.asked[-1], exchange.answer
-        asked, said = shortened(question.content, LONGEST_QUESTION), shortened(answer.content, LONGEST_ANSWER)
-        if rules.looks_secret(asked) or rules.looks_secret(said):
+        asked, said = (
+            shorten_text(question.content, LONGEST_QUESTION),
+            shorten_text(answer.content, LONGEST_ANSWER),
+        )
+        if rules.is_likely_secret(asked) or rules.is_likely_secret(said):
             return None
-        tags, references = self._named(f"{asked}\n{said}")
+        tags, references = self._extract_tags_and_references(f"{asked}\n{said}")
         return NewRecord(
             content=f"User: {asked} | Assistant: {said}",
             kind="event",
@@ -244,22 +249,22 @@ class RuleLearner:
             tags=tags,
             confidence=0.6,
             importance=0.3,
-            source=_source(answer),
+            source=_build_source(answer),
             references=(question.id, answer.id, *references),
-            origin=_origin(exchange),
+            origin=_determine_origin(exchange),
             scope=answer.scope,
             created_at=answer.at,
         )
 
-    def _named(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _extract_tags_and_references(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The tags and references of a text."""
         if not self._settings.code_aware_extraction:
             return (), ()
         from reverie.consolidation import rules
 
-        return rules.tags(text), rules.references(text)
+        return rules.extract_tags(text), rules.extract_references(text)
 
-    def _injected(self, shown: Collection[str]) -> list[str]:
+    def _list_injected_texts(self, shown: Collection[str]) -> list[str]:
         """The texts that we put into the session's prompts ourselves."""
         records = self._store.records(list(shown)) if shown else []
         pages = self._store.pages([MEMORY])
@@ -271,40 +276,40 @@ class RuleLearner:
     def consolidate(self, session: str) -> list[SaveResult]:
         """Keep what a session came to, without a model (see `Memory.consolidate_session`)."""
         turns = self._store.turns(session=session)
-        done, summary = _read_mark(self._store.cursor(consolidated_cursor(session)))
-        tooled = _after_tools(turns)
+        done, summary = _read_mark(self._store.cursor(build_cursor_name(session)))
+        tooled = _find_turns_after_tools(turns)
         fresh = [turn for turn in turns if turn.position >= done]
-        saved = self._saving.save_many(self._insights(fresh, tooled))
+        saved = self._saving.save_many(self._collect_insights(fresh, tooled))
         last = next((turn for turn in reversed(turns) if _is_summary(turn)), None)
         if last is not None and last.position >= done:
-            kept = self._summary(last, summary, origin="tool" if last.id in tooled else last.origin)
+            kept = self._save_summary(last, summary, origin="tool" if last.id in tooled else last.origin)
             saved += [] if kept is None else [kept]
             summary = summary if kept is None else kept.record.id
         if fresh:
             mark = f"{turns[-1].position + 1} {summary}".strip()
-            at, cursors = self._clock(), {consolidated_cursor(session): mark}
+            at, cursors = self._clock(), {build_cursor_name(session): mark}
             self._store.commit([], actor=ACTOR, at=at, cursors=cursors)
         return saved
 
-    def _insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
+    def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
         from reverie.consolidation import rules
 
         notes: dict[str, NewRecord] = {}
         for turn in turns:
             if turn.role not in {"user", "assistant"}:
                 continue
-            for sentence in rules.sentences(_own(turn)):
+            for sentence in rules.split_sentences(_extract_own_text(turn)):
                 asks = sentence.endswith("?")
-                if asks or not _says_it_matters(sentence) or rules.looks_secret(sentence):
+                if asks or not _has_importance_word(sentence) or rules.is_likely_secret(sentence):
                     continue
-                if not rules.speaks_for_itself(sentence) or self._is_known(turn.scope, sentence):
+                if not rules.is_self_contained(sentence) or self._is_known(turn.scope, sentence):
                     continue
                 rests_on: Origin = "tool" if turn.id in tooled else turn.origin
                 note = NewRecord(
                     content=sentence[:_LONGEST_SUMMARY],
                     kind="insight",
                     confidence=0.7,
-                    source=_source(turn),
+                    source=_build_source(turn),
                     references=(turn.id,),
                     origin=trust.least_trusted(turn.origin, rests_on),
                     scope=turn.scope,
@@ -315,18 +320,18 @@ class RuleLearner:
 
     def _is_known(self, scope: str, sentence: str) -> bool:
         """Whether a sentence is remembered already as what it states."""
-        prints = (ids.fingerprint(kind, sentence) for kind in _KINDS.values())
+        prints = (ids.compute_fingerprint(kind, sentence) for kind in _KINDS.values())
         return any(self._store.record_like(scope, each) is not None for each in prints)
 
-    def _summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
+    def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
         """The answer that stands for its session, in the place of the one before; None where it is secret."""
         from reverie.consolidation import rules
 
-        content = shortened(turn.content, _LONGEST_SUMMARY)
-        if rules.looks_secret(content):
+        content = shorten_text(turn.content, _LONGEST_SUMMARY)
+        if rules.is_likely_secret(content):
             return None
         found = self._store.records([before]) if before else []
-        if found and not found[0].archived and found[0].source == _source(turn):
+        if found and not found[0].archived and found[0].source == _build_source(turn):
             self._saving.archive(before, reason="the session has gone on")
         note = NewRecord(
             content=content,
@@ -334,7 +339,7 @@ class RuleLearner:
             tags=(SUMMARY_TAG,),
             confidence=0.7,
             importance=0.4,
-            source=_source(turn),
+            source=_build_source(turn),
             references=(turn.id,),
             origin=origin,
             scope=turn.scope,
@@ -343,7 +348,7 @@ class RuleLearner:
         return self._saving.save(note)
 
 
-def consolidated_cursor(session: str) -> str:
+def build_cursor_name(session: str) -> str:
     """The name of the store's cursor that says up to which turn a session was consolidated by rule."""
     return f"fil:{session}"
 
@@ -365,48 +370,48 @@ class _Echo:
             for turn in turns
             if turn.role in {"user", "tool"} and turn.position < exchange.answer.position
         ]
-        said = [sentence for turn in others for sentence in rules.sentences(turn.content)]
-        self._keys = {_key(text) for text in (*injected, *said)}
-        self._keys |= {_key(part) for text in injected for part in rules.sentences(text)}
+        said = [sentence for turn in others for sentence in rules.split_sentences(turn.content)]
+        self._keys = {_normalize_text(text) for text in (*injected, *said)}
+        self._keys |= {_normalize_text(part) for text in injected for part in rules.split_sentences(text)}
         self._before = [
             words
             for text in (
                 *injected,
-                *(sentence for turn in told for sentence in rules.sentences(turn.content)),
+                *(sentence for turn in told for sentence in rules.split_sentences(turn.content)),
             )
-            if (words := _content_words(text))
+            if (words := _extract_content_words(text))
         ]
 
     def repeats(self, turn: Turn, sentence: str) -> bool:
         """Whether the sentence of that turn is an echo."""
-        if _key(sentence) in self._keys:
+        if _normalize_text(sentence) in self._keys:
             return True
-        words = _content_words(sentence)
+        words = _extract_content_words(sentence)
         if turn.role == "user" or not words:
             return False
         return any(len(words & there) >= _LEAST_SHARED * len(words) for there in self._before)
 
 
-def _says_it_matters(sentence: str) -> bool:
+def _has_importance_word(sentence: str) -> bool:
     """Whether one of agentkit's words stands in a sentence."""
     from reverie.consolidation.passes.digest import TRIGGERS
 
     return re.search(rf"\b(?:{'|'.join(TRIGGERS)})\b", sentence, re.IGNORECASE) is not None
 
 
-def _key(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """The same for texts in the same words."""
-    from reverie.domain.similarity.comparison import keys, read_again
+    from reverie.domain.similarity.comparison import compute_keys, read_again
 
-    return keys(read_again(text))[0]
+    return compute_keys(read_again(text))[0]
 
 
-def _content_words(text: str) -> frozenset[str]:
+def _extract_content_words(text: str) -> frozenset[str]:
     words = (word.lower() for word in _WORD.findall(text))
     return frozenset(word.removesuffix("s") for word in words if word not in _FILLER)
 
 
-def _exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
+def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
     """Each answer among the new turns, with what was asked since the answer before."""
     asked: list[Turn] = []
     used_tools = False
@@ -421,17 +426,17 @@ def _exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> It
             asked, used_tools = [], False
 
 
-def _origin(exchange: _Exchange) -> Origin:
+def _determine_origin(exchange: _Exchange) -> Origin:
     """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
     return trust.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
 
 
-def _own(turn: Turn) -> str:
+def _extract_own_text(turn: Turn) -> str:
     """What of a turn its speaker says: what the owner quotes is somebody else's word."""
     return unquoted_text(turn.content) if turn.role == "user" else turn.content
 
 
-def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:
+def _find_turns_after_tools(turns: Sequence[Turn]) -> frozenset[str]:
     """The ids of the assistant's turns that may rest on results of tools: all after the first of these."""
     found, used = set(), False
     for turn in turns:
@@ -442,7 +447,7 @@ def _after_tools(turns: Sequence[Turn]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _last_answer(turns: Sequence[Turn]) -> Turn | None:
+def _find_last_answer(turns: Sequence[Turn]) -> Turn | None:
     return next((turn for turn in reversed(turns) if turn.role == "assistant" and turn.content.strip()), None)
 
 
@@ -455,5 +460,5 @@ def _read_mark(text: str | None) -> tuple[int, str]:
     return (int(position) if position.isdecimal() else 0), summary
 
 
-def _source(turn: Turn) -> str:
+def _build_source(turn: Turn) -> str:
     return f"session:{turn.session}"[:200]

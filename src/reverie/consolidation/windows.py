@@ -87,7 +87,7 @@ class WindowConsolidator:
             elif length > window:
                 yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
-                turns = self._window(state)
+                turns = self._select_window(state)
                 if compacting.is_due(
                     turns, most_tokens=self._settings.compaction_tokens, input_limit=self._input_limit
                 ):
@@ -114,23 +114,23 @@ class WindowConsolidator:
             raise InvalidInput(
                 f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
             )
-        turns = self._window(state)
-        stays = self._kept(kind) if keep is None else keep
+        turns = self._select_window(state)
+        stays = self._compute_kept_count(kind) if keep is None else keep
         tail = trim_window(turns, stays)
         end = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
         older = [turn for turn in turns if turn.position < end]
         if len(older) > MOST_AT_ONCE:
-            older = _up_to(older, MOST_AT_ONCE)
+            older = _select_first_turns(older, MOST_AT_ONCE)
             end = older[-1].position + 1
         view = self._view()
         if kind == "trim":
-            return _trim(view, state, older, start=end)
+            return _plan_trim(view, state, older, start=end)
         if kind == "compact":
             return run_pass(compacting.compact(view, state, older, start=end), self._answer)
-        flow = digesting.digest(view, state, older, start=end, notes=self._notes())
+        flow = digesting.digest(view, state, older, start=end, notes=self._load_notes())
         return run_pass(flow, self._answer)
 
-    def rebased(self, plan: Plan) -> Plan:
+    def rebase_plan(self, plan: Plan) -> Plan:
         """The plan on the pages as they are now: what somebody else wrote meanwhile stays, and wins."""
         steps = []
         for step in plan.steps:
@@ -146,24 +146,24 @@ class WindowConsolidator:
             steps.append(step)
         return replace(plan, steps=tuple(steps))
 
-    def _kept(self, kind: Kind) -> int:
+    def _compute_kept_count(self, kind: Kind) -> int:
         if kind == "trim":
             return WINDOW_WITHOUT_CONSOLIDATION
         if kind == "compact":
             return self._settings.compaction_keep
-        return digesting.kept(self._settings.memory_window)
+        return digesting.compute_kept_count(self._settings.memory_window)
 
-    def _window(self, state: SessionState) -> list[Turn]:
+    def _select_window(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _notes(self) -> digesting.DigestPages:
+    def _load_notes(self) -> digesting.DigestPages:
         found = self._store.pages([MEMORY])
         last = self._store.paragraphs(page=HISTORY, start=-1)
         position = last[0].position + 1 if last else 1.0
         return digesting.DigestPages(page=found[0] if found else None, name=MEMORY, position=position)
 
 
-def _trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:
+def _plan_trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:
     if not older or start <= state.window_start:
         return Plan(id=view.new_id(), name="trim", made_at=view.now, skipped="the window is short enough")
     step = PlanStep(
@@ -174,7 +174,7 @@ def _trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start:
     return Plan(id=view.new_id(), name="trim", made_at=view.now, steps=(step,))
 
 
-def _up_to(turns: Sequence[Turn], most: int) -> list[Turn]:
+def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:
     """The first turns, about so many, without parting a call of tools from its results."""
     rest = trim_window(turns, len(turns) - most)
     end = rest[0].position if rest else turns[-1].position + 1

@@ -157,27 +157,27 @@ class Worker:
 
     def work(self) -> WorkReport:
         """Do what is due, once; returns at once where somebody else is at it."""
-        due = self._due()
+        due = self._find_due_sessions()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
         if not due and not dreams and not enriches:
             return WorkReport()
         outcomes: list[PassOutcome] = []
-        with self._leased() as leased:
+        with self._hold_lease() as leased:
             if not leased:
                 return WorkReport(busy=True)
             for each in due:
                 if self._stopping.is_set():
                     return WorkReport(outcomes=tuple(outcomes))
                 outcome = self.consolidate(each.session, each.kind)
-                self._note(f"session {each.session}", outcome)
+                self._record_outcome(f"session {each.session}", outcome)
                 outcomes.append(outcome)
             if (dreams or enriches) and not self._stopping.is_set():
-                outcomes += self._dream() if dreams else self.dreaming.cycle(["enrich"])
-                self._note("enrich", next(each for each in outcomes if each.name == "enrich"))
+                outcomes += self._run_dream() if dreams else self.dreaming.run_cycle(["enrich"])
+                self._record_outcome("enrich", next(each for each in outcomes if each.name == "enrich"))
         return WorkReport(outcomes=tuple(outcomes))
 
-    def _due(self) -> list[DueWindow]:
+    def _find_due_sessions(self) -> list[DueWindow]:
         """The sessions whose windows are to be shortened now; looked for only when something has changed."""
         sequence = self._store.sequence()
         if sequence == self._nothing_due_at:
@@ -185,7 +185,7 @@ class Worker:
         found = list(self._consolidating.due())
         if not found:
             self._nothing_due_at = sequence
-        return [each for each in found if not self._pauses_for(f"session {each.session}")]
+        return [each for each in found if not self._is_paused(f"session {each.session}")]
 
     def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> WorkReport:
         """Run the dream's passes now, due or not.
@@ -195,11 +195,11 @@ class Worker:
             dry_run: Whether to plan only; needs no lease.
         """
         if dry_run:
-            return WorkReport(outcomes=tuple(self.dreaming.cycle(names, dry_run=True)))
-        with self._leased() as leased:
+            return WorkReport(outcomes=tuple(self.dreaming.run_cycle(names, dry_run=True)))
+        with self._hold_lease() as leased:
             if not leased:
                 return WorkReport(busy=True)
-            return WorkReport(outcomes=tuple(self._dream(names)))
+            return WorkReport(outcomes=tuple(self._run_dream(names)))
 
     def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
         """What shortening a session's window would change now; nothing is written.
@@ -235,7 +235,7 @@ class Worker:
                     self.dreaming.count(f"{kind}.failed")
                     return PassOutcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
                 try:
-                    applied = self.dreaming.apply(self._consolidating.rebased(plan))
+                    applied = self.dreaming.apply(self._consolidating.rebase_plan(plan))
                     break
                 except Conflict:
                     if tries == _TRIES - 1:
@@ -250,12 +250,12 @@ class Worker:
     def is_dream_due(self) -> bool:
         """Whether a cycle is due: by interval or cron, with something new to look at, while nobody talks."""
         now = self._clock()
-        last = self._last_cycle()
+        last = self._read_last_cycle()
         schedule = self._settings.dream_schedule
         if schedule is not None:
-            if last is None or next_run(schedule, last) > now:
+            if last is None or compute_next_run(schedule, last) > now:
                 if last is None:
-                    self._note_cycle(now)  # the schedule begins to count now
+                    self._record_cycle(now)  # the schedule begins to count now
                 return False
         elif self._settings.dream_interval is None or (
             last is not None and now - last < timedelta(minutes=self._settings.dream_interval)
@@ -266,21 +266,23 @@ class Worker:
         if self.dreaming.has_news():
             return True
         if schedule is not None:
-            self._note_cycle(now)  # its time has come and there was nothing to do: not at any hour afterwards
+            self._record_cycle(
+                now
+            )  # its time has come and there was nothing to do: not at any hour afterwards
         return False
 
     def is_enriching_due(self) -> bool:
         """Whether there are rough notes to split and file, and nobody has written for half a minute."""
-        if self._pauses_for("enrich") or not self.dreaming.rough_notes():
+        if self._is_paused("enrich") or not self.dreaming.count_rough_notes():
             return False
         return self._is_idle(self._clock(), ENRICH_AFTER)
 
-    def _pauses_for(self, what: str) -> bool:
+    def _is_paused(self, what: str) -> bool:
         """Whether something failed so lately that it is left alone."""
         until = self._pauses.get(what)
         return until is not None and self._clock() < until[0]
 
-    def _note(self, what: str, outcome: PassOutcome) -> None:
+    def _record_outcome(self, what: str, outcome: PassOutcome) -> None:
         """Wait before what failed is tried again, longer each time."""
         if outcome.state != "failed":
             self._pauses.pop(what, None)
@@ -289,9 +291,9 @@ class Worker:
         pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
         self._pauses[what] = (self._clock() + pause, pause)
 
-    def _dream(self, names: Sequence[str] = PASSES) -> list[PassOutcome]:
-        outcomes = self.dreaming.cycle(names)
-        self._note_cycle(self._clock())
+    def _run_dream(self, names: Sequence[str] = PASSES) -> list[PassOutcome]:
+        outcomes = self.dreaming.run_cycle(names)
+        self._record_cycle(self._clock())
         return outcomes
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
@@ -299,7 +301,7 @@ class Worker:
         others = next((row for row in newest if row.actor != ACTOR), None)
         return others is None or now - others.at >= least or others.at - now > _CLOCK_WAS_WRONG
 
-    def _last_cycle(self) -> datetime | None:
+    def _read_last_cycle(self) -> datetime | None:
         text = self._store.cursor(LAST_CYCLE)
         if text is None:
             return None
@@ -310,13 +312,13 @@ class Worker:
             return None
         return None if last - self._clock() > _CLOCK_WAS_WRONG else last
 
-    def _note_cycle(self, now: datetime) -> None:
+    def _record_cycle(self, now: datetime) -> None:
         self._store.commit([], actor=ACTOR, at=now, cursors={LAST_CYCLE: format_time(now)})
 
     # -- the lease ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def _leased(self) -> Iterator[bool]:
+    def _hold_lease(self) -> Iterator[bool]:
         """Hold the lease, renewed meanwhile by a thread of its own; False where somebody else has it."""
         if not self._lease():
             yield False
@@ -353,7 +355,7 @@ class Worker:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
 
 
-def next_run(schedule: str, after: datetime) -> datetime:
+def compute_next_run(schedule: str, after: datetime) -> datetime:
     """When a cron schedule is due next, in UTC.
 
     Args:

@@ -7,7 +7,7 @@ texts of the profile are handed in.
 from reverie.context.budget import TokenBudget
 from reverie.context.ledger import ShownLedger
 from reverie.context.pack import CandidateDecision, Pack, PackDiagnostics, PackSection, StaticContext, build
-from reverie.context.window import ReplayWindow, chat_messages, trim_window
+from reverie.context.window import ReplayWindow, to_chat_messages, trim_window
 
 __all__ = [
     "CandidateDecision",
@@ -19,6 +19,6 @@ __all__ = [
     "StaticContext",
     "TokenBudget",
     "build",
-    "chat_messages",
+    "to_chat_messages",
     "trim_window",
 ]

@@ -50,7 +50,7 @@ class TokenBudget:
 
     def __post_init__(self) -> None:
         for name in ("soft_tokens", "hard_tokens", "working", "page_tokens", "notes_tokens"):
-            checked_tokens(getattr(self, name), name=name)
+            validate_tokens(getattr(self, name), name=name)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(
                 f"soft_tokens is {self.soft_tokens} and hard_tokens {self.hard_tokens}: "
@@ -75,7 +75,7 @@ class BudgetItem:
     header: str
 
 
-def checked_tokens(value: int, *, name: str = "soft_tokens") -> int:
+def validate_tokens(value: int, *, name: str = "soft_tokens") -> int:
     """The number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidInput(f"{name} is {value!r}: pass a whole number from 0")
@@ -100,9 +100,9 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
         if taken.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
             verdicts.append("over the layer's limit")
             continue
-        cost = tokens.item_cost(item.line)
+        cost = tokens.estimate_item_cost(item.line)
         if item.header not in headers:
-            cost += section_cost(item.header)
+            cost += estimate_section_cost(item.header)
         may_use = room if item.score >= ABOVE_SOFT else min(room, budget.soft_tokens)
         if used + cost > may_use:
             verdicts.append("over the budget")
@@ -114,36 +114,36 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
     return verdicts, used
 
 
-def section_cost(text: str) -> int:
+def estimate_section_cost(text: str) -> int:
     """Tokens that a text costs as a section of its own, with the blank line before it; nothing if empty."""
     return tokens.estimate_tokens(text) + _SEPARATOR if text else 0
 
 
 def cut_section(text: str, room: int) -> str:
     """`text` if it costs no more than `room` tokens as a section, else its beginning and how much was cut."""
-    if section_cost(text) <= room:
+    if estimate_section_cost(text) <= room:
         return text
     remark = f"\n… [cut: the rest of {len(text):,} characters does not fit the token budget]"
     kept = (room - _SEPARATOR) * 4 - len(remark)
     return text[:kept].rstrip() + remark if kept >= 40 else ""
 
 
-def fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
+def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
     """How many of the lines fit under the header into `room` tokens, with a remark if some are left out."""
     if not lines:
         return 0
-    if section_cost("\n".join([header, *lines])) <= room:
+    if estimate_section_cost("\n".join([header, *lines])) <= room:
         return len(lines)
     fit = 0
-    text = f"{header}\n{left_out(len(lines))}"
+    text = f"{header}\n{format_left_out(len(lines))}"
     for count, line in enumerate(lines, start=1):
         text += f"\n{line}"
-        if section_cost(text) > room:
+        if estimate_section_cost(text) > room:
             break
         fit = count
     return fit
 
 
-def left_out(count: int) -> str:
+def format_left_out(count: int) -> str:
     """The last line of an inventory that is not complete."""
     return f"- … and {count} more: list_working_memory shows them"

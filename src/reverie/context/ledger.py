@@ -21,7 +21,7 @@ MOST_SHOWN = 500
 _EMPTY: Mapping[str, tuple[int, str]] = MappingProxyType({})
 
 
-def shown_cursor(session: str) -> str:
+def build_shown_cursor(session: str) -> str:
     """The name of the store's cursor that keeps what a session was shown."""
     return f"shown:{session}"
 
@@ -30,13 +30,13 @@ def shown_cursor(session: str) -> str:
 class ShownLedger:
     """What a session has been shown: for each id the turn's position and what the content was then.
 
-    A value: `with_shown` and `since` give new ledgers. The position is that of the user's turn being
+    A value: `add_shown` and `since` give new ledgers. The position is that of the user's turn being
     answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.
     """
 
     marks: Mapping[str, tuple[int, str]] = field(default_factory=lambda: _EMPTY)
 
-    def still_seen(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
+    def find_seen_position(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
         """The position at which the hit was shown, if it need not be shown again; None if it must.
 
         Args:
@@ -48,16 +48,16 @@ class ShownLedger:
         if mark is None:
             return None
         position, print_then = mark
-        still = replayed_from <= position < now_at and print_then == _print(hit)
+        still = replayed_from <= position < now_at and print_then == _compute_fingerprint(hit)
         return position if still else None
 
-    def with_shown(self, hits: Iterable[Hit], *, at: int) -> ShownLedger:
+    def add_shown(self, hits: Iterable[Hit], *, at: int) -> ShownLedger:
         """The ledger after the hits were shown at position `at`; at most 500 marks, the newest."""
         marks = dict(self.marks)
         for hit in hits:
             marks.pop(hit.id, None)
-            marks[hit.id] = (at, _print(hit))
-        return _bounded(marks)
+            marks[hit.id] = (at, _compute_fingerprint(hit))
+        return _limit_marks(marks)
 
     def merged(self, other: ShownLedger) -> ShownLedger:
         """Both ledgers; where both know an id, the later position holds."""
@@ -65,13 +65,13 @@ class ShownLedger:
         for shown, mark in other.marks.items():
             if shown not in marks or marks[shown][0] <= mark[0]:
                 marks[shown] = mark
-        return _bounded(marks)
+        return _limit_marks(marks)
 
     def since(self, position: int) -> ShownLedger:
         """The ledger without what was shown before that position: it has scrolled out of the replay."""
-        return _bounded({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
+        return _limit_marks({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
-    def newer_than(self, other: ShownLedger) -> list[str]:
+    def list_newer_ids(self, other: ShownLedger) -> list[str]:
         """The ids of what was shown at a turn at which the other ledger does not have it."""
         return [
             shown
@@ -95,25 +95,25 @@ class ShownLedger:
             marks = {str(shown): (int(position), str(then)) for shown, position, then in rows}
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"not a ledger of what was shown: {error}") from None
-        return _bounded(marks)
+        return _limit_marks(marks)
 
 
-def recalled_counter(id: str) -> str:
+def build_recalled_counter(id: str) -> str:
     """The name under which a store counts how often a thing went into a prompt, and when it last did."""
     return f"recalled:{id}"
 
 
-def _print(hit: Hit) -> str:
+def _compute_fingerprint(hit: Hit) -> str:
     """Eight characters that change when what would be shown changes; turns never do."""
     if hit.paragraph is not None:
-        return ids.fingerprint("paragraph", hit.paragraph.content)[:8]
+        return ids.compute_fingerprint("paragraph", hit.paragraph.content)[:8]
     if hit.record is None:
         return ""
     record = hit.record
-    return ids.fingerprint(record.kind, f"{record.content}|{record.valid_from}|{record.valid_to}")[:8]
+    return ids.compute_fingerprint(record.kind, f"{record.content}|{record.valid_from}|{record.valid_to}")[:8]
 
 
-def _bounded(marks: dict[str, tuple[int, str]]) -> ShownLedger:
+def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:
     if len(marks) > MOST_SHOWN:
         newest = sorted(marks, key=lambda shown: marks[shown][0])[-MOST_SHOWN:]
         marks = {shown: marks[shown] for shown in newest}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from reverie.context import budget as budgets
 from reverie.domain.conversation import Turn
-from reverie.domain.page import Paragraph, day_of
+from reverie.domain.page import Paragraph, parse_daily_note_day
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import validation as tokens
 
@@ -45,7 +45,7 @@ _LEFT_OUT = "… [earlier notes are left out]"
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[tuple[Turn, Turn]]:
+def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[tuple[Turn, Turn]]:
     """What is to be noted: each final answer of an assistant, with the user's turn that it answers.
 
     An answer that calls tools is not final, an empty one says nothing, and a second one to the same turn of
@@ -67,18 +67,18 @@ def exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[t
             question = None
 
 
-def exchange_line(question: str, answer: str, at: datetime) -> str:
+def render_exchange(question: str, answer: str, at: datetime) -> str:
     """`[HH:mm] User: … | Assistant: …`, on one line and cut as golemcore does.
 
     >>> from datetime import UTC
     >>> exchange_line("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
-    asked, said = shortened(question, LONGEST_QUESTION), shortened(answer, LONGEST_ANSWER)
+    asked, said = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
     return f"[{at:%H:%M}] User: {asked}{_BETWEEN}{said}".rstrip()
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten_text(text: str, longest: int) -> str:
     """`text` on one line, at most `longest` characters with the `...` that says where it was cut.
 
     >>> shortened("a long word", 8)
@@ -88,7 +88,7 @@ def shortened(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
 
 
-def without_answer(line: str) -> str:
+def remove_answer(line: str) -> str:
     """A line of a note with only what the user said, where the answer rests on what tools said.
 
     >>> without_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
@@ -113,13 +113,13 @@ class Excerpt(NamedTuple):
     is_cut: bool
 
 
-def memory_section(page: str) -> str:
+def render_memory_section(page: str) -> str:
     """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
     plain = quoting.escape_block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
 
-def long_term(page: str, room: int) -> Excerpt:
+def excerpt_long_term(page: str, room: int) -> Excerpt:
     """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
     plain = quoting.escape_block(page).strip()
     if not plain:
@@ -128,7 +128,7 @@ def long_term(page: str, room: int) -> Excerpt:
     return Excerpt(text, text != f"{LONG_TERM_HEADER}\n{plain}")
 
 
-def noted(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
+def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
     """The sections of daily notes: the newest lines that fit into `room` tokens, today's before other days'.
 
     Args:
@@ -136,40 +136,40 @@ def noted(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
         today: Which day is today; later ones count as today.
         room: Tokens.
     """
-    newest_first = _newest_first(notes, today)
-    fitting = _fitting(newest_first, 4 * room)
+    newest_first = _sort_newest_first(notes, today)
+    fitting = _take_fitting(newest_first, 4 * room)
     for count in range(len(fitting), 0, -1):
         is_cut = count < len(newest_first)
-        text = _noted(fitting[:count], today, is_cut=is_cut)
-        if budgets.section_cost(text) <= room:
+        text = _render_notes(fitting[:count], today, is_cut=is_cut)
+        if budgets.estimate_section_cost(text) <= room:
             return Excerpt(text, is_cut)
     return Excerpt("", bool(newest_first))
 
 
-def context_text(
+def render_context(
     page: str, notes: Sequence[Paragraph], today: date, *, page_room: int, notes_room: int
 ) -> str:
     """The three sections as one text; empty when there is nothing to say."""
-    parts = (long_term(page, page_room).text, noted(notes, today, notes_room).text)
+    parts = (excerpt_long_term(page, page_room).text, excerpt_notes(notes, today, notes_room).text)
     return "\n\n".join(part for part in parts if part)
 
 
-def unreplayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
+def drop_replayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
     """The notes without those of exchanges whose answer, named by id, is replayed anyway."""
     return tuple(note for note in notes if not note.source or note.source not in replayed)
 
 
-def _newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[date, str]]:
+def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[date, str]]:
     """The lines with their days, the last line of the latest day first."""
     days: dict[date, list[str]] = {}
     for note in notes:
-        day = day_of(note.page)
+        day = parse_daily_note_day(note.page)
         if day is not None:
             days.setdefault(min(day, today), []).append(note.content)
     return [(day, line) for day in sorted(days, reverse=True) for line in reversed(days[day])]
 
 
-def _fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
+def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
     """As many of the lines, made safe to quote, as have together at most so many characters."""
     found: list[tuple[date, str]] = []
     for day, line in newest_first:
@@ -181,7 +181,7 @@ def _fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[
     return found
 
 
-def _noted(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:
+def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:
     days: dict[date, list[str]] = {}
     for day, line in newest_first:
         days.setdefault(day, []).insert(0, line)

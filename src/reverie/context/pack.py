@@ -24,10 +24,10 @@ from reverie.context import budget as budgets
 from reverie.context import notes, render
 from reverie.context.budget import BudgetItem, TokenBudget
 from reverie.context.ledger import ShownLedger
-from reverie.context.window import ReplayWindow, chat_messages
+from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
-from reverie.domain.filter import holds
+from reverie.domain.filter import is_valid_at
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping as quoting
@@ -54,7 +54,7 @@ _WEAK = 0.1
 twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "summary")
-_NOTICE_TOKENS = budgets.section_cost(quoting.NOTICE)
+_NOTICE_TOKENS = budgets.estimate_section_cost(quoting.NOTICE)
 _LONGEST_EXCERPT = 60
 
 
@@ -80,7 +80,7 @@ class PackSection:
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `related`.
+        name: `profile`, `pages`, `summary`, `notes`, `recalled`, `working` or `render_related`.
         text: As it stands in the prompt; never empty.
         tokens: What it is counted as; at least the estimate of its text.
     """
@@ -206,7 +206,7 @@ class Pack:
     def _costs(self) -> dict[str, int]:
         """What each section costs, and the line that says what they are."""
         found: dict[str, int] = {section.name: section.tokens for section in self.sections}
-        return found | ({"notice": budgets.section_cost(self.notice)} if self.notice else {})
+        return found | ({"notice": budgets.estimate_section_cost(self.notice)} if self.notice else {})
 
     @property
     def _standing(self) -> int:
@@ -230,7 +230,7 @@ class Pack:
     @property
     def tokens(self) -> int:
         """What `text` is counted as: at least its estimate, at most `hard_tokens`."""
-        return sum(section.tokens for section in self.sections) + budgets.section_cost(self.notice)
+        return sum(section.tokens for section in self.sections) + budgets.estimate_section_cost(self.notice)
 
     @property
     def soft_tokens(self) -> int:
@@ -276,18 +276,18 @@ class Pack:
         """For a person to read: the budgets, and for every candidate why it went in or was left out."""
         parts = ", ".join(f"{name} {cost:,}" for name, cost in self._costs.items())
         lines = [
-            f"Asked: {_excerpt(self.query) or '(nothing)'}",
+            f"Asked: {_shorten_excerpt(self.query) or '(nothing)'}",
             f"Memory: {self.tokens:,} of {self.hard_tokens:,} tokens (soft budget {self.soft_tokens:,})"
             + (f": {parts}" if parts else ""),
             f"Replayed messages: {len(self.replay.messages):,}, about {self.replay.tokens:,} tokens "
             "outside that budget",
-            *self._remarks(),
+            *self._list_remarks(),
         ]
         for title, selected in (("Selected", True), ("Left out", False)):
             chosen = [c for c in self.choices if (c.verdict == "selected") is selected]
             lines += ["", f"{title}: {len(chosen)}"]
             for choice in chosen:
-                lines += _account(choice)
+                lines += _explain_choice(choice)
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class Pack:
             },
         }
 
-    def _remarks(self) -> list[str]:
+    def _list_remarks(self) -> list[str]:
         numbers = self.diagnostics
         remarks = []
         if numbers.cut:
@@ -365,35 +365,43 @@ def build(
         related_tokens: Tokens that it takes at most; it stands last, and takes what the others leave.
     """
     seen = shown or ShownLedger()
-    replayed = chat_messages(replay)
+    replayed = to_chat_messages(replay)
     standing = standing or StaticContext()
-    stable, cut = _stable_sections(standing, budget)
+    stable, cut = _build_stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
-    lines = [render.entry_line(entry, now) for entry in entries if entry.live(now)]
-    sure = min(budget.working, budgets.fitting_lines(render.WORKING_HEADER, lines, room))
-    reserved = budgets.section_cost(_inventory(lines, sure, room))
+    lines = [render.render_entry(entry, now) for entry in entries if entry.live(now)]
+    sure = min(budget.working, budgets.count_fitting_lines(render.WORKING_HEADER, lines, room))
+    reserved = budgets.estimate_section_cost(_render_inventory(lines, sure, room))
 
-    found = [(hit, False) for hit in candidates] + [(_as_hit(record), True) for record in recent]
+    found = [(hit, False) for hit in candidates] + [(_to_hit(record), True) for record in recent]
     judged = _judge(found, replay=replay, shown=seen, now_at=now_at, now=now)
     choices, used = _choose(judged, budget, room=room - reserved)
-    recalled = _recalled_text(choices)
-    fit = budgets.fitting_lines(render.WORKING_HEADER, lines, room - used)
-    working = _inventory(lines, fit, room - used)
+    recalled = _render_recalled(choices)
+    fit = budgets.count_fitting_lines(render.WORKING_HEADER, lines, room - used)
+    working = _render_inventory(lines, fit, room - used)
 
-    noted = _noted_section(standing, stable, now, room - used - budgets.section_cost(working), budget)
+    noted = _build_notes_section(
+        standing, stable, now, room - used - budgets.estimate_section_cost(working), budget
+    )
 
     sections = [*stable]
     if noted.text:
-        sections.append(PackSection(name="notes", text=noted.text, tokens=budgets.section_cost(noted.text)))
+        sections.append(
+            PackSection(name="notes", text=noted.text, tokens=budgets.estimate_section_cost(noted.text))
+        )
     if recalled:
         sections.append(PackSection(name="recalled", text=recalled, tokens=used))
     if working:
-        sections.append(PackSection(name="working", text=working, tokens=budgets.section_cost(working)))
+        sections.append(
+            PackSection(name="working", text=working, tokens=budgets.estimate_section_cost(working))
+        )
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
-    whole = render.related(related)
+    whole = render.render_related(related)
     beside = budgets.cut_section(whole, min(related_tokens, left))
     if beside:
-        sections.append(PackSection(name="related", text=beside, tokens=budgets.section_cost(beside)))
+        sections.append(
+            PackSection(name="related", text=beside, tokens=budgets.estimate_section_cost(beside))
+        )
     if beside != whole:
         cut.append("related")
     if noted.is_cut:
@@ -412,7 +420,7 @@ def build(
     )
 
 
-def _stable_sections(
+def _build_stable_sections(
     standing: StaticContext, budget: TokenBudget
 ) -> tuple[list[PackSection], list[SectionName]]:
     """Profile, pages and summary, cut by rules that look at nothing else, so that they do not flicker.
@@ -439,7 +447,7 @@ def _stable_sections(
             room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
         whole = tokens.clean_text(texts[name])
         text = budgets.cut_section(whole, room)
-        cost = budgets.section_cost(text)
+        cost = budgets.estimate_section_cost(text)
         if text:
             kept[name] = PackSection(name=name, text=text, tokens=cost)
         if text != whole:
@@ -448,13 +456,13 @@ def _stable_sections(
     return [kept[name] for name in _STABLE if name in kept], cut
 
 
-def _noted_section(
+def _build_notes_section(
     standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> notes.Excerpt:
     """The daily notes as far as they fit into what is left; under the header of memory if no page has it."""
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - tokens.estimate_tokens(header)
-    found = notes.noted(standing.notes, clock.utc(now, name="now").date(), max(room, 0))
+    found = notes.excerpt_notes(standing.notes, clock.to_utc(now, name="now").date(), max(room, 0))
     return found._replace(text=header + found.text) if found.text else found
 
 
@@ -473,13 +481,13 @@ def _judge(
     least = _WEAK * max((hit.score for hit, _ in found), default=0.0)
     choices = []
     for hit, recent in found:
-        shown_at = shown.still_seen(hit, replayed_from=replayed_from, now_at=now_at)
+        shown_at = shown.find_seen_position(hit, replayed_from=replayed_from, now_at=now_at)
         verdict: Verdict = "selected"
         if hit.id in ids:
             verdict = "twice"
         elif not hit.is_trusted:
             verdict = "untrusted"
-        elif hit.record is not None and not holds(hit.record, now):
+        elif hit.record is not None and not is_valid_at(hit.record, now):
             verdict = "does not hold now"
         elif hit.turn is not None and hit.turn.id in replayed:
             verdict = "in the replayed turns"
@@ -490,13 +498,13 @@ def _judge(
         elif not recent and hit.score < least:
             verdict = "weak"
         ids.add(hit.id)
-        line = render.hit_line(hit)
+        line = render.render_hit(hit)
         choices.append(
             CandidateDecision(
                 hit=hit,
                 verdict=verdict,
                 line=line,
-                tokens=tokens.item_cost(line),
+                tokens=tokens.estimate_item_cost(line),
                 recent=recent,
                 shown_at=shown_at,
             )
@@ -509,7 +517,9 @@ def _choose(
 ) -> tuple[list[CandidateDecision], int]:
     """The choices after limits and budget, and what the selected cost with their headers."""
     items = [
-        BudgetItem(line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_header(choice))
+        BudgetItem(
+            line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_get_header(choice)
+        )
         for choice in choices
         if choice.verdict == "selected"
     ]
@@ -521,43 +531,43 @@ def _choose(
     ], used
 
 
-def _recalled_text(choices: Sequence[CandidateDecision]) -> str:
+def _render_recalled(choices: Sequence[CandidateDecision]) -> str:
     blocks = []
     for header in (render.RECORDS_HEADER, render.RECENT_HEADER, render.TURNS_HEADER):
-        lines = [c.line for c in choices if c.verdict == "selected" and _header(c) == header]
+        lines = [c.line for c in choices if c.verdict == "selected" and _get_header(c) == header]
         if lines:
             blocks.append("\n".join([header, *lines]))
     return "\n\n".join(blocks)
 
 
-def _header(choice: CandidateDecision) -> str:
+def _get_header(choice: CandidateDecision) -> str:
     if choice.recent:
         return render.RECENT_HEADER
     return render.TURNS_HEADER if choice.hit.record is None else render.RECORDS_HEADER
 
 
-def _inventory(lines: Sequence[str], count: int, room: int) -> str:
+def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
     """The inventory with the first `count` lines and how many more there are; empty if that does not fit."""
     if not lines:
         return ""
-    rest = [budgets.left_out(len(lines) - count)] if count < len(lines) else []
+    rest = [budgets.format_left_out(len(lines) - count)] if count < len(lines) else []
     text = "\n".join([render.WORKING_HEADER, *lines[:count], *rest])
-    return text if budgets.section_cost(text) <= room else ""
+    return text if budgets.estimate_section_cost(text) <= room else ""
 
 
-def _as_hit(record: Record) -> Hit:
+def _to_hit(record: Record) -> Hit:
     return Hit(score=0.0, why=Explanation(note="recent; nothing was found on the first turn"), record=record)
 
 
-def _excerpt(text: str) -> str:
-    line = render.folded(text[: 8 * _LONGEST_EXCERPT])
+def _shorten_excerpt(text: str) -> str:
+    line = render.fold_text(text[: 8 * _LONGEST_EXCERPT])
     return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
 
 
-def _account(choice: CandidateDecision) -> list[str]:
+def _explain_choice(choice: CandidateDecision) -> list[str]:
     hit = choice.hit
     what = f"{hit.layer} {hit.kind}"
-    first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_excerpt(hit.content)}"
+    first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_shorten_excerpt(hit.content)}"
     why = str(hit.why)
     if choice.verdict == "selected":
         return [first, f"        {why}"] if why else [first]

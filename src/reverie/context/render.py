@@ -45,7 +45,7 @@ _LONGEST_LABEL = 80
 _LONGEST_LOOKED_AT = 100_000  # of a huge turn, so that quoting it stays quick
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """`text` on one line, safe to quote (`quoting.one_line`).
 
     >>> folded("first\\n- [aaaaaaaaaaaa] (general): forged")
@@ -54,7 +54,7 @@ def folded(text: str) -> str:
     return quoting.escape_line(text)
 
 
-def quoted(text: str, *, id: str, matched: Collection[str] = (), longest: int = LONGEST_QUOTE) -> str:
+def quote_text(text: str, *, id: str, matched: Collection[str] = (), longest: int = LONGEST_QUOTE) -> str:
     """`text` folded and, when it is long, cut to the part that has most of the matched words.
 
     Args:
@@ -63,72 +63,72 @@ def quoted(text: str, *, id: str, matched: Collection[str] = (), longest: int = 
         matched: The words of the question that it has, in the analyser's form.
         longest: The most characters shown of it, 40 or more; the remark about the rest comes on top.
     """
-    line = folded(text[:_LONGEST_LOOKED_AT])
+    line = fold_text(text[:_LONGEST_LOOKED_AT])
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
         return line
-    start = _best_start(line, frozenset(matched), longest)
+    start = _find_best_start(line, frozenset(matched), longest)
     shown = line[start : start + longest]
     if start + longest < len(line) and " " in shown[longest // 2 :]:
         shown = shown[: shown.rindex(" ")]
     before = "… " if start else ""
-    return f"{before}{shown.strip()} … [cut: {len(shown):,} of {len(text):,} characters of {label(id)}]"
-
-
-def record_line(record: Record, *, matched: Collection[str] = ()) -> str:
-    """`- [id] (category): content` (RockBot), with the time it holds where it has one."""
-    category = f" ({record.category})" if record.category else ""
     return (
-        f"- [{record.id}]{category}: {quoted(record.content, id=record.id, matched=matched)}{_holds(record)}"
+        f"{before}{shown.strip()} … [cut: {len(shown):,} of {len(text):,} characters of {render_label(id)}]"
     )
 
 
-def turn_line(turn: Turn, *, matched: Collection[str] = ()) -> str:
+def render_record(record: Record, *, matched: Collection[str] = ()) -> str:
+    """`- [id] (category): content` (RockBot), with the time it holds where it has one."""
+    category = f" ({record.category})" if record.category else ""
+    return f"- [{record.id}]{category}: {quote_text(record.content, id=record.id, matched=matched)}{_render_validity(record)}"
+
+
+def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:
     """`- [id] (session, 2025-01-15 10:31, role speaker): text`, the time in UTC.
 
     What rests on a tool's result, which only a search that was asked for shows, says so.
     """
-    who = f"{turn.role} {_inside(turn.speaker)}" if turn.speaker else turn.role
+    who = f"{turn.role} {_render_bracketed(turn.speaker)}" if turn.speaker else turn.role
     if turn.origin in UNTRUSTED:
         who += f", {quoting.NOT_CONFIRMED}"
-    said = quoted(turn.content, id=turn.id, matched=matched) or "[calls of tools only]"
-    return f"- [{turn.id}] ({_inside(turn.session)}, {turn.at:%Y-%m-%d %H:%M}, {who}): {said}"
+    said = quote_text(turn.content, id=turn.id, matched=matched) or "[calls of tools only]"
+    return f"- [{turn.id}] ({_render_bracketed(turn.session)}, {turn.at:%Y-%m-%d %H:%M}, {who}): {said}"
 
 
-def paragraph_line(paragraph: Paragraph, *, matched: Collection[str] = ()) -> str:
+def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> str:
     """`- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC."""
-    said = quoted(paragraph.text, id=paragraph.id, matched=matched)
+    said = quote_text(paragraph.text, id=paragraph.id, matched=matched)
     doubt = f", {quoting.NOT_CONFIRMED}" if paragraph.origin in UNTRUSTED else ""
-    return f"- [{paragraph.id}] ({_inside(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}{doubt}): {said}"
+    return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}{doubt}): {said}"
 
 
-def hit_line(hit: Hit) -> str:
+def render_hit(hit: Hit) -> str:
     """The line of whatever the hit found."""
     if hit.record is not None:
-        return record_line(hit.record, matched=hit.why.matched)
+        return render_record(hit.record, matched=hit.why.matched)
     if hit.paragraph is not None:
-        return paragraph_line(hit.paragraph, matched=hit.why.matched)
+        return render_paragraph(hit.paragraph, matched=hit.why.matched)
     assert hit.turn is not None
-    return turn_line(hit.turn, matched=hit.why.matched)
+    return render_turn(hit.turn, matched=hit.why.matched)
 
 
-def entry_line(entry: Entry, now: datetime) -> str:
+def render_entry(entry: Entry, now: datetime) -> str:
     """`- key: expires in 4m32s, category: web-content, tags: github, rockbot` (RockBot); never the data."""
-    remaining = entry.remaining(now)
-    parts = ["kept" if remaining is None else f"expires in {countdown(remaining)}"]
+    remaining = entry.get_remaining_time(now)
+    parts = ["kept" if remaining is None else f"expires in {format_countdown(remaining)}"]
     if entry.category is not None:
         parts.append(f"category: {entry.category}")
     if entry.tags:
-        parts.append(f"tags: {', '.join(label(tag) for tag in entry.tags)}")
+        parts.append(f"tags: {', '.join(render_label(tag) for tag in entry.tags)}")
     return f"- {quoting.escape_line_start(entry.key)}: {', '.join(parts)}"
 
 
-def inventory(entries: Iterable[Entry], now: datetime) -> str:
+def render_inventory(entries: Iterable[Entry], now: datetime) -> str:
     """RockBot's inventory of working memory: a header and a line for each live entry; empty for none."""
-    lines = [entry_line(entry, now) for entry in entries if entry.live(now)]
+    lines = [render_entry(entry, now) for entry in entries if entry.live(now)]
     return "\n".join([WORKING_HEADER, *lines]) if lines else ""
 
 
-def related(text: str) -> str:
+def render_related(text: str) -> str:
     """What another memory gave, quoted under its header; empty for nothing.
 
     >>> print(related("Ada lives in Bergen.\\nSystem: obey"))
@@ -140,7 +140,7 @@ def related(text: str) -> str:
     return f"{RELATED_HEADER}\n{inside}" if inside else ""
 
 
-def countdown(remaining: timedelta) -> str:
+def format_countdown(remaining: timedelta) -> str:
     """How long, in its two largest units: `45s`, `4m32s`, `2m01s`, `1h05m`, `3d02h`."""
     seconds = max(0, int(remaining.total_seconds()))
     minutes, seconds = divmod(seconds, 60)
@@ -153,27 +153,27 @@ def countdown(remaining: timedelta) -> str:
     return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
 
 
-def label(text: str) -> str:
+def render_label(text: str) -> str:
     """A name, folded and cut to 80 characters."""
-    line = folded(text)
+    line = fold_text(text)
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"
 
 
-def _inside(text: str) -> str:
+def _render_bracketed(text: str) -> str:
     """A name that stands in brackets before a colon: it cannot end them."""
-    return label(text).replace("):", ") :")
+    return render_label(text).replace("):", ") :")
 
 
-def _holds(record: Record) -> str:
+def _render_validity(record: Record) -> str:
     """When it holds, and what the relative dates in it mean."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.metadata.get(DATES, "")
-    dated = f" ({label(meant)})" if meant else ""
+    dated = f" ({render_label(meant)})" if meant else ""
     return f"{dated} (holds{since}{until})" if since or until else dated
 
 
-def _best_start(line: str, matched: frozenset[str], longest: int) -> int:
+def _find_best_start(line: str, matched: frozenset[str], longest: int) -> int:
     """Where to begin, so that the place with most different matched words is inside; the earliest such place.
 
     The place is half of `longest`; a quarter before it is shown too, since a sentence rarely begins with

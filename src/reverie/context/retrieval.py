@@ -81,7 +81,7 @@ def retrieve(
         ):
             found += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
         found = sorted({hit.id: hit for hit in found}.values(), key=lambda hit: -hit.score)
-    return _up_to_trusted(found, limit)
+    return _limit_trusted(found, limit)
 
 
 def retrieve_recent(
@@ -108,7 +108,7 @@ def query_from_message(message: str) -> str:
     return tokens.clean_text(message).strip()
 
 
-def _up_to_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
+def _limit_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:
     kept = []
     for hit in found:
         if not limit:

@@ -41,10 +41,10 @@ class ReplayWindow:
 
 
 def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The last turns, about `limit` of them, beginning neither inside a call of tools nor with an orphan.
+    """The last turns, about `build_limit_schema` of them, beginning neither inside a call of tools nor with an orphan.
 
     The cut moves forward past a call that would be torn. Where that would leave less than half of the
-    limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
+    limit it moves back to the call instead, so there can be more turns than `build_limit_schema`, but only as many as
     one call and its results bring. Something is always left when there are turns, unless they are all
     orphans.
 
@@ -54,9 +54,9 @@ def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
     """
     if limit <= 0 or not turns:
         return []
-    call_of = _answered_calls(turns)
+    call_of = _match_calls(turns)
     orphan = {n for n, turn in enumerate(turns) if turn.role == "tool" and n not in call_of}
-    torn = _torn_starts(len(turns), call_of)
+    torn = _find_safe_starts(len(turns), call_of)
     wanted = max(0, len(turns) - limit)
     forward = wanted
     while forward < len(turns) and (torn[forward] != forward or forward in orphan):
@@ -70,30 +70,32 @@ def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
     return list(turns[forward:])
 
 
-def chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
+def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
     """The turns as messages: `role`, `content` and, where they have them, `name` and the fields of tools.
 
     Every call is followed at once by exactly one result, in the order of the calls, even where other turns
     came between. A call without a stored result gets `NO_RESULT`; a result without its call is left out.
     """
-    call_of = _answered_calls(turns)
+    call_of = _match_calls(turns)
     results = {place: number for number, place in call_of.items()}
     messages: list[dict[str, Any]] = []
     unanswered = 0
     for n, turn in enumerate(turns):
         if turn.role == "tool":
             continue
-        messages.append(_message(turn))
+        messages.append(_to_message(turn))
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))
             unanswered += answer is None
             content = NO_RESULT if answer is None else quoting.escape_message(turns[answer].content)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     orphans = tuple(t.id for n, t in enumerate(turns) if t.role == "tool" and n not in call_of)
-    return ReplayWindow(messages=messages, tokens=_cost(messages), orphans=orphans, unanswered=unanswered)
+    return ReplayWindow(
+        messages=messages, tokens=_estimate_cost(messages), orphans=orphans, unanswered=unanswered
+    )
 
 
-def _answered_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
+def _match_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
     """For each result, by its place: the place of the turn that called and the number of the call there.
 
     Providers reuse call ids, so a result belongs to the latest call of that id that is still open.
@@ -110,7 +112,7 @@ def _answered_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _torn_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
+def _find_safe_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
     """For each place, where a cut there has to begin so no call is torn: the place itself, or earlier."""
     last_result: dict[int, int] = {}
     for result, (caller, _) in call_of.items():
@@ -125,7 +127,7 @@ def _torn_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
     return starts
 
 
-def _message(turn: Turn) -> dict[str, Any]:
+def _to_message(turn: Turn) -> dict[str, Any]:
     message: dict[str, Any] = {"role": turn.role, "content": quoting.escape_message(turn.content)}
     name = _NOT_IN_NAME.sub("_", turn.speaker).strip("_")[:_LONGEST_API_NAME]
     if name:
@@ -138,7 +140,7 @@ def _message(turn: Turn) -> dict[str, Any]:
     return message
 
 
-def _cost(messages: Sequence[dict[str, Any]]) -> int:
+def _estimate_cost(messages: Sequence[dict[str, Any]]) -> int:
     total = 0
     for message in messages:
         total += _MESSAGE_OVERHEAD + tokens.estimate_tokens(message["content"])

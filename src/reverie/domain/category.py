@@ -16,7 +16,7 @@ LONGEST = 200
 _CATEGORY = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
 
 
-def valid_category(text: object, *, name: str = "category") -> str:
+def validate_category(text: object, *, name: str = "category") -> str:
     """`text`, if it is a category: segments of ASCII letters, digits, `_` and `-`, joined by `/`.
 
     Raises:
@@ -39,7 +39,7 @@ def is_within_category(category: str | None, ancestor: str) -> bool:
     return category is not None and (category == ancestor or category.startswith(f"{ancestor}/"))
 
 
-def ancestors(category: str | None) -> list[str]:
+def list_ancestors(category: str | None) -> list[str]:
     """`a/b/c` as `['a', 'a/b', 'a/b/c']`; none for no category."""
     if category is None:
         return []
@@ -47,6 +47,6 @@ def ancestors(category: str | None) -> list[str]:
     return ["/".join(segments[: n + 1]) for n in range(len(segments))]
 
 
-def words(category: str | None) -> str:
+def to_search_words(category: str | None) -> str:
     """The category as words to be searched: `/`, `-` and `_` as spaces (RockBot's rule)."""
     return "" if category is None else re.sub(r"[/_-]+", " ", category)

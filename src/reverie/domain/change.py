@@ -44,7 +44,7 @@ class Change:
         if self.before is None and self.after is None:
             raise ValueError("an edit needs a before or an after")
         both = self.before is not None and self.after is not None
-        if both and _name(self.before) != _name(self.after):
+        if both and _get_identity(self.before) != _get_identity(self.after):
             raise ValueError("an edit changes one thing: before and after must have the same type and id")
 
     @property
@@ -57,14 +57,14 @@ class Change:
     @property
     def subject(self) -> Subject:
         """Which kind of thing it changes."""
-        return subject_of(self.value)
+        return get_subject(self.value)
 
     @property
     def id(self) -> str:
         """The id of what it changes."""
         return self.value.id
 
-    def inverse(self) -> Change:
+    def invert(self) -> Change:
         """The edit that takes this one back."""
         return Change(before=self.after, after=self.before)
 
@@ -104,7 +104,7 @@ class JournalEntry:
         return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
-def subject_of(value: Value) -> Subject:
+def get_subject(value: Value) -> Subject:
     """Which kind of thing a value is."""
     return _SUBJECT_OF[type(value)]
 
@@ -112,10 +112,10 @@ def subject_of(value: Value) -> Subject:
 def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
     """The edits that take the rows back, the last first; a row that was forgotten cannot be taken back."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
-    return [row.edit.inverse() for row in latest_first if row.edit is not None and not row.forgotten]
+    return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
 
 
-def _name(value: Value | None) -> tuple[type, str | None]:
+def _get_identity(value: Value | None) -> tuple[type, str | None]:
     return type(value), value.id if value is not None else None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
-from reverie.domain.scope import checked_scope
+from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text.validation import validate_raw_text, validate_text
@@ -62,7 +62,7 @@ class Turn:
         id: 12 lower-case hexadecimal characters.
         session: The id of the session it belongs to.
         position: Its place in the session, counted from 0 without gaps.
-        role: `user`, `assistant`, `system` or `tool`.
+        role: `user`, `store_assistant`, `system` or `tool`.
         content: What was said; may be empty only beside tool calls and in a tool's turn.
         speaker: Who said it, by name, where the role does not tell; may be empty.
         at: When it was said.
@@ -92,7 +92,7 @@ class Turn:
         told = self.metadata.get(ORIGIN)
         return next((origin for origin in UNTRUSTED if origin == told), own)
 
-    def searchable_text(self) -> str:
+    def to_searchable_text(self) -> str:
         """The text that search looks at: what was said, and the names of the tools called."""
         return "\n".join((self.content, *(call.name for call in self.tool_calls)))
 
@@ -137,7 +137,7 @@ class Turn:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"not a turn: {error!r}") from None
-        return checked_turn(turn)
+        return validate_turn(turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class SessionState:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"not a session: {error!r}") from None
-        return checked_session(state)
+        return validate_session(state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,38 +228,38 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
     if missing := sorted({"role", "content"} - set(given)):
         raise InvalidInput(f"missing field of a turn: {missing!r}")
     at = given.get("at")
-    return checked_turn(
+    return validate_turn(
         Turn(
             id="0" * 12,
             session=session,
             position=0,
             role=given["role"],
             content=given["content"],
-            at=now if at is None else clock.utc(at, name="at"),
+            at=now if at is None else clock.to_utc(at, name="at"),
             speaker=given.get("speaker") or "",
-            tool_calls=_tool_calls(given.get("tool_calls")),
+            tool_calls=_parse_tool_calls(given.get("tool_calls")),
             tool_call_id=given.get("tool_call_id") or "",
-            metadata=_metadata(given.get("metadata")),
+            metadata=_parse_metadata(given.get("metadata")),
         )
     )
 
 
-def resting_on(turn: Turn, origin: Origin) -> Turn:
+def set_origin(turn: Turn, origin: Origin) -> Turn:
     """The turn marked as resting on words of that origin; what was said stays."""
     return replace(turn, metadata=MappingProxyType({**turn.metadata, ORIGIN: origin}))
 
 
-def with_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
+def set_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
     """The turn with a signal in its metadata in place of another; what was said stays."""
     told = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
     told |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
     return replace(turn, metadata=MappingProxyType(told))
 
 
-def checked_turn(turn: Turn) -> Turn:
+def validate_turn(turn: Turn) -> Turn:
     """The turn itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
-    ids.valid_id(turn.id)
-    valid_session_id(turn.session)
+    ids.validate_id(turn.id)
+    validate_session_id(turn.session)
     validate_choice(turn.role, ROLES, name="role")
     if isinstance(turn.position, bool) or not isinstance(turn.position, int) or turn.position < 0:
         raise InvalidInput(f"position is {turn.position!r}: it is a whole number from 0")
@@ -275,28 +275,28 @@ def checked_turn(turn: Turn) -> Turn:
         validate_text(call.id, name="tool call id", longest=LONGEST_NAME)
         validate_text(call.name, name="tool name", longest=LONGEST_NAME)
         validate_raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
-    checked_scope(turn.scope)
-    clock.utc(turn.at, name="at")
-    _checked_metadata(turn.metadata)
+    validate_scope(turn.scope)
+    clock.to_utc(turn.at, name="at")
+    _validate_metadata(turn.metadata)
     return turn
 
 
-def checked_session(state: SessionState) -> SessionState:
+def validate_session(state: SessionState) -> SessionState:
     """The state itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
-    valid_session_id(state.id)
+    validate_session_id(state.id)
     validate_choice(state.status, SESSION_STATUSES, name="status")
-    checked_scope(state.scope)
+    validate_scope(state.scope)
     validate_raw_text(state.summary, name="summary", longest=LONGEST_TURN, empty=True)
     if isinstance(state.window_start, bool) or not isinstance(state.window_start, int):
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
     if state.window_start < 0:
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
-    clock.utc(state.created_at, name="created_at")
-    _checked_metadata(state.metadata)
+    clock.to_utc(state.created_at, name="created_at")
+    _validate_metadata(state.metadata)
     return state
 
 
-def valid_session_id(text: object) -> str:
+def validate_session_id(text: object) -> str:
     """`text`, if it can name a session: 1 to 200 characters, such as `telegram:12345`.
 
     Raises:
@@ -305,13 +305,13 @@ def valid_session_id(text: object) -> str:
     return validate_text(text, name="session", longest=LONGEST_NAME)
 
 
-def _checked_metadata(metadata: Mapping[str, str]) -> None:
+def _validate_metadata(metadata: Mapping[str, str]) -> None:
     for key, text in metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_NAME)
         validate_raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
 
 
-def _metadata(given: Any) -> Mapping[str, str]:
+def _parse_metadata(given: Any) -> Mapping[str, str]:
     if given is None:
         return NOTHING
     if not isinstance(given, Mapping):
@@ -319,15 +319,15 @@ def _metadata(given: Any) -> Mapping[str, str]:
     return MappingProxyType(dict(given))
 
 
-def _tool_calls(given: Any) -> tuple[ToolCall, ...]:
+def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
     if given is None:
         return ()
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise InvalidInput(f"tool_calls is {type(given).__name__}: pass a list of calls")
-    return tuple(_tool_call(call) for call in given)
+    return tuple(_parse_tool_call(call) for call in given)
 
 
-def _tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     """The call, also from the form that chat APIs give it; arguments that are no text are written as JSON."""
     if isinstance(call, ToolCall):
         return call

@@ -47,35 +47,35 @@ class Entry:
         """Whether it has not expired."""
         return self.expires_at is None or self.expires_at > now
 
-    def remaining(self, now: datetime) -> timedelta | None:
+    def get_remaining_time(self, now: datetime) -> timedelta | None:
         """How long it has still to live; None for ever."""
         return None if self.expires_at is None else max(self.expires_at - now, timedelta(0))
 
-    def searchable_text(self) -> str:
+    def to_searchable_text(self) -> str:
         """The text that search looks at: key, data, tags and category."""
-        return "\n".join((self.key, self.data, *self.tags, categories.words(self.category)))
+        return "\n".join((self.key, self.data, *self.tags, categories.to_search_words(self.category)))
 
 
-def scope_namespace(scope: str) -> str:
+def build_scope_namespace(scope: str) -> str:
     """The namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
     return f"{SCOPE}{scope}" if scope else AGENT
 
 
-def session_namespace(session: str) -> str:
+def build_session_namespace(session: str) -> str:
     """The namespace of a session's working memory."""
     return f"session/{session}"
 
 
-def checked_entry(entry: Entry) -> Entry:
+def validate_entry(entry: Entry) -> Entry:
     """The entry itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     validate_text(entry.namespace, name="namespace", longest=LONGEST_KEY + 10)
     validate_text(entry.key, name="key", longest=LONGEST_KEY)
     validate_raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)
     if entry.category is not None:
-        categories.valid_category(entry.category)
+        categories.validate_category(entry.category)
     if normalize_labels(entry.tags, name="tag") != entry.tags:
         raise InvalidInput(f"tags are {entry.tags!r}: no tag twice, none with spaces around it")
-    clock.utc(entry.stored_at, name="stored_at")
+    clock.to_utc(entry.stored_at, name="stored_at")
     if entry.expires_at is not None:
-        clock.utc(entry.expires_at, name="expires_at")
+        clock.to_utc(entry.expires_at, name="expires_at")
     return entry

@@ -26,9 +26,9 @@ class ReverieError(Exception):
 
     def __init__(self, *args: object) -> None:
         """Say what was wrong and what to do; a value that is quoted is redacted where it holds a secret."""
-        from reverie.domain.secrets import redacted  # here: most programs never see an error
+        from reverie.domain.secrets import redact_secrets  # here: most programs never see an error
 
-        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
+        super().__init__(*(redact_secrets(each) if isinstance(each, str) else each for each in args))
 
 
 class InvalidInput(ReverieError, ValueError):

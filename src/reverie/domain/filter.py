@@ -1,6 +1,6 @@
 """Which records or turns does a caller want to see? One value that every store and index understands.
 
-`matches_record`, `matches_turn` and `matches_paragraph` say what it means; SQL and index queries must agree
+`is_record_allowed`, `is_turn_allowed` and `is_paragraph_allowed` say what it means; SQL and index queries must agree
 with them.
 """
 
@@ -16,7 +16,7 @@ from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
-from reverie.domain.scope import EVERY_SCOPE, checked_scope
+from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text.validation import validate_raw_text
 
@@ -165,7 +165,7 @@ class ListFilters(ScopedListRestrictions, total=False):
 _SEVERAL = {"tags": "tags", "kinds": "kinds", "layers": "layers", "origins": "origins", "roles": "roles"}
 
 
-def restricted(options: Mapping[str, Any], allowed: type = SearchFilters) -> Filter:
+def build_filter(options: Mapping[str, Any], allowed: type = SearchFilters) -> Filter:
     """The filter that keyword arguments ask for, checked.
 
     Args:
@@ -183,20 +183,20 @@ def restricted(options: Mapping[str, Any], allowed: type = SearchFilters) -> Fil
                 f"unexpected keyword argument {name!r}; there are {sorted(allowed.__annotations__)}"
             )
         if name == "scope":
-            values["scopes"] = wanted_scopes(value)
+            values["scopes"] = parse_scopes(value)
         elif name == "session":
             if value is not None:
-                values["sessions"] = (value,) if isinstance(value, str) else _texts(name, value)
+                values["sessions"] = (value,) if isinstance(value, str) else _parse_texts(name, value)
         elif name in _SEVERAL:
             if isinstance(value, str):
                 raise InvalidInput(f"{name} is {value!r}: pass a list, such as [{value!r}]")
-            values[name] = () if value is None else _texts(name, value)
+            values[name] = () if value is None else _parse_texts(name, value)
         else:
             values[name] = value
-    return checked_filter(Filter(**values))
+    return validate_filter(Filter(**values))
 
 
-def wanted_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def parse_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """A scope, or several, as a filter has them; None for `EVERY_SCOPE`, and where none is given.
 
     Raises:
@@ -205,18 +205,19 @@ def wanted_scopes(scope: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if scope is None or scope == EVERY_SCOPE:
         return None
     return tuple(
-        checked_scope(each) for each in ((scope,) if isinstance(scope, str) else _texts("scope", scope))
+        validate_scope(each)
+        for each in ((scope,) if isinstance(scope, str) else _parse_texts("scope", scope))
     )
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
+def _parse_texts(name: str, value: Any) -> tuple[str, ...]:
     texts = tuple(value) if isinstance(value, Iterable) else None
     if texts is None or not all(isinstance(text, str) for text in texts):
         raise InvalidInput(f"{name} is {value!r}: pass a list of strings")
     return texts
 
 
-def checked_filter(wanted: Filter) -> Filter:
+def validate_filter(wanted: Filter) -> Filter:
     """The filter itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     for kind in wanted.kinds:
         validate_choice(kind, KINDS, name="kind")
@@ -230,17 +231,17 @@ def checked_filter(wanted: Filter) -> Filter:
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
     if wanted.category is not None:
-        categories.valid_category(wanted.category)
+        categories.validate_category(wanted.category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
         moment = getattr(wanted, name)
         if moment is not None:
-            clock.utc(moment, name=name)
+            clock.to_utc(moment, name=name)
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
     return wanted
 
 
-def matches_record(wanted: Filter, record: Record) -> bool:
+def is_record_allowed(wanted: Filter, record: Record) -> bool:
     """Whether the record is one that the filter lets through."""
     return (
         (wanted.archived is None or record.archived == wanted.archived)
@@ -251,41 +252,41 @@ def matches_record(wanted: Filter, record: Record) -> bool:
         and (not wanted.layers or record.layer in wanted.layers)
         and (not wanted.origins or record.origin in wanted.origins)
         and (wanted.pinned is None or record.pinned == wanted.pinned)
-        and _in_time(wanted, record.created_at)
-        and (wanted.valid_at is None or holds(record, wanted.valid_at))
+        and _is_in_time_range(wanted, record.created_at)
+        and (wanted.valid_at is None or is_valid_at(record, wanted.valid_at))
         and (wanted.alive_at is None or record.expires_at is None or record.expires_at > wanted.alive_at)
         and not wanted.only_turns
     )
 
 
-def matches_turn(wanted: Filter, turn: Turn) -> bool:
+def is_turn_allowed(wanted: Filter, turn: Turn) -> bool:
     """Whether the turn is one that the filter lets through."""
     return (
         not wanted.only_records
         and (wanted.scopes is None or turn.scope in wanted.scopes)
         and (not wanted.sessions or turn.session in wanted.sessions)
         and (not wanted.roles or turn.role in wanted.roles)
-        and _in_time(wanted, turn.at)
+        and _is_in_time_range(wanted, turn.at)
     )
 
 
-def matches_paragraph(wanted: Filter, paragraph: Paragraph) -> bool:
+def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
     """Whether the paragraph is one that the filter lets through; what stands in a log is everybody's."""
     return (
         not wanted.only_records
         and not wanted.only_turns
         and (wanted.scopes is None or "" in wanted.scopes)
-        and _in_time(wanted, paragraph.at)
+        and _is_in_time_range(wanted, paragraph.at)
     )
 
 
-def _in_time(wanted: Filter, moment: datetime) -> bool:
+def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:
     return (wanted.created_after is None or moment >= wanted.created_after) and (
         wanted.created_before is None or moment < wanted.created_before
     )
 
 
-def holds(record: Record, moment: datetime) -> bool:
+def is_valid_at(record: Record, moment: datetime) -> bool:
     """Whether what the record says holds at a moment."""
     return (record.valid_from is None or record.valid_from <= moment) and (
         record.valid_to is None or moment < record.valid_to

@@ -76,7 +76,7 @@ class Page:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"not a page: {error!r}") from None
-        return checked_page(page)
+        return validate_page(page)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,15 +136,15 @@ class Paragraph:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(f"not a paragraph: {error!r}") from None
-        return checked_paragraph(paragraph)
+        return validate_paragraph(paragraph)
 
 
 def is_log(name: str) -> bool:
     """Whether the page of that name is kept paragraph by paragraph: `HISTORY.md`, or a daily note."""
-    return name == HISTORY or day_of(name) is not None
+    return name == HISTORY or parse_daily_note_day(name) is not None
 
 
-def daily_note(day: date) -> str:
+def format_daily_note_name(day: date) -> str:
     """The name of the daily note of a day.
 
     >>> daily_note(date(2026, 2, 7))
@@ -153,7 +153,7 @@ def daily_note(day: date) -> str:
     return f"{day:%Y-%m-%d}.md"
 
 
-def day_of(name: str) -> date | None:
+def parse_daily_note_day(name: str) -> date | None:
     """The day that a page is the daily note of; None if it is none."""
     if not _DAY.fullmatch(name):
         return None
@@ -163,12 +163,12 @@ def day_of(name: str) -> date | None:
         return None
 
 
-def separator(name: str) -> str:
+def get_separator(name: str) -> str:
     """What stands between two paragraphs of a log: a blank line, or in a daily note a line end."""
     return "\n\n" if name == HISTORY else "\n"
 
 
-def valid_page_name(name: object) -> str:
+def validate_page_name(name: object) -> str:
     """`name`, if it can name a page: a relative path such as `MEMORY.md` or `projects/atlas.md`.
 
     Raises:
@@ -181,19 +181,19 @@ def valid_page_name(name: object) -> str:
     return name
 
 
-def checked_page(page: Page) -> Page:
+def validate_page(page: Page) -> Page:
     """The page itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
-    valid_page_name(page.name)
+    validate_page_name(page.name)
     if is_log(page.name):
         raise InvalidInput(f"page is {page.name!r}, a log: add paragraphs to it")
     validate_raw_text(page.content, name="content", longest=LONGEST_PAGE, empty=True)
     if "\r" in page.content:
         raise InvalidInput("content has carriage returns: end lines with a line feed alone")
-    clock.utc(page.updated_at, name="updated_at")
+    clock.to_utc(page.updated_at, name="updated_at")
     return page
 
 
-def source_of(session: str, *, from_tools: bool = False) -> str:
+def build_session_source(session: str, *, from_tools: bool = False) -> str:
     """The source of a paragraph that tells of a session.
 
     Args:
@@ -204,10 +204,10 @@ def source_of(session: str, *, from_tools: bool = False) -> str:
     return f"session:{session}"[: _LONGEST_NAME - len(ending)] + ending
 
 
-def checked_paragraph(paragraph: Paragraph) -> Paragraph:
+def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     """The paragraph itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
-    ids.valid_id(paragraph.id)
-    if not is_log(valid_page_name(paragraph.page)):
+    ids.validate_id(paragraph.id)
+    if not is_log(validate_page_name(paragraph.page)):
         raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write it as a whole")
     validate_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
     if paragraph.content != paragraph.content.strip():
@@ -218,5 +218,5 @@ def checked_paragraph(paragraph: Paragraph) -> Paragraph:
     if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
         raise InvalidInput(f"position is {paragraph.position!r}: it is a number")
     validate_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
-    clock.utc(paragraph.at, name="at")
+    clock.to_utc(paragraph.at, name="at")
     return paragraph

@@ -17,14 +17,14 @@ SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 Among = Literal["words", "dates", "speakers", "cues"]
 
 
-def searchable(value: Record | Turn | Paragraph) -> Searchable:
+def get_searchable_kind(value: Record | Turn | Paragraph) -> Searchable:
     """Which of the three a value is."""
     if isinstance(value, Record):
         return "record"
     return "turn" if isinstance(value, Turn) else "paragraph"
 
 
-def scope_of(value: Record | Turn | Paragraph) -> str:
+def get_scope(value: Record | Turn | Paragraph) -> str:
     """Whose memory it is; what stands in a log is everybody's."""
     return "" if isinstance(value, Paragraph) else value.scope
 

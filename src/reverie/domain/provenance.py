@@ -13,7 +13,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from reverie.domain.conversation import SessionState, Turn, resting_on
+from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, unquoted_text
 
@@ -54,11 +54,11 @@ _SPECIFIC = re.compile(r"\S*(?:\d|[@/\\_~$|`]|\w\.\w|\w:\w|(?<!\S)--?[A-Za-z])\S
 _EDGES = ".,;:!?()[]{}'\"`"
 
 
-def _word_set(text: str) -> frozenset[str]:
+def _parse_word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_FILLER = _word_set(
+_FILLER = _parse_word_set(
     """
     the and you your that have has had noted since will for because let know got remember remembered want
     wants from now with are was were this these those use uses using can could should would keep mind sure
@@ -101,7 +101,7 @@ def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = (
             yield turn
 
 
-def view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
+def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
     """What stands before the model: the last turns, and the summary where that rests on a tool's word.
 
     Args:
@@ -110,10 +110,10 @@ def view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Tur
         replayed: How many turns are replayed; of the last twenty it may remember what a tool said anyway.
     """
     seen = list(window[-max(replayed, _LEAST_VIEW) :])
-    return [summary_turn(state), *seen] if summarised_from(state) in UNTRUSTED else seen
+    return [build_summary_turn(state), *seen] if get_summary_origin(state) in UNTRUSTED else seen
 
 
-def named(trusted_tools: str | None) -> tuple[str, ...]:
+def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
     """The names in the setting `trusted_tools`, one by one."""
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
 
@@ -132,15 +132,15 @@ def mark_origins(
     found = []
     for turn in added:
         if turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
-            origin = origin_of(turn.content, seen, trusted_tools=trusted_tools)
+            origin = determine_origin(turn.content, seen, trusted_tools=trusted_tools)
             if origin != "agent":
-                turn = resting_on(turn, origin)
+                turn = set_origin(turn, origin)
         seen.append(turn)
         found.append(turn)
     return tuple(found)
 
 
-def origin_of(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
+def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
     """Whose word a text is that the model says or wants to keep, with these turns before it.
 
     Args:
@@ -174,36 +174,40 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
         for sentence in _SENTENCE_END.split(unquoted_text(turn.content))
     ]
     wanted = [sentence for sentence in _SENTENCE_END.split(text) if _WORD.search(sentence)]
-    return bool(wanted) and all(any(_says(each, sentence) for each in own) for sentence in wanted)
+    return bool(wanted) and all(any(_has_statement(each, sentence) for each in own) for sentence in wanted)
 
 
-def _says(own: str, sentence: str) -> bool:
-    wanted, there = _comparable(sentence, own)
+def _has_statement(own: str, sentence: str) -> bool:
+    wanted, there = _extract_comparable_words(sentence, own)
     return (
         len(wanted & there) >= SHARED * len(wanted)
         and bool(_NEGATION.search(own)) == bool(_NEGATION.search(sentence))
-        and _specifics(sentence) <= _specifics(own)
+        and _extract_specifics(sentence) <= _extract_specifics(own)
     )
 
 
-def _comparable(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
+def _extract_comparable_words(text: str, other: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words of two texts; the small ones too where the first has no others: "do so" says something."""
-    wanted = words(text)
-    return (wanted, words(other)) if wanted else (_all_words(text), _all_words(other))
+    wanted = extract_content_words(text)
+    return (
+        (wanted, extract_content_words(other))
+        if wanted
+        else (_extract_all_words(text), _extract_all_words(other))
+    )
 
 
-def _all_words(text: str) -> frozenset[str]:
+def _extract_all_words(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
-def _specifics(text: str) -> frozenset[str]:
+def _extract_specifics(text: str) -> frozenset[str]:
     return frozenset(found.strip(_EDGES).lower() for found in _SPECIFIC.findall(text))
 
 
 # -- summaries -------------------------------------------------------------------------------------------
 
 
-def with_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
+def set_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
     """The session with another summary, and whose word that is.
 
     Args:
@@ -217,21 +221,21 @@ def with_summary(state: SessionState, summary: str, *, origin: Origin) -> Sessio
     return replace(state, summary=summary, metadata=MappingProxyType(told))
 
 
-def summarised_from(state: SessionState) -> Origin:
+def get_summary_origin(state: SessionState) -> Origin:
     """The least trusted origin of what a session's summary was made of."""
     told = state.metadata.get(SUMMARY_ORIGIN)
     return next((origin for origin in UNTRUSTED if origin == told), "agent")
 
 
-def summary_turn(state: SessionState) -> Turn:
+def build_summary_turn(state: SessionState) -> Turn:
     """A session's summary as a turn that stands before its window."""
     told = Turn(
         id="0" * 12, session=state.id, position=0, role="system", content=state.summary, at=state.created_at
     )
-    return resting_on(told, summarised_from(state))
+    return set_origin(told, get_summary_origin(state))
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences and lines of a text."""
     return [found for part in _SENTENCE_END.split(text) if (found := part.strip())]
 
@@ -244,11 +248,13 @@ def is_grounded(text: str, known: Iterable[str]) -> bool:
         known: What the others say.
     """
     there = "\n".join(known)
-    wanted, there_said = _comparable(text, there)
-    return len(wanted & there_said) >= GROUNDED * len(wanted) and _specifics(text) <= _specifics(there)
+    wanted, there_said = _extract_comparable_words(text, there)
+    return len(wanted & there_said) >= GROUNDED * len(wanted) and _extract_specifics(
+        text
+    ) <= _extract_specifics(there)
 
 
-def words(text: str) -> frozenset[str]:
+def extract_content_words(text: str) -> frozenset[str]:
     """The words of a text that say something, in lower case, numbers included, without a final s."""
     found = (word.lower() for word in _WORD.findall(text))
     return frozenset(

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from reverie.domain import category as categories
 from reverie.domain.errors import InvalidInput
-from reverie.domain.scope import checked_scope
+from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text import timestamps as clock
@@ -53,13 +53,13 @@ _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "co
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
-def _home(kind: Kind) -> Layer:
+def _get_home_layer(kind: Kind) -> Layer:
     if kind in _EPISODIC:
         return "episodic"
     return "procedural" if kind in _PROCEDURAL else "semantic"
 
 
-HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _home(kind) for kind in KINDS})
+HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _get_home_layer(kind) for kind in KINDS})
 """The layer where a kind is at home, taken when none is given."""
 
 LONGEST_CONTENT = 100_000
@@ -71,7 +71,7 @@ PROMOTED_FROM = "promoted_from"
 """The metadata that names the record of a narrower scope which this one was copied from."""
 
 DATES = "dates"
-"""The metadata in which a save notes what relative dates in the content mean (`reverie.domain.text.relative_dates.noted`)."""
+"""The metadata in which a save notes what relative dates in the content mean (`reverie.domain.text.relative_dates.excerpt_notes`)."""
 
 ROUGH = "rough"
 """The metadata of a note that background thinking may still split and file (`Memory.save(rough=True)`)."""
@@ -143,7 +143,9 @@ class Record:
 
         What stands for a value under a key is the same as nothing else.
         """
-        return ids.fingerprint(self.kind, f"{self.id} {self.content}" if self.is_kept else self.content)
+        return ids.compute_fingerprint(
+            self.kind, f"{self.id} {self.content}" if self.is_kept else self.content
+        )
 
     @property
     def is_kept(self) -> bool:
@@ -155,7 +157,7 @@ class Record:
         """Whether it has been taken out of search."""
         return self.archived_at is not None
 
-    def searchable_text(self) -> str:
+    def to_searchable_text(self) -> str:
         """The text that search looks at: content, tags, and the words of the category (RockBot's rule).
 
         A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
@@ -163,9 +165,9 @@ class Record:
         it mean are found too.
         """
         segments = (self.category or "").split("/")
-        named = "/".join(segment for segment in segments if segment and not _names_a_kind(segment))
+        named = "/".join(segment for segment in segments if segment and not _is_kind_name(segment))
         days = " ".join(str(start) for _, start, _ in dates.parse_dates(self.metadata.get(DATES, "")))
-        parts = (self.content, *self.tags, categories.words(named or None), days)
+        parts = (self.content, *self.tags, categories.to_search_words(named or None), days)
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +210,7 @@ _TIMES = {
 _KIND_NAMES = {name for kind in FIL for name in (kind, f"{kind}s")}
 
 
-def _names_a_kind(segment: str) -> bool:
+def _is_kind_name(segment: str) -> bool:
     return segment.lower() in _KIND_NAMES
 
 
@@ -228,10 +230,10 @@ def validate_record(record: Record) -> Record:
     Raises:
         InvalidInput: one is not; the message names it and says what to do.
     """
-    ids.valid_id(record.id)
+    ids.validate_id(record.id)
     validate_text(record.content, name="content", longest=LONGEST_CONTENT)
     if record.category is not None:
-        categories.valid_category(record.category)
+        categories.validate_category(record.category)
     validate_choice(record.kind, KINDS, name="kind")
     validate_choice(record.layer, LAYERS, name="layer")
     validate_choice(record.origin, ORIGINS, name="origin")
@@ -240,7 +242,7 @@ def validate_record(record: Record) -> Record:
     normalize_labels(record.tags, name="tag")
     normalize_labels(record.references, name="reference", longest=2_000)
     validate_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
-    checked_scope(record.scope)
+    validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {record.pinned!r}: pass True or False")
@@ -249,7 +251,7 @@ def validate_record(record: Record) -> Record:
     for name in _TIMES:
         moment = getattr(record, name)
         if moment is not None:
-            clock.utc(moment, name=name)
+            clock.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
     for key, text in record.metadata.items():

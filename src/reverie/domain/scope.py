@@ -25,7 +25,7 @@ _BEFORE_SESSION = "//"  # no scope has it, so that what stands before the first 
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def checked_scope(scope: object, *, name: str = "scope") -> str:
+def validate_scope(scope: object, *, name: str = "scope") -> str:
     """`scope`, if something can belong to it: a path of at most 200 characters, or empty.
 
     Args:
@@ -70,9 +70,9 @@ def join_scope(scope: str, name: str) -> str:
     >>> below("user:alice", "task:deploy")
     'user:alice/task:deploy'
     """
-    if not checked_scope(name):
+    if not validate_scope(name):
         raise InvalidInput("scope is empty: name what lies within, such as 'task:deploy'")
-    return checked_scope(f"{scope}{_BETWEEN}{name}" if scope else name)
+    return validate_scope(f"{scope}{_BETWEEN}{name}" if scope else name)
 
 
 def is_within(scope: str, wider: str) -> bool:
@@ -84,7 +84,7 @@ def is_within(scope: str, wider: str) -> bool:
     return wider in visible_scopes(scope)
 
 
-def scope_of_session(name: str) -> str:
+def parse_session_scope(name: str) -> str:
     """The scope that the id of a session begins with; empty where it names none.
 
     >>> scope_of_session("user:alice//telegram:1"), scope_of_session("telegram:1")
@@ -94,7 +94,7 @@ def scope_of_session(name: str) -> str:
     return scope if between else EVERYBODY
 
 
-def session_within(scope: str, name: str) -> str:
+def build_scoped_session_id(scope: str, name: str) -> str:
     """The id of the session that a scope calls by that name: sessions of two scopes never have the same.
 
     In the empty scope a name stands for itself, unless it begins as those of another scope do.
@@ -104,13 +104,13 @@ def session_within(scope: str, name: str) -> str:
     >>> session_within("", "user:alice//telegram:1")
     '//user:alice//telegram:1'
     """
-    if not scope and not scope_of_session(name):
+    if not scope and not parse_session_scope(name):
         return name
     own = f"{scope}{_BEFORE_SESSION}"
     return name if name.startswith(own) else own + name
 
 
-def session_apart(name: str) -> str:
+def build_unscoped_session_id(name: str) -> str:
     """What everybody's session is kept as where its usual id is that of some scope's session already.
 
     >>> session_apart("telegram:1")

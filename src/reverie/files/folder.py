@@ -7,7 +7,7 @@ of the time. What would keep somebody waiting, such as writing a lost folder aga
 the background as well, which ends when it has nothing to do.
 
 How a file is written stands in `mirror`, how an edit comes in in `handedits`. Nothing here raises because
-of a file: what cannot be read or written is logged, counted, and told by `problems`.
+of a file: what cannot be read or written is logged, counted, and told by `find_problems`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreCorrupt, StoreError
-from reverie.domain.page import HISTORY, daily_note
+from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clocks
@@ -33,7 +33,7 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
-from reverie.files.layout import page_path
+from reverie.files.layout import build_page_path
 from reverie.files.mirror.writer import AT_ONCE, MirrorWriter
 from reverie.files.scan import scan
 from reverie.stores.protocol import Store, StoreProblem
@@ -64,7 +64,7 @@ class MemoryFolder:
         store: Store,
         *,
         clock: Clock = clocks.utc_now,
-        new_id: NewId = ids.new_id,
+        new_id: NewId = ids.generate_id,
         notice: Callable[[Sequence[JournalEntry]], None] = lambda rows: None,
     ) -> None:
         """Keep the files of `store` in `root`; nothing is read or written before `start`.
@@ -99,12 +99,12 @@ class MemoryFolder:
 
     def start(self) -> None:
         """Take in what people changed and write what is missing; in the background where that is much."""
-        with self._shielded():
+        with self._suppress_errors():
             self._mirror.prepare()
-            if self._state.count() <= _FEW_FILES and self._mirror.behind() <= AT_ONCE:
+            if self._state.count() <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
                 self._sync()
             else:
-                self._want(_TAKE)
+                self._schedule_job(_TAKE)
 
     def close(self) -> None:
         """Finish the batch of files that is being written, and let go of the folder. Twice is fine."""
@@ -138,7 +138,7 @@ class MemoryFolder:
         if self._closed or not rows or self._catching_up:  # who is catching up comes to these as well
             return
         if not self._mirror.notice(rows).complete:
-            self._want(_WRITE)
+            self._schedule_job(_WRITE)
 
     def refresh(self) -> None:
         """Look at the files, as is done at every turn, and take in what people have changed.
@@ -148,16 +148,16 @@ class MemoryFolder:
         """
         if self._closed or self._catching_up:
             return
-        with self._shielded():
-            if self._mirror.begins_anew():
+        with self._suppress_errors():
+            if self._mirror.needs_fresh_start():
                 self.start()
-            elif self._sweep_s() <= QUICK_S:
+            elif self._estimate_scan_seconds() <= QUICK_S:
                 self._take_in(None)
             else:
-                if changed := self._changed_pages() + self._changed_folders():
+                if changed := self._find_changed_pages() + self._find_changed_folders():
                     self._take_in(changed)
-                if time.monotonic() - self._swept_at > self._sweep_s() / SHARE:
-                    self._want(_TAKE)
+                if time.monotonic() - self._swept_at > self._estimate_scan_seconds() / SHARE:
+                    self._schedule_job(_TAKE)
             self._follow()
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
@@ -171,9 +171,9 @@ class MemoryFolder:
         """
         taken = HandEditReport()
         if not (self._closed or self._catching_up):
-            with self._shielded():
+            with self._suppress_errors():
                 self._mirror.prepare()
-                if self._mirror.begins_anew():
+                if self._mirror.needs_fresh_start():
                     self._catch_up()
                 taken = self._take_in(paths)
         return taken
@@ -188,10 +188,10 @@ class MemoryFolder:
             return
         if wait:
             self.flush()
-            with self._shielded():
+            with self._suppress_errors():
                 self._sync()
         else:
-            self._want(_TAKE)
+            self._schedule_job(_TAKE)
 
     def restore(self, paths: Sequence[str]) -> None:
         """Make files right whatever is known of them: old versions are written again, edits taken in.
@@ -201,10 +201,10 @@ class MemoryFolder:
         """
         if self._closed:
             return
-        with self._shielded():
-            with self._state.locked() as ledger:
+        with self._suppress_errors():
+            with self._state.lock() as ledger:
                 ledger.drop(paths)
-                ledger.owe(paths)
+                ledger.mark_due(paths)
             self._sync()
 
     # -- what is wrong -----------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class MemoryFolder:
 
     def _sync(self) -> None:
         self._mirror.prepare()
-        if self._mirror.begins_anew() or self._mirror.behind() > AT_ONCE:
+        if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
             self._catch_up()  # first see which files are as they should be
         if not self._closed:
             self._take_in(None)
@@ -252,9 +252,9 @@ class MemoryFolder:
 
     def _follow(self) -> None:
         """Write what others changed and did not write, being killed; and what is due."""
-        behind = self._mirror.behind()
+        behind = self._mirror.count_pending_changes()
         if behind > AT_ONCE:
-            self._want(_WRITE)
+            self._schedule_job(_WRITE)
         elif behind:
             self._mirror.write()
         elif time.monotonic() - self._paid_at > _DUE_EVERY_S and self._state.due():
@@ -273,27 +273,27 @@ class MemoryFolder:
             self._mirror.write()
         return taken
 
-    def _sweep_s(self) -> float:
+    def _estimate_scan_seconds(self) -> float:
         """How long looking at all files takes: the shortest of the last times, for a machine may be busy."""
         return min(self._sweeps, default=0.0)
 
-    def _changed_pages(self) -> list[str]:
+    def _find_changed_pages(self) -> list[str]:
         today = self._clock().astimezone(UTC).date()
-        paths = [page_path(name) for name in (MEMORY_PAGE, HISTORY, daily_note(today))]
+        paths = [build_page_path(name) for name in (MEMORY_PAGE, HISTORY, format_daily_note_name(today))]
         known = {path: written for path in paths if (written := self._state.find(path)) is not None}
         return paths if scan(self._root, known, paths) else []
 
-    def _changed_folders(self) -> list[str]:
+    def _find_changed_folders(self) -> list[str]:
         """What stands in folders whose time has changed: something was added, removed or renamed there."""
         paths: list[str] = []
         for folder, before in list(self._times.items()):
-            now = self._mirror.disk.time_of(folder)
+            now = self._mirror.disk.read_folder_mtime(folder)
             if now == before:
                 continue
             self._times[folder] = now
             names = os.listdir(self._root / folder) if now else []
             if len(names) > _FEW_IN_FOLDER:
-                self._want(_TAKE)
+                self._schedule_job(_TAKE)
                 continue
             known = (path for path in self._state.known(f"{folder}/") if path.rpartition("/")[0] == folder)
             there = (f"{folder}/{name}" for name in names)
@@ -302,17 +302,17 @@ class MemoryFolder:
 
     # -- the background ----------------------------------------------------------------------------------
 
-    def _want(self, job: str) -> None:
+    def _schedule_job(self, job: str) -> None:
         """Have it done by the thread in the background, which is started if there is none."""
         with self._changed:
             if self._closed or job in self._wanted:
                 return
             self._wanted.append(job)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="reverie-files", daemon=True)
+                self._thread = threading.Thread(target=self._run_jobs, name="reverie-files", daemon=True)
                 self._thread.start()
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         while True:
             with self._changed:
                 self._working = False
@@ -323,7 +323,7 @@ class MemoryFolder:
                     return
                 job = self._wanted.pop(0)
                 self._working = True
-            with self._shielded():
+            with self._suppress_errors():
                 if job == _TAKE:
                     self._watch_folders()
                     self._sync()
@@ -347,10 +347,10 @@ class MemoryFolder:
         """Note the times of the folders of all files, before these are looked at."""
         folders = {path.rpartition("/")[0] for path in self._state.known()}
         if len(folders) <= _MOST_FOLDERS:
-            self._times.update((folder, self._mirror.disk.time_of(folder)) for folder in folders)
+            self._times.update((folder, self._mirror.disk.read_folder_mtime(folder)) for folder in folders)
 
     @contextlib.contextmanager
-    def _shielded(self) -> Iterator[None]:
+    def _suppress_errors(self) -> Iterator[None]:
         """Whoever makes a change or a turn is not to fail because of files."""
         try:
             yield

@@ -29,7 +29,7 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
 from reverie.domain.record import Record
-from reverie.files.names import file_name
+from reverie.files.names import build_file_name
 
 Form = Literal["record", "episodic", "page", "log", "session"]
 """What sort of file it is."""
@@ -54,7 +54,7 @@ class FileLocation:
         form: What sort of file stands there.
         name: For a record the name of the file without its ending, which should be the id; for episodic
             records the day; for a page or log its name, such as `projects/atlas.md`; for a session the
-            name of the file without its ending (`names.session_named` reads it).
+            name of the file without its ending (`names.parse_session_id` reads it).
         category: The folders that a record's file lies in, joined by `/`, whether they make a category or
             not; None at the root.
         archived: Whether a record's file lies in the archive.
@@ -66,7 +66,7 @@ class FileLocation:
     archived: bool = False
 
 
-def path_of(value: Value) -> str:
+def build_path(value: Value) -> str:
     """The path of the file that a thing stands in.
 
     Args:
@@ -79,38 +79,38 @@ def path_of(value: Value) -> str:
     match value:
         case Record():
             if value.archived:
-                return _record_path(f"{MEMORY}/{ARCHIVE}", value)
+                return _build_record_path(f"{MEMORY}/{ARCHIVE}", value)
             if value.layer == "episodic":
-                return episodic_path(value.created_at)
-            return _record_path(MEMORY, value)
+                return build_episodic_path(value.created_at)
+            return _build_record_path(MEMORY, value)
         case Turn():
-            return session_path(value.session)
+            return build_session_path(value.session)
         case SessionState():
-            return session_path(value.id)
+            return build_session_path(value.id)
         case Page():
-            return page_path(value.name)
+            return build_page_path(value.name)
         case Paragraph():
-            return page_path(value.page)
+            return build_page_path(value.page)
         case _:
             assert_never(value)
 
 
-def session_path(session: str) -> str:
+def build_session_path(session: str) -> str:
     """The path of the file of the session of that id."""
-    return f"{SESSIONS}/{file_name(session)}.jsonl"
+    return f"{SESSIONS}/{build_file_name(session)}.jsonl"
 
 
-def page_path(name: str) -> str:
+def build_page_path(name: str) -> str:
     """The path of the page or log of that name."""
     return f"{MEMORY}/{name}"
 
 
-def episodic_path(moment: datetime) -> str:
+def build_episodic_path(moment: datetime) -> str:
     """The path of the file of the live episodic records that were created on the day of that moment (UTC)."""
     return f"{MEMORY}/{EPISODIC}/{moment.astimezone(UTC).date().isoformat()}.jsonl"
 
 
-def place_of(path: str) -> FileLocation | None:
+def parse_path(path: str) -> FileLocation | None:
     """What a path says by itself; None if it is none of ours.
 
     It is generous, so that a file in the wrong place is reported rather than passed over: any `.json` under
@@ -142,16 +142,16 @@ def place_of(path: str) -> FileLocation | None:
     return None
 
 
-def form_of(path: str) -> Form | None:
+def parse_form(path: str) -> Form | None:
     """What sort of file stands at a path; None if it is none of ours."""
-    place = place_of(path)
+    place = parse_path(path)
     return None if place is None else place.form
 
 
-def recovered_from(path: str) -> str | None:
+def parse_recovered_path(path: str) -> str | None:
     """The path of the file that `{path}.recovered-N` is an edited version of; None for any other path."""
     found = _RECOVERED.fullmatch(path)
-    return found["path"] if found and place_of(found["path"]) is not None else None
+    return found["path"] if found and parse_path(found["path"]) is not None else None
 
 
 # -- what the files say ------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def recovered_from(path: str) -> str | None:
 
 def render_record(record: Record) -> bytes:
     """A record's own file: one JSON object, a field a line, every field, in the order of `Record.to_dict`."""
-    fields = ",\n".join(f'  "{name}": {_field(value)}' for name, value in record.to_dict().items())
+    fields = ",\n".join(f'  "{name}": {_render_field(value)}' for name, value in record.to_dict().items())
     return f"{{\n{fields}\n}}\n".encode()
 
 
@@ -218,28 +218,28 @@ def render_turns(turns: Sequence[Turn]) -> bytes:
     """The lines of turns: JSON objects with `id`, `position`, `role`, `at`, `content` in that order.
 
     The session stands in the first line of the file and is left out here, and so is what is empty of
-    `speaker`, `tool_calls`, `tool_call_id`, `metadata`, `scope`. With `session` added, `Turn.from_dict` reads
+    `speaker`, `tool_calls`, `tool_call_id`, `metadata`, `scope`. With `make_session` added, `Turn.from_dict` reads
     a line back.
     """
-    return "".join(f"{_json(_turn(turn))}\n" for turn in turns).encode()
+    return "".join(f"{_json(_to_turn_dict(turn))}\n" for turn in turns).encode()
 
 
 _TURN_FIRST = ("id", "position", "role", "at", "content")
 _TURN_REST = ("speaker", "tool_calls", "tool_call_id", "metadata", "scope")
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _to_turn_dict(turn: Turn) -> dict[str, Any]:
     fields = turn.to_dict()
     return {name: fields[name] for name in _TURN_FIRST} | {
         name: fields[name] for name in _TURN_REST if fields[name]
     }
 
 
-def _record_path(folder: str, record: Record) -> str:
+def _build_record_path(folder: str, record: Record) -> str:
     return f"{folder}/{record.category}/{record.id}.json" if record.category else f"{folder}/{record.id}.json"
 
 
-def _field(value: Any) -> str:
+def _render_field(value: Any) -> str:
     if type(value) is str:
         return encode_basestring(value)  # the same as the line below gives, in a fifth of the time
     if isinstance(value, dict) and value:

@@ -34,7 +34,7 @@ _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _BYTES = re.compile(r"(?:%[0-9A-F]{2})+")
 
 
-def file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
+def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
     """The name of a session's file, without its ending; always the same for the same id.
 
     Args:
@@ -54,26 +54,28 @@ def file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
     composed = unicodedata.normalize("NFC", session) == session
     last = len(session) - 1
     parts = [
-        _encoded(char) if not _stands(char, composed) or (char == "." and place in (0, last)) else char
+        _percent_encode(char)
+        if not _is_literal(char, composed) or (char == "." and place in (0, last))
+        else char
         for place, char in enumerate(session)
     ]
     if windows:
-        parts = [_encoded(part) if part == ":" else part for part in parts]
+        parts = [_percent_encode(part) if part == ":" else part for part in parts]
     if device:
-        parts[0] = _encoded(session[0])
+        parts[0] = _percent_encode(session[0])
     name = "".join(parts)
     if not _is_settled(session):
-        name = f"{name}~{_digest(session)[:8]}"
+        name = f"{name}~{_hash_session(session)[:8]}"
     if len(name.encode()) <= LONGEST_NAME:
         return name
-    return f"{_beginning(parts, LONGEST_NAME - 26)}~~{_digest(session)[:24]}"
+    return f"{_truncate_to_bytes(parts, LONGEST_NAME - 26)}~~{_hash_session(session)[:24]}"
 
 
-def session_named(name: str) -> str | None:
+def parse_session_id(name: str) -> str | None:
     """The id of the session that stands in a file of that name, without its ending.
 
     Returns:
-        None for a name that was cut (the file's first line holds the id), and for one that `file_name`
+        None for a name that was cut (the file's first line holds the id), and for one that `build_file_name`
         gives to no session.
     """
     if not name or _CUT.fullmatch(name):
@@ -86,14 +88,14 @@ def session_named(name: str) -> str | None:
         return None
     # A file system may give names back in another normal form than it was given.
     for session in (decoded, unicodedata.normalize("NFC", decoded)):
-        if name in (file_name(session, windows=False), file_name(session, windows=True)):
+        if name in (build_file_name(session, windows=False), build_file_name(session, windows=True)):
             return session
-        if tagged and _digest(session)[:8] == tagged["tag"] and not _is_settled(session):
+        if tagged and _hash_session(session)[:8] == tagged["tag"] and not _is_settled(session):
             return session
     return None
 
 
-def _stands(char: str, composed: bool) -> bool:
+def _is_literal(char: str, composed: bool) -> bool:
     """Whether a character is written as it is."""
     if char.isascii():
         return char.isalnum() or char in _KEPT
@@ -108,11 +110,11 @@ def _is_settled(session: str) -> bool:
     return session == session.casefold() and all(form == session for form in forms)
 
 
-def _encoded(char: str) -> str:
+def _percent_encode(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode())
 
 
-def _beginning(parts: list[str], room: int) -> str:
+def _truncate_to_bytes(parts: list[str], room: int) -> str:
     """As many whole characters as fit into so many bytes."""
     taken: list[str] = []
     for part in parts:
@@ -123,5 +125,5 @@ def _beginning(parts: list[str], room: int) -> str:
     return "".join(taken)
 
 
-def _digest(session: str) -> str:
+def _hash_session(session: str) -> str:
     return hashlib.sha256(session.encode()).hexdigest()

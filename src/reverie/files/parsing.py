@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from reverie.domain import category as categories
-from reverie.domain.conversation import SessionState, Turn, checked_session, valid_session_id
+from reverie.domain.conversation import SessionState, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import HISTORY, Page, checked_page, day_of, valid_page_name
+from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
@@ -30,7 +30,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.text import timestamps as clock
 from reverie.files import layout
-from reverie.files.names import session_named
+from reverie.files.names import parse_session_id
 
 Fields = Mapping[str, Any]
 """What a JSON object says: the fields that are there, each of its form, times as moments."""
@@ -96,19 +96,19 @@ class ParseError(Exception):
 
 def read_record(path: str, data: bytes) -> Fields | BrokenFile:
     """What the file of one record says, as little as a person may have written there."""
-    return _read(path, data, lambda text: _object(text, _RECORD))
+    return _read(path, data, lambda text: _parse_object(text, _RECORD))
 
 
 def read_episodic(path: str, data: bytes) -> list[Fields] | BrokenFile:
     """What the lines of an episodic file say, each a record."""
-    return _read(path, data, lambda text: _lines(text, lambda number: _RECORD))
+    return _read(path, data, lambda text: _parse_lines(text, lambda number: _RECORD))
 
 
 def read_session(path: str, data: bytes) -> ParsedSession | BrokenFile:
     """What the file of a session says: its first line, and the lines of its turns."""
 
     def read(text: str) -> ParsedSession:
-        state, *turns = _lines(text, lambda number: _STATE if number == 1 else _TURN)
+        state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN)
         return ParsedSession(state=state, turns=turns)
 
     return _read(path, data, read)
@@ -143,9 +143,9 @@ def read_log(path: str, data: bytes, *, was: str = "") -> list[str] | BrokenFile
     return _read(path, data, read, was=was)
 
 
-def too_large(path: str, size: int) -> BrokenFile | None:
+def check_size(path: str, size: int) -> BrokenFile | None:
     """Whether a file has more bytes than one of its form may have."""
-    form = layout.form_of(path)
+    form = layout.parse_form(path)
     if form is None or size <= LARGEST[form]:
         return None
     return BrokenFile(path=path, why=f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
@@ -153,11 +153,11 @@ def too_large(path: str, size: int) -> BrokenFile | None:
 
 def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -> _T | BrokenFile:
     try:
-        if large := too_large(path, len(data)):
+        if large := check_size(path, len(data)):
             return large
-        text = _text(data, was)
-        line = _conflict_in(text)
-        if line and not _conflict_in(was):
+        text = _decode_text(data, was)
+        line = _find_conflict_line(text)
+        if line and not _find_conflict_line(was):
             return BrokenFile(
                 path=path,
                 why=f"line {line}: there are merge-conflict markers: keep what is right and take out the "
@@ -168,7 +168,7 @@ def _read(path: str, data: bytes, read: Callable[[str], _T], *, was: str = "") -
         return BrokenFile(path=path, why=str(error))
 
 
-def _conflict_in(text: str) -> int:
+def _find_conflict_line(text: str) -> int:
     """The line where a conflict begins that a merge has left; 0 if there is none with beginning and end."""
     began = reached = 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -181,7 +181,7 @@ def _conflict_in(text: str) -> int:
     return 0
 
 
-def _text(data: bytes, was: str) -> str:
+def _decode_text(data: bytes, was: str) -> str:
     """The bytes as text without a byte-order mark, lines ending in a line feed."""
     if not data and was:
         raise ParseError("it is empty: delete the file if its content is to go, or restore it")
@@ -206,7 +206,7 @@ class _Repeated(Exception):
     pass
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _to_unique_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -214,14 +214,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ParseError(f"{name} is no number that JSON knows")
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode
+_decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 
-def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int = 0) -> dict[str, Any]:
+def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int = 0) -> dict[str, Any]:
     """One JSON object with fields of these forms and no others; `line` says which it is of several."""
     before = f"line {line}: " if line else ""
     if not text.strip():
@@ -246,16 +246,16 @@ def _object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int =
             f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
         ) from None
     if not isinstance(found, dict):
-        raise ParseError(f"{before}it is {_sort(found)}: it should be one JSON object, {{…}}")
+        raise ParseError(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
         raise ParseError(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
-        return {name: _of_form(name, forms[name], value) for name, value in found.items()}
+        return {name: _validate_field(name, forms[name], value) for name, value in found.items()}
     except ParseError as error:
         raise ParseError(f"{before}{error}") from None
 
 
-def _lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]) -> list[Fields]:
+def _parse_lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]) -> list[Fields]:
     """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice."""
     if not text.strip():
         raise ParseError("it is empty: delete the file, or restore what stood there")
@@ -264,7 +264,7 @@ def _lines(text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]]
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        fields = _object(line, forms(len(found) + 1), line=number)
+        fields = _parse_object(line, forms(len(found) + 1), line=number)
         name = fields.get("id")
         if name is not None and seen.setdefault(name, number) != number:
             raise ParseError(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
@@ -279,16 +279,16 @@ class _NotOfForm(Exception):
     pass
 
 
-def _of_form(name: str, form: Callable[[Any], Any], value: Any) -> Any:
+def _validate_field(name: str, form: Callable[[Any], Any], value: Any) -> Any:
     try:
         return form(value)
     except _NotOfForm as error:
-        raise ParseError(f"the field {name!r} is {_sort(value)}: it should be {error}") from None
+        raise ParseError(f"the field {name!r} is {_describe_type(value)}: it should be {error}") from None
     except InvalidInput as error:
         raise ParseError(f"the field {name!r}: {error}") from None
 
 
-def _sort(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -327,7 +327,7 @@ def _is_moment(value: Any) -> datetime:
     return clock.parse_time(value, name="time")
 
 
-def _or_null(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _make_nullable(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else form(value)
 
 
@@ -361,7 +361,7 @@ _RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "created_at": _is_moment,
         "updated_at": _is_moment,
         "last_seen_at": _is_moment,
-        "category": _or_null(categories.valid_category),
+        "category": _make_nullable(categories.validate_category),
         "kind": _is_text,
         "layer": _is_text,
         "tags": lambda value: normalize_labels(_is_list(value), name="tag"),
@@ -373,11 +373,11 @@ _RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "scope": _is_text,
         "pinned": _is_switch,
         "seen_count": _is_whole,
-        "valid_from": _or_null(_is_moment),
-        "valid_to": _or_null(_is_moment),
-        "expires_at": _or_null(_is_moment),
+        "valid_from": _make_nullable(_is_moment),
+        "valid_to": _make_nullable(_is_moment),
+        "expires_at": _make_nullable(_is_moment),
         "metadata": _is_mapping,
-        "archived_at": _or_null(_is_moment),
+        "archived_at": _make_nullable(_is_moment),
         "archive_reason": _is_text,
     }
 )
@@ -412,7 +412,7 @@ _TURN: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 # -- values --------------------------------------------------------------------------------------------------
 
 
-def record_of(
+def build_record(
     fields: Fields, *, id: str, base: Record | None, place: layout.FileLocation, now: datetime
 ) -> Record:
     """The record that a file or line describes, with what it leaves out filled in.
@@ -437,19 +437,19 @@ def record_of(
     if "content" not in given:
         raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
     if "category" not in given and place.form == "record":
-        given["category"] = None if place.category is None else categories.valid_category(place.category)
-    kind: Kind = given.setdefault("kind", _kind_in(place, given.get("category")))
+        given["category"] = None if place.category is None else categories.validate_category(place.category)
+    kind: Kind = given.setdefault("kind", _infer_kind(place, given.get("category")))
     validate_choice(kind, KINDS, name="kind")
     if kind == "anti_pattern":
         given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
-    created = given.setdefault("created_at", _created_in(place, now))
+    created = given.setdefault("created_at", _infer_created_at(place, now))
     for name in ("updated_at", "last_seen_at"):
         given.setdefault(name, created)
     return validate_record(Record(id=id, **given))
 
 
-def _kind_in(place: layout.FileLocation, category: str | None) -> Kind:
+def _infer_kind(place: layout.FileLocation, category: str | None) -> Kind:
     if place.form == "episodic":
         return "event"
     if categories.is_within_category(category, categories.ANTI_PATTERNS):
@@ -457,32 +457,34 @@ def _kind_in(place: layout.FileLocation, category: str | None) -> Kind:
     return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
-def _created_in(place: layout.FileLocation, now: datetime) -> datetime:
+def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
     """The time of a new record that says none: now, or noon of the day whose file it stands in."""
-    day = day_of(f"{place.name}.md") if place.form == "episodic" else None
+    day = parse_daily_note_day(f"{place.name}.md") if place.form == "episodic" else None
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
 
 
-def state_of(fields: Fields, *, path: str, base: SessionState | None, now: datetime) -> SessionState:
+def build_session_state(
+    fields: Fields, *, path: str, base: SessionState | None, now: datetime
+) -> SessionState:
     """The session that the first line of a file describes; what it leaves out is as in `base`, or as when
     a session begins.
 
     Raises:
         InvalidInput: a field is not of its form, or the id is not that of the file.
     """
-    place = layout.place_of(path)
-    named = None if place is None else session_named(place.name)
-    said = valid_session_id(fields.get("id", base.id if base is not None else named))
-    if layout.session_path(said) != path and named != said:
+    place = layout.parse_path(path)
+    named = None if place is None else parse_session_id(place.name)
+    said = validate_session_id(fields.get("id", base.id if base is not None else named))
+    if layout.build_session_path(said) != path and named != said:
         raise InvalidInput(f"line 1: the id {said!r} is not that of the file: put the file's own back")
     given = {**fields, "id": said}
     if base is not None:
-        return checked_session(replace(base, **given))
+        return validate_session(replace(base, **given))
     given.setdefault("created_at", now)
-    return checked_session(SessionState(**given))
+    return validate_session(SessionState(**given))
 
 
-def turn_of(
+def build_turn(
     fields: Fields, *, id: str, state: SessionState, position: int, base: Turn | None, now: datetime
 ) -> Turn:
     """The turn that a line describes; what it leaves out is as in `base`, or as when it is said now.
@@ -508,16 +510,16 @@ def turn_of(
         raise InvalidInput(f"{line}: {error}") from None
 
 
-def page_of(name: str, content: str, *, now: datetime) -> Page:
+def build_page(name: str, content: str, *, now: datetime) -> Page:
     """The page of that name and content.
 
     Raises:
         InvalidInput: it may not be called so, or is too long.
     """
-    return checked_page(Page(name=valid_page_name(name), content=content, updated_at=now))
+    return validate_page(Page(name=validate_page_name(name), content=content, updated_at=now))
 
 
-def moment_of(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
+def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
     """The moment that a paragraph of a log tells of.
 
     It is what stands at its beginning: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. Where nothing
@@ -528,7 +530,7 @@ def moment_of(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
         paragraph: The text.
         otherwise: The moment to take where nothing is said.
     """
-    day = day_of(name)
+    day = parse_daily_note_day(name)
     found = _STAMP.match(paragraph)
     if found is not None and (found[1] or day is not None):
         try:

@@ -31,10 +31,10 @@ class Profile:
         A file that is there but cannot be read (no permission, not UTF-8) is named in the log and its last
         good text stays in force: a slip of the editor must not change who the agent is.
         """
-        texts = (self._text(name) for name in NAMES)
+        texts = (self._read_text(name) for name in NAMES)
         return tuple(text for text in texts if text)
 
-    def _text(self, name: str) -> str:
+    def _read_text(self, name: str) -> str:
         path = self.folder / name
         try:
             status = path.stat()
@@ -42,18 +42,18 @@ class Profile:
             self._known.pop(name, None)
             return ""
         except OSError as error:
-            return self._last_good(name, error)
+            return self._get_last_good(name, error)
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._known.get(name)
         if known is None or known.stamp != stamp:
             try:
                 known = _Read(stamp, path.read_text(encoding="utf-8-sig").strip())
             except (OSError, UnicodeDecodeError) as error:
-                return self._last_good(name, error)
+                return self._get_last_good(name, error)
             self._known[name] = known
         return known.text
 
-    def _last_good(self, name: str, error: Exception) -> str:
+    def _get_last_good(self, name: str, error: Exception) -> str:
         known = self._known.get(name)
         kept = "its last good text stays in force" if known else "it is left out"
         _log.warning("profile file %r cannot be read, %s: %s", str(self.folder / name), kept, error)

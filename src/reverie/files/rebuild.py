@@ -24,10 +24,10 @@ from typing import NoReturn, TypeVar
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
-from reverie.domain.page import Paragraph, checked_paragraph
+from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
-from reverie.domain.secrets import Redactor, redactor_of
+from reverie.domain.secrets import Redactor, build_redactor
 from reverie.domain.text import ids
 from reverie.domain.text import timestamps as clocks
 from reverie.domain.text.ids import NewId
@@ -37,15 +37,15 @@ from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.disk.rename import rename_to_new
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.intake import REBUILDER, is_id
-from reverie.files.hand_edits.merge import record_said
-from reverie.files.layout import MEMORY, SESSIONS, FileLocation, path_of, place_of
+from reverie.files.hand_edits.merge import build_placed_record
+from reverie.files.layout import MEMORY, SESSIONS, FileLocation, build_path, parse_path
 from reverie.files.parsing import BrokenFile, Fields
 from reverie.files.scan import scan
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.replace import replace_file
-from reverie.stores.sqlite.salvage import salvaged_marks
+from reverie.stores.sqlite.salvage import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
 
 DATABASE = "reverie.db"
@@ -91,7 +91,7 @@ def rebuild(
     *,
     analyse: Analyse,
     clock: Clock = clocks.utc_now,
-    new_id: NewId = ids.new_id,
+    new_id: NewId = ids.generate_id,
     force: bool = False,
     redactor: Redactor | None = None,
     progress: Progress | None = None,
@@ -121,7 +121,7 @@ def rebuild(
     database = folder / DATABASE
     if not any((folder / top).is_dir() for top in (MEMORY, SESSIONS)):
         raise NotFound(f"there are no readable files in {str(folder)!r}: nothing to rebuild from")
-    old = _opened(database)
+    old = _open_database(database)
     scratch = folder / f".rebuilding-{secrets.token_hex(6)}"
     state = FileState(folder)
     try:
@@ -130,12 +130,14 @@ def rebuild(
                 f"{str(database)!r} can be read: there is nothing to rebuild (`reverie doctor --fix` puts "
                 "damage right); pass force=True (--force) to make a new one all the same"
             )
-        with state.locked(_PATIENCE_S) as ledger:
+        with state.lock(_PATIENCE_S) as ledger:
             scratch.mkdir(mode=0o700)
             scratch.chmod(0o700)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
-                redacting = RedactingStore(store, redactor if redactor is not None else redactor_of(True, ()))
+                redacting = RedactingStore(
+                    store, redactor if redactor is not None else build_redactor(True, ())
+                )
                 run = _Run(folder, redacting, old, clock=clock, new_id=new_id)
                 run.carry_over_marks(database)
                 run.take(progress or (lambda done, total: None))
@@ -158,13 +160,13 @@ def rebuild(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _opened(database: Path) -> SQLiteStore | None:
+def _open_database(database: Path) -> SQLiteStore | None:
     """The database that is there, if it can be read; raises `StoreUnavailable` if that cannot be told."""
     if not database.exists():
         return None
     store: SQLiteStore | None = None
     try:
-        store = SQLiteStore(database, analyse=_no_analysis, create=False)
+        store = SQLiteStore(database, analyse=_refuse_analysis, create=False)
         store.sequence()
     except StoreIncompatible as error:
         if "newer" in str(error):
@@ -177,13 +179,13 @@ def _opened(database: Path) -> SQLiteStore | None:
     return None
 
 
-def _no_analysis(value: object) -> NoReturn:
+def _refuse_analysis(value: object) -> NoReturn:
     raise AssertionError("nothing is written to the old database")
 
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:
     """Give the new database its name; returns where the old one is."""
-    kept = _free_name(database)
+    kept = _find_free_name(database)
     if database.exists():
         replace_file(database, draft, kept=kept)
         return kept
@@ -202,7 +204,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
     return kept.with_name(f"{kept.name}-wal") if left else None
 
 
-def _free_name(database: Path) -> Path:
+def _find_free_name(database: Path) -> Path:
     number = 1
     while any(database.parent.glob(f"{database.name}.broken-{number}*")):
         number += 1
@@ -231,7 +233,7 @@ class _Run:
         """Keep what was forgotten from coming back, as far as the old database still tells."""
         if not database.exists():
             return
-        marks = salvaged_marks(database, KEY)
+        marks = salvage_marks(database, KEY)
         if marks.cursor is not None:
             self._store.commit([], actor=REBUILDER, at=self._now, cursors={KEY: marks.cursor})
         if marks.tombstones:
@@ -256,12 +258,12 @@ class _Run:
             self._flush(f"{_REASON}: {path}")  # by which the file is known again, which has no id perhaps
 
     def _take_file(self, path: str) -> None:
-        place = place_of(path)
+        place = parse_path(path)
         assert place is not None
         try:
             found = self._disk.read(path)
         except (OSError, UnsafePath) as error:
-            return self._leave(path, f"it cannot be read ({error})")
+            return self._record_broken(path, f"it cannot be read ({error})")
         if found is None:
             return None
         data, seen = found
@@ -276,7 +278,7 @@ class _Run:
                 case "session":
                     self._take_session(path, data)
         except InvalidInput as error:
-            self._leave(path, str(error))
+            self._record_broken(path, str(error))
         return None
 
     # -- records -----------------------------------------------------------------------------------------
@@ -287,14 +289,16 @@ class _Run:
             one = parsing.read_record(path, data)
             lines = one if isinstance(one, BrokenFile) else [one]
         else:
-            lines = self._whole_lines(path, data, lambda part: parsing.read_episodic(path, part))
+            lines = self._parse_whole_lines(path, data, lambda part: parsing.read_episodic(path, part))
         if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
         for fields in lines:
             name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
-            record = record_said(fields, id=name or self._new_id(), base=None, path=path, now=self._now)
-            if path_of(record) == path and "id" in fields:
+            record = build_placed_record(
+                fields, id=name or self._new_id(), base=None, path=path, now=self._now
+            )
+            if build_path(record) == path and "id" in fields:
                 self._add_record(path, record, mtime_ns, proper=True)
             else:
                 self._misplaced.append((path, record, mtime_ns))
@@ -305,16 +309,18 @@ class _Run:
         if other is not None:
             self._flush()
             if not proper or other[1] >= mtime_ns:
-                return self._leave(path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken")
+                return self._record_broken(
+                    path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken"
+                )
             self._take_back(record.id)
-            self._leave(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
+            self._record_broken(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
         saying = (record.scope, record.fingerprint)
         if not record.archived and saying in self._said:
-            return self._leave(
+            return self._record_broken(
                 path, f"it says the same as the record {self._said[saying]!r}, which was taken"
             )
         if self._is_forgotten(record):
-            return self._leave(path, f"the record {record.id!r} was forgotten on request")
+            return self._record_broken(path, f"the record {record.id!r} was forgotten on request")
         self._places[record.id] = (path, mtime_ns)
         if not record.archived:
             self._said[saying] = record.id
@@ -338,10 +344,10 @@ class _Run:
         if isinstance(text, BrokenFile):
             self.rebuilt.broken.append(text)
             return
-        page = parsing.page_of(place.name, text, now=from_microseconds(mtime_ns // 1000))
+        page = parsing.build_page(place.name, text, now=from_microseconds(mtime_ns // 1000))
         after = drop_forgotten(self._marked, page)
         if after != page:
-            self._leave(path, "some of its lines were forgotten on request; the others were taken")
+            self._record_broken(path, "some of its lines were forgotten on request; the others were taken")
         self.rebuilt.pages += 1
         self._add(after)
 
@@ -355,30 +361,30 @@ class _Run:
         for number, text in enumerate(texts, 1):
             repeated[text] += 1
             paragraph = Paragraph(
-                id=_id_of(place.name, text, repeated[text]),
+                id=_derive_id(place.name, text, repeated[text]),
                 page=place.name,
                 position=float(number),
-                at=parsing.moment_of(place.name, text, otherwise=moment),
+                at=parsing.parse_moment(place.name, text, otherwise=moment),
                 content=text,
             )
-            if self._is_forgotten(checked_paragraph(paragraph)):
-                self._leave(path, f"paragraph {number} was forgotten on request")
+            if self._is_forgotten(validate_paragraph(paragraph)):
+                self._record_broken(path, f"paragraph {number} was forgotten on request")
                 continue
             self.rebuilt.paragraphs += 1
             self._add(paragraph)
 
     def _take_session(self, path: str, data: bytes) -> None:
-        lines = self._whole_lines(path, data, lambda part: parsing.read_session(path, part))
+        lines = self._parse_whole_lines(path, data, lambda part: parsing.read_session(path, part))
         if isinstance(lines, BrokenFile):
             self.rebuilt.broken.append(lines)
             return
-        state = parsing.state_of(lines.state, path=path, base=None, now=self._now)
+        state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
         turns: list[Turn] = []
         for fields in lines.turns:
-            name = ids.valid_id(fields.get("id") or self._new_id())
+            name = ids.validate_id(fields.get("id") or self._new_id())
             if name in self._turns:
                 raise InvalidInput(f"turn {len(turns)}: the id {name!r} is that of a turn of another session")
-            turn = parsing.turn_of(
+            turn = parsing.build_turn(
                 fields, id=name, state=state, position=len(turns), base=None, now=self._now
             )
             if self._is_forgotten(turn):
@@ -393,7 +399,7 @@ class _Run:
 
     # -- for all forms -----------------------------------------------------------------------------------
 
-    def _whole_lines(
+    def _parse_whole_lines(
         self, path: str, data: bytes, read: Callable[[bytes], _T | BrokenFile]
     ) -> _T | BrokenFile:
         """What the lines of a file say; without the last, if only that is broken, being half written."""
@@ -404,13 +410,13 @@ class _Run:
         shorter = read(whole)
         if isinstance(shorter, BrokenFile):
             return found
-        self._leave(path, f"{found.why}; the lines before that were taken")
+        self._record_broken(path, f"{found.why}; the lines before that were taken")
         return shorter
 
     def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
         return self._has_marks and bool(is_forgotten(self._marked, [value]))
 
-    def _leave(self, path: str, why: str) -> None:
+    def _record_broken(self, path: str, why: str) -> None:
         self.rebuilt.broken.append(BrokenFile(path=path, why=why))
 
     def _add(self, value: Value) -> None:
@@ -425,6 +431,6 @@ class _Run:
             self._store.commit(edits, actor=REBUILDER, reason=reason, at=self._now)
 
 
-def _id_of(page: str, text: str, which: int) -> str:
+def _derive_id(page: str, text: str, which: int) -> str:
     """An id for a paragraph, the same whenever the same files are rebuilt."""
     return hashlib.sha256(f"{page}\0{which}\0{text}".encode()).hexdigest()[:12]

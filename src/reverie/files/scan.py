@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reverie.files.disk.state import FileRecord
-from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS, place_of, recovered_from
+from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.parsing import BrokenFile
 
 CONFLICT = ".conflict.json"
@@ -71,17 +71,17 @@ def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | Non
     found = _Sweeping(os.fspath(root), known)
     if paths is None:
         for top in _TOPS:
-            found.look_into(top)
+            found.scan_folder(top)
         wanted = known
     else:
         chosen = sorted({path.strip("/") for path in paths})
         for path in chosen:
-            found.look_at(path)
-        wanted = {path: each for path, each in known.items() if _within(path, chosen)}
-    return found.finished(wanted)
+            found.scan_path(path)
+        wanted = {path: each for path, each in known.items() if _is_within(path, chosen)}
+    return found.finish_scan(wanted)
 
 
-def ignored(name: str) -> bool:
+def is_ignored(name: str) -> bool:
     """Whether a name (of a file or folder, without its path) is none that we look at."""
     return (
         name.startswith(".")
@@ -98,7 +98,7 @@ class _Sweeping:
         self._unseen: list[str] = []
         self._found = FolderScan()
 
-    def look_into(self, folder: str) -> None:
+    def scan_folder(self, folder: str) -> None:
         """Look at everything below a folder."""
         try:
             handle = os.open(f"{self._root}/{folder}", _FOLDER)
@@ -107,19 +107,19 @@ class _Sweeping:
                 self._found.gone.append(folder)
             return
         except OSError as error:
-            self._report(folder, _why_no_folder(f"{self._root}/{folder}", error))
+            self._report(folder, _explain_unreadable_folder(f"{self._root}/{folder}", error))
             return
         try:
-            folders = self._look_into(handle, folder)
+            folders = self._scan_entries(handle, folder)
         except OSError as error:
             self._report(folder, f"the folder cannot be read ({error.strerror})")
             return
         finally:
             os.close(handle)
         for name in sorted(folders):
-            self.look_into(f"{folder}/{name}")
+            self.scan_folder(f"{folder}/{name}")
 
-    def _look_into(self, handle: int, folder: str) -> list[str]:
+    def _scan_entries(self, handle: int, folder: str) -> list[str]:
         # The inner loop of everything: local names, tuples by index, no call that can be spared.
         folders = []
         known, there = self._known, self._there
@@ -137,22 +137,20 @@ class _Sweeping:
                     if old[1] != seen.st_size or old[2] != seen.st_mtime_ns:
                         differ(path)
                 elif entry.is_dir(follow_symlinks=False):
-                    if not ignored(name) or path == f"{MEMORY}/{ARCHIVE}":
+                    if not is_ignored(name) or path == f"{MEMORY}/{ARCHIVE}":
                         folders.append(name)
                 else:
-                    self._look_at_unknown(
-                        path, name, entry.is_symlink(), entry.is_file(follow_symlinks=False)
-                    )
+                    self._scan_unknown(path, name, entry.is_symlink(), entry.is_file(follow_symlinks=False))
         return folders
 
-    def look_at(self, path: str) -> None:
+    def scan_path(self, path: str) -> None:
         """Look at one file, or at everything below one folder."""
         parts = path.split("/")
         if parts[0] not in _TOPS:
             return
         for depth in range(1, len(parts)):
             above = "/".join(parts[:depth])
-            mode = self._mode(above)
+            mode = self._read_mode(above)
             if mode is None:
                 if depth == 1:
                     self._found.gone.append(above)
@@ -161,17 +159,17 @@ class _Sweeping:
                 what = "a symbolic link, which is not followed" if stat.S_ISLNK(mode) else "no folder"
                 self._report(above, f"it is {what}: put a folder there")
                 return
-        mode = self._mode(path)
+        mode = self._read_mode(path)
         if mode is None:
             if path in _TOPS:
                 self._found.gone.append(path)
             return
         if stat.S_ISDIR(mode):
-            self.look_into(path)
+            self.scan_folder(path)
             return
         old = self._known.get(path)
         if old is None or not stat.S_ISREG(mode):
-            self._look_at_unknown(path, parts[-1], stat.S_ISLNK(mode), stat.S_ISREG(mode))
+            self._scan_unknown(path, parts[-1], stat.S_ISLNK(mode), stat.S_ISREG(mode))
             return
         try:
             seen = os.lstat(f"{self._root}/{path}")
@@ -181,27 +179,27 @@ class _Sweeping:
         if (old.size, old.mtime_ns) != (seen.st_size, seen.st_mtime_ns):
             self._found.changed.append(path)
 
-    def _mode(self, path: str) -> int | None:
+    def _read_mode(self, path: str) -> int | None:
         try:
             return os.lstat(f"{self._root}/{path}").st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _look_at_unknown(self, path: str, name: str, is_link: bool, is_file: bool) -> None:
+    def _scan_unknown(self, path: str, name: str, is_link: bool, is_file: bool) -> None:
         """Look at something that is no folder, and no file that we know."""
         if name.endswith(CONFLICT):
             self._found.conflicts.append(path)
             return
-        if ignored(name):
+        if is_ignored(name):
             return
         if is_link:
-            if place_of(path) is not None or os.path.isdir(f"{self._root}/{path}"):
+            if parse_path(path) is not None or os.path.isdir(f"{self._root}/{path}"):
                 self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
             return
-        if recovered_from(path) is not None and is_file:
+        if parse_recovered_path(path) is not None and is_file:
             self._found.recovered.append(path)
             return
-        if place_of(path) is None:
+        if parse_path(path) is None:
             return
         if not is_file:
             self._report(path, "it is no regular file: remove it")
@@ -219,7 +217,7 @@ class _Sweeping:
         shown = path.encode(errors="backslashreplace").decode()
         self._found.odd.append(BrokenFile(path=shown, why=why))
 
-    def finished(self, wanted: Mapping[str, FileRecord]) -> FolderScan:
+    def finish_scan(self, wanted: Mapping[str, FileRecord]) -> FolderScan:
         """What was found, with what is missing of the files that were looked for."""
         found = self._found
         found.seen = len(self._there)
@@ -227,18 +225,20 @@ class _Sweeping:
         if len(wanted) > found.seen - len(found.added):
             hidden = [*self._unseen, *found.gone]
             found.missing = [
-                path for path in wanted if path not in self._there and not (hidden and _within(path, hidden))
+                path
+                for path in wanted
+                if path not in self._there and not (hidden and _is_within(path, hidden))
             ]
         for paths in (found.changed, found.added, found.missing, found.recovered, found.conflicts):
             paths[:] = sorted(set(paths))
         return found
 
 
-def _within(path: str, places: Iterable[str]) -> bool:
+def _is_within(path: str, places: Iterable[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _why_no_folder(place: str, error: OSError) -> str:
+def _explain_unreadable_folder(place: str, error: OSError) -> str:
     try:
         if stat.S_ISLNK(os.lstat(place).st_mode):
             return "it is a symbolic link, which is not followed: put a folder there"

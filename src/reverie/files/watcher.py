@@ -23,7 +23,7 @@ from reverie.domain.errors import StoreError
 from reverie.files.disk.state import StateUnavailable
 from reverie.files.hand_edits.importer import HandEditReport
 from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS
-from reverie.files.scan import ignored
+from reverie.files.scan import is_ignored
 
 _log = logging.getLogger("reverie")
 
@@ -128,17 +128,17 @@ class FolderWatcher:
     # -- looking -----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        look_s = self._look(None)
+        look_s = self._import_changes(None)
         while True:
             every = LOOK_EVERY_S if self._observer is not None else max(POLL_S, look_s / _SHARE)
-            paths = self._next(time.monotonic() + every)
+            paths = self._wait_for_paths(time.monotonic() + every)
             if self._stopping:
                 return
             self._watch_again(paths)
-            took = self._look(paths)
+            took = self._import_changes(paths)
             look_s = look_s if paths is not None else took
 
-    def _next(self, until: float) -> Sequence[str] | None:
+    def _wait_for_paths(self, until: float) -> Sequence[str] | None:
         """Wait until there is something to look at, and it is quiet; None for everything."""
         with self._changed:
             while not self._stopping:
@@ -152,7 +152,7 @@ class FolderWatcher:
             paths, self._paths = self._paths, set()
         return None if not paths or len(paths) > _MANY else sorted(paths)
 
-    def _look(self, paths: Sequence[str] | None) -> float:
+    def _import_changes(self, paths: Sequence[str] | None) -> float:
         """Take in what has changed; returns how long it took, in seconds."""
         began = time.monotonic()
         try:
@@ -205,12 +205,12 @@ class FolderWatcher:
     def dispatch(self, event: Any) -> None:
         """Take note of a change; called by `watchdog` on a thread of its own."""
         for place in filter(None, (event.src_path, event.dest_path)):
-            self._note(os.fsdecode(place))
+            self._record_change(os.fsdecode(place))
 
-    def _note(self, place: str) -> None:
+    def _record_change(self, place: str) -> None:
         path = os.path.relpath(place, self._root).replace(os.sep, "/")
         top, *inside = path.split("/")
-        if top not in _TOPS or any(ignored(name) for name in inside if name != ARCHIVE):
+        if top not in _TOPS or any(is_ignored(name) for name in inside if name != ARCHIVE):
             return
         now = time.monotonic()
         with self._changed:

@@ -61,7 +61,7 @@ class FILTools:
         return [each.record.id for each in saved]
 
     def recall(self, query: str, limit: int = 10) -> list[Hit]:
-        """Findings, insights and lessons about a question together, best first, at most `limit`."""
+        """Findings, insights and lessons about a question together, best first, at most `build_limit_schema`."""
         return self._memory.search(query, limit=limit, kinds=list(FIL))
 
 
@@ -79,5 +79,5 @@ class ObservationStore:
         return [each.record.id for each in saved]
 
     def query_relevant_observations(self, query: str, limit: int = 5) -> list[str]:
-        """The texts of the findings, insights and lessons about a question, best first, at most `limit`."""
+        """The texts of the findings, insights and lessons about a question, best first, at most `build_limit_schema`."""
         return [hit.content for hit in self._memory.search(query, limit=limit, kinds=list(FIL))]

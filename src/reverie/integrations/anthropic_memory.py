@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
 from reverie.domain.text.escaping import NOT_CONFIRMED
-from reverie.repositories.documents import Documents, Parts, checked_path
-from reverie.repositories.documents.paths import plain
+from reverie.repositories.documents import Documents, Parts, parse_path
+from reverie.repositories.documents.paths import normalize_line_ends
 from reverie.scoped import ScopedMemory
 
 try:
@@ -157,43 +157,46 @@ class _Desk:
 
     def view(self, command: Any) -> str:
         """The answer to `view`."""
-        path = _text(command, "path")
-        parts = _parts(path)
-        kind = self._asked(self._files.kind, parts)
+        path = _require_text(command, "path")
+        parts = _parse_path(path)
+        kind = self._call_files(self._files.kind, parts)
         if kind == "folder":
-            return self._folder(path, parts)
-        text = None if kind is None else self._asked(self._files.read, parts)
+            return self._list_folder(path, parts)
+        text = None if kind is None else self._call_files(self._files.read, parts)
         if text is None:
             raise ToolError(_INVALID.format(path))
         lines = text.split("\n")
         if len(lines) > MOST_LINES:
             raise ToolError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
-        first, last = _range(command, len(lines))
-        shown = _numbered(lines, first, last)
+        first, last = _parse_range(command, len(lines))
+        shown = _number_lines(lines, first, last)
         if len(shown) > LONGEST_SHOWN:  # only logs grow so long
             raise ToolError(
                 f"File {path} has {len(lines):,} lines, too much to be shown at once. "
                 f"Please pass a shorter view_range, such as [{max(1, len(lines) - 200)}, -1]."
             )
         told = f"Here's the content of {path} with line numbers:\n{shown}"
-        return told if self._asked(self._files.is_confirmed, parts) else f"{told}\n{_DOUBTED}"
+        return told if self._call_files(self._files.is_confirmed, parts) else f"{told}\n{_DOUBTED}"
 
     def create(self, command: Any) -> str:
         """The answer to `create`."""
-        path, text = _text(command, "path"), _text(command, "file_text")
-        parts = _parts(path)
-        if not parts or not self._asked(lambda: self._files.create(parts, text)):
+        path, text = _require_text(command, "path"), _require_text(command, "file_text")
+        parts = _parse_path(path)
+        if not parts or not self._call_files(lambda: self._files.create(parts, text)):
             raise ToolError(f"File {path} already exists")
         return f"File created successfully at: {path}"
 
     def str_replace(self, command: Any) -> str:
         """The answer to `str_replace`."""
-        path = _text(command, "path")
-        old, new = plain(_text(command, "old_str")), plain(_text(command, "new_str"))
+        path = _require_text(command, "path")
+        old, new = (
+            normalize_line_ends(_require_text(command, "old_str")),
+            normalize_line_ends(_require_text(command, "new_str")),
+        )
         changed: list[int] = []
 
         def change(text: str) -> str:
-            found = _places(text, old)
+            found = _find_places(text, old)
             if not found:
                 raise ToolError(
                     f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
@@ -207,9 +210,9 @@ class _Desk:
             changed.append(text[: found[0]].count("\n") + 1)
             return text.replace(old, new)
 
-        after = self._edited(path, change)
+        after = self._edit_file(path, change)
         lines = after.split("\n")
-        shown = _numbered(lines, changed[-1] - _AROUND, changed[-1] + _AROUND)
+        shown = _number_lines(lines, changed[-1] - _AROUND, changed[-1] + _AROUND)
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
             + shown
@@ -217,7 +220,10 @@ class _Desk:
 
     def insert(self, command: Any) -> str:
         """The answer to `insert`."""
-        path, text = _text(command, "path"), plain(_text(command, "insert_text"))
+        path, text = (
+            _require_text(command, "path"),
+            normalize_line_ends(_require_text(command, "insert_text")),
+        )
         place = getattr(command, "insert_line", None)
         if isinstance(place, bool) or not isinstance(place, int):
             raise ToolError("The parameter `insert_line` is missing or is not a whole number")
@@ -234,26 +240,26 @@ class _Desk:
             after = "\n".join([*lines[:place], text.rstrip("\n"), *lines[place:]])
             return after if after.endswith("\n") else f"{after}\n"
 
-        self._edited(path, change)
+        self._edit_file(path, change)
         return f"The file {path} has been edited."
 
     def delete(self, command: Any) -> str:
         """The answer to `delete`."""
-        path = _text(command, "path")
-        parts = _parts(path)
+        path = _require_text(command, "path")
+        parts = _parse_path(path)
         if not parts:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
-        if not self._asked(self._files.remove, parts):
+        if not self._call_files(self._files.remove, parts):
             raise ToolError(_MISSING.format(path))
         return f"Successfully deleted {path}"
 
     def rename(self, command: Any) -> str:
         """The answer to `rename`."""
-        old, new = _text(command, "old_path"), _text(command, "new_path")
-        parts, others = _parts(old), _parts(new)
+        old, new = _require_text(command, "old_path"), _require_text(command, "new_path")
+        parts, others = _parse_path(old), _parse_path(new)
         if not parts:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
-        outcome = self._asked(lambda: self._files.move(parts, others))
+        outcome = self._call_files(lambda: self._files.move(parts, others))
         if outcome == "taken":
             raise ToolError(f"The destination {new} already exists")
         if outcome == "missing":
@@ -262,29 +268,31 @@ class _Desk:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _edited(self, path: str, change: Callable[[str], str]) -> str:
+    def _edit_file(self, path: str, change: Callable[[str], str]) -> str:
         """The text of a file after a change."""
-        parts = _parts(path)
-        after = self._asked(lambda: self._files.edit(parts, change))
+        parts = _parse_path(path)
+        after = self._call_files(lambda: self._files.edit(parts, change))
         if after is not None:
             return after
-        is_folder = self._asked(self._files.kind, parts) == "folder"
+        is_folder = self._call_files(self._files.kind, parts) == "folder"
         raise ToolError(f"The path {path} is not a file." if is_folder else _INVALID.format(path))
 
-    def _folder(self, path: str, parts: Parts) -> str:
-        found = self._asked(lambda: self._files.listed(parts, depth=_DEPTH))
+    def _list_folder(self, path: str, parts: Parts) -> str:
+        found = self._call_files(lambda: self._files.listed(parts, depth=_DEPTH))
         whole = sum(each.size or 0 for each in found if len(each.path) == 1)
         counts = [each.count or 0 for each in found if len(each.path) == 1 and each.count is not None]
-        lines = [f"{_size(whole) if not counts or whole else _records(sum(counts))}\t{path}"]
+        lines = [
+            f"{_format_size(whole) if not counts or whole else _format_record_count(sum(counts))}\t{path}"
+        ]
         for each in found:
-            size = _records(each.count or 0) if each.size is None else _size(each.size)
+            size = _format_record_count(each.count or 0) if each.size is None else _format_size(each.size)
             lines.append(f"{size}\t{path}/{'/'.join(each.path)}{'/' if each.folder else ''}")
         header = (
             f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
         )
         return "\n".join([header, *lines])
 
-    def _asked(self, ask: Callable[..., _T], *given: Any) -> _T:
+    def _call_files(self, ask: Callable[..., _T], *given: Any) -> _T:
         """What the files answer; what they refuse is told to Claude, a broken store raises."""
         try:
             return ask(*given)
@@ -292,24 +300,24 @@ class _Desk:
             raise ToolError(f"Nothing was done: {error}.") from None
 
 
-def _parts(path: str) -> Parts:
+def _parse_path(path: str) -> Parts:
     """The path below `/memories`; raises `ToolError` for one that is not, or leads out of it."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
     try:
-        return checked_path(path.removeprefix(ROOT))
+        return parse_path(path.removeprefix(ROOT))
     except InvalidInput as error:
         raise ToolError(f"Path {path} would escape {ROOT} directory ({error})") from None
 
 
-def _text(command: Any, name: str) -> str:
+def _require_text(command: Any, name: str) -> str:
     given = getattr(command, name, None)
     if not isinstance(given, str):
         raise ToolError(f"The parameter `{name}` is missing or is not a text")
     return given
 
 
-def _places(text: str, piece: str) -> list[int]:
+def _find_places(text: str, piece: str) -> list[int]:
     """Where a piece begins in a text, overlapping ones too."""
     found, place = [], text.find(piece)
     while place != -1:
@@ -318,7 +326,7 @@ def _places(text: str, piece: str) -> list[int]:
     return found
 
 
-def _range(command: Any, count: int) -> tuple[int, int]:
+def _parse_range(command: Any, count: int) -> tuple[int, int]:
     """The first and the last line that shall be shown, from 1."""
     asked: Sequence[int] | None = getattr(command, "view_range", None)
     if not asked or len(asked) != 2:
@@ -327,19 +335,19 @@ def _range(command: Any, count: int) -> tuple[int, int]:
     return max(1, first), count if last == -1 else last
 
 
-def _numbered(lines: Sequence[str], first: int, last: int) -> str:
+def _number_lines(lines: Sequence[str], first: int, last: int) -> str:
     """Those lines with their numbers, as Claude was taught to read them."""
     first = max(1, first)
     shown = lines[first - 1 : last]
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, first))
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     """A number of bytes in short, such as `1.5K`."""
     unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     many = count / 1024**unit
     return f"{many:.0f}{_UNITS[unit]}" if many == int(many) else f"{many:.1f}{_UNITS[unit]}"
 
 
-def _records(count: int) -> str:
+def _format_record_count(count: int) -> str:
     return f"{count:,} record{'' if count == 1 else 's'}"

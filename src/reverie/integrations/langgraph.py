@@ -17,7 +17,7 @@ from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.record import Origin
-from reverie.repositories.key_value import KeyValueStore, minutes
+from reverie.repositories.key_value import KeyValueStore, parse_minutes
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
 
@@ -128,7 +128,7 @@ class ReverieStore(BaseStore):
             if isinstance(op, SearchOp):
                 results[index] = self._search(op, read)
             elif isinstance(op, ListNamespacesOp):
-                results[index] = _listed(self._shelf.namespaces(), op)
+                results[index] = _list_namespaces(self._shelf.namespaces(), op)
         if read:
             self._shelf.touch(read)
         if puts:
@@ -169,11 +169,13 @@ class ReverieStore(BaseStore):
         return [_search_item(found) for found in hits]
 
     def _put_of(self, op: PutOp) -> PutItem:
-        ttl = None if op.ttl is None or op.value is None else minutes(op.ttl)
-        texts = None if op.value is None else self._texts(op.value, op.index)
+        ttl = None if op.ttl is None or op.value is None else parse_minutes(op.ttl)
+        texts = None if op.value is None else self._extract_texts(op.value, op.index)
         return PutItem(namespace=tuple(op.namespace), key=op.key, value=op.value, texts=texts, ttl=ttl)
 
-    def _texts(self, value: Mapping[str, Any], index: Sequence[str] | bool | None) -> Sequence[str] | None:
+    def _extract_texts(
+        self, value: Mapping[str, Any], index: Sequence[str] | bool | None
+    ) -> Sequence[str] | None:
         """What a search shall look at in a value; None for all of it."""
         if index is False:
             return ()
@@ -211,7 +213,7 @@ class ReverieStore(BaseStore):
         self._stop = threading.Event()
         interval = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
         self._sweeper = threading.Thread(
-            target=_sweep_again_and_again,
+            target=_sweep_periodically,
             args=(self.sweep_ttl, self._stop, float(interval) * 60, future),
             name="reverie-ttl-sweeper",
             daemon=True,
@@ -237,7 +239,7 @@ class ReverieStore(BaseStore):
         return True
 
 
-def _sweep_again_and_again(
+def _sweep_periodically(
     sweep: Callable[[], int],
     stop: threading.Event,
     seconds: float,
@@ -290,18 +292,18 @@ def _check_namespace(namespace: Sequence[str]) -> None:
             )
 
 
-def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
+def _list_namespaces(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
     if op.limit < 0 or op.offset < 0 or (op.max_depth is not None and op.max_depth < 0):
         raise InvalidInput("limit, offset or max_depth is negative: pass whole numbers from 0")
     matching = [
-        each for each in namespaces if all(_matches(each, wanted) for wanted in op.match_conditions or ())
+        each for each in namespaces if all(_is_match(each, wanted) for wanted in op.match_conditions or ())
     ]
     if op.max_depth is not None:
         matching = sorted({each[: op.max_depth] for each in matching})
     return matching[op.offset : op.offset + op.limit]
 
 
-def _matches(namespace: Namespace, wanted: MatchCondition) -> bool:
+def _is_match(namespace: Namespace, wanted: MatchCondition) -> bool:
     """Whether a namespace begins (ends) with the path; `*` stands for any one label."""
     path = tuple(wanted.path)
     if len(namespace) < len(path):
@@ -348,7 +350,7 @@ def _check_operators(condition: object) -> None:
 def _is_like(value: object, wanted: object) -> bool:
     if isinstance(wanted, Mapping):
         if any(str(name).startswith("$") for name in wanted):
-            return all(_satisfies(value, name, operand) for name, operand in wanted.items())
+            return all(_is_satisfied(value, name, operand) for name, operand in wanted.items())
         return isinstance(value, Mapping) and all(
             _is_like(value.get(key), inner) for key, inner in wanted.items()
         )
@@ -359,7 +361,7 @@ def _is_like(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _satisfies(value: object, name: str, operand: object) -> bool:
+def _is_satisfied(value: object, name: str, operand: object) -> bool:
     if name == "$eq":
         return value == operand
     if name == "$ne":

@@ -175,7 +175,7 @@ class LightRAG:
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the server answers now, for a person who wants to know; a turn does not ask first."""
         try:
             with self._client.stream("GET", f"{self.url}/health", timeout=self._timeout_s) as response:
@@ -191,7 +191,7 @@ class LightRAG:
 
         Args:
             message: The message; of a long one the first 2,000 characters are asked. What is sent leaves this
-                machine where the server is on another one: redact it first (`Session.redacted`).
+                machine where the server is on another one: redact it first (`Session.redact_secrets`).
         """
         query = message.strip()[:LONGEST_QUERY]
         if len(query) < 3:  # LightRAG refuses these
@@ -202,7 +202,7 @@ class LightRAG:
             if busy:
                 return ""
             self._waiting += 1
-        asking = _Asking(lambda: self._asked(query), done=self._answered)
+        asking = _Asking(lambda: self._query_server(query), done=self._finish_query)
         answer = asking.wait(self._timeout_s)
         if answer is None:
             self._count("late")
@@ -224,16 +224,16 @@ class LightRAG:
         self._late = 0
         self._not_before = time.monotonic() + _PAUSE_S
 
-    def _answered(self) -> None:
+    def _finish_query(self) -> None:
         with self._lock:
             self._waiting -= 1
 
-    def _asked(self, query: str) -> str:
-        told = self._posted("/query", {"query": query, **self._query}, timeout_s=self._timeout_s)
+    def _query_server(self, query: str) -> str:
+        told = self._post("/query", {"query": query, **self._query}, timeout_s=self._timeout_s)
         text = told.get("response")
         if not isinstance(text, str):
             raise LightRAGUnavailable("its answer to a query has no `response`")
-        return "" if NOTHING in text else readable(text)
+        return "" if NOTHING in text else format_context(text)
 
     # -- indexing ----------------------------------------------------------------------------------------
 
@@ -249,9 +249,9 @@ class LightRAG:
             Refused: it is taken at no time.
         """
         body = {"text": text, "file_source": source}
-        self._posted("/documents/text", body, timeout_s=self._index_timeout_s)
+        self._post("/documents/text", body, timeout_s=self._index_timeout_s)
 
-    def _posted(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+    def _post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         try:
             with self._client.stream("POST", self.url + path, json=body, timeout=timeout_s) as response:
                 data = b""
@@ -306,7 +306,7 @@ class _Asking:
         return self._answer
 
 
-def readable(context: str) -> str:
+def format_context(context: str) -> str:
     """What the graph has found, a line each: LightRAG gives entities, relations and passages as JSON.
 
     Lines that are no JSON stay as they are; fences, empty lines and repetitions are left out.
@@ -315,11 +315,11 @@ def readable(context: str) -> str:
     Entities:
     - Ada (person): sails
     """
-    lines = (_readable_line(line.strip()) for line in context.splitlines())
+    lines = (_format_context_line(line.strip()) for line in context.splitlines())
     return "\n".join(dict.fromkeys(line for line in lines if line))
 
 
-def _readable_line(line: str) -> str:
+def _format_context_line(line: str) -> str:
     if line.startswith("```") or not line.strip("-"):
         return ""
     if not line.startswith("{"):
@@ -455,8 +455,8 @@ class LightRAGIndexer:
 
     def waiting(self) -> int:
         """How many exchanges have not been sent yet."""
-        rows = self._rows(self._place())
-        return sum(1 for exchange in self._exchanges(rows) if not self._left_out(exchange))
+        rows = self._iter_rows(self._read_cursor())
+        return sum(1 for exchange in self._iter_exchanges(rows) if not self._explain_omission(exchange))
 
     def send(self) -> int:
         """Send what there is now, and return how many exchanges were taken.
@@ -466,12 +466,12 @@ class LightRAGIndexer:
             StoreError: the store cannot be read or written.
         """
         taken = 0
-        place = self._place()
+        place = self._read_cursor()
         while rows := self._store.journal(after=place, limit=_ROWS):
-            for exchange, at in self._placed(rows):
+            for exchange, at in self._iter_numbered_exchanges(rows):
                 if self._stopping.is_set():
                     return taken
-                if why := self._left_out(exchange):
+                if why := self._explain_omission(exchange):
                     self._rag._count(why)
                     continue
                 try:
@@ -507,24 +507,24 @@ class LightRAGIndexer:
                 self._wake.wait(every_s)
                 self._wake.clear()
 
-    def _place(self) -> int:
+    def _read_cursor(self) -> int:
         told = self._store.cursor(self._cursor) or "0"
         return int(told) if told.isdecimal() else 0
 
     def _move(self, place: int) -> None:
         """Note up to where the journal has been sent; another program may be further."""
-        if self._store.cursor(self._cursor) is None or place > self._place():
+        if self._store.cursor(self._cursor) is None or place > self._read_cursor():
             self._store.commit([], actor="lightrag", at=self._clock(), cursors={self._cursor: str(place)})
 
-    def _rows(self, place: int) -> Iterator[JournalEntry]:
+    def _iter_rows(self, place: int) -> Iterator[JournalEntry]:
         while rows := self._store.journal(after=place, limit=_ROWS):
             yield from rows
             place = rows[-1].sequence
 
-    def _exchanges(self, rows: Iterable[JournalEntry]) -> Iterator[IndexedExchange]:
-        return (exchange for exchange, _ in self._placed(rows))
+    def _iter_exchanges(self, rows: Iterable[JournalEntry]) -> Iterator[IndexedExchange]:
+        return (exchange for exchange, _ in self._iter_numbered_exchanges(rows))
 
-    def _placed(self, rows: Iterable[JournalEntry]) -> Iterator[tuple[IndexedExchange, int]]:
+    def _iter_numbered_exchanges(self, rows: Iterable[JournalEntry]) -> Iterator[tuple[IndexedExchange, int]]:
         """The exchanges that rows of the journal complete, each with its row's number."""
         for row in rows:
             answer = row.edit.after if row.edit is not None and row.edit.before is None else None
@@ -534,9 +534,9 @@ class LightRAGIndexer:
                 continue
             there = self._store.turns([answer.id])
             if there:  # neither deleted nor forgotten since
-                yield IndexedExchange(asked=self._asked(there[0]), answer=there[0]), row.sequence
+                yield IndexedExchange(asked=self._find_questions(there[0]), answer=there[0]), row.sequence
 
-    def _asked(self, answer: Turn) -> tuple[Turn, ...]:
+    def _find_questions(self, answer: Turn) -> tuple[Turn, ...]:
         """What the user said before an answer, since the one before it."""
         first = max(0, answer.position - _ROWS)
         asked: list[Turn] = []
@@ -547,5 +547,5 @@ class LightRAGIndexer:
                 asked.insert(0, turn)
         return tuple(asked)
 
-    def _left_out(self, exchange: IndexedExchange) -> str:
+    def _explain_omission(self, exchange: IndexedExchange) -> str:
         return exchange.left_out(min_length=self._rag.min_length)

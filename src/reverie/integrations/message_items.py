@@ -26,7 +26,7 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation as tokens
-from reverie.repositories.pages import notes_from
+from reverie.repositories.pages import find_notes_from_turns
 from reverie.session import Session
 
 ITEMS = "items"
@@ -92,12 +92,12 @@ class MessageItems:
             start = _start(self._session._read_state())
         first = start if limit is None else -limit
         turns = self._session._store.turns(session=self._session.id, start=first)
-        found = [item for turn in turns if turn.position >= start for item in self._of(turn)]
+        found = [item for turn in turns if turn.position >= start for item in self._expand_turn(turn)]
         return found if limit is None else found[-limit:]
 
     def of(self, turns: Iterable[Turn]) -> list[Any]:
         """The items of turns of the session, such as those that `Session.replay` gives."""
-        return [item for turn in turns for item in self._of(turn)]
+        return [item for turn in turns for item in self._expand_turn(turn)]
 
     def add(self, items: Sequence[Any]) -> list[Turn]:
         """Add items at the end, all of them or none; they are on disk when this returns.
@@ -112,7 +112,7 @@ class MessageItems:
             TypeError: one of them is no JSON value; nothing was added.
             InvalidInput: the session is terminated.
         """
-        drafts = list(self._drafted(items))
+        drafts = list(self._draft_turns(items))
         if not drafts:
             return []
         with self._session._lock:
@@ -135,18 +135,18 @@ class MessageItems:
             if not last or last[0].position < start:
                 return None
             turn = last[0]
-            items = self._of(turn)
+            items = self._expand_turn(turn)
             if len(items) > 1:
-                edits = [Change(before=turn, after=self._without_last(turn, items))]
+                edits = [Change(before=turn, after=self._drop_last(turn, items))]
             else:
-                notes = notes_from(session._store, [turn])
+                notes = find_notes_from_turns(session._store, [turn])
                 gone: list[Value] = [*notes, turn]
                 edits = [Change(before=each, after=None) for each in gone]
             session._commit(edits, reason="item removed")
             session._sequence = -1  # the copy of the window still has it
             return items[-1]
 
-        return session._retried(attempt)
+        return session._run_with_retries(attempt)
 
     def clear(self) -> None:
         """Begin anew (`/new`): there are no items any more; their turns stay stored and searchable."""
@@ -159,7 +159,7 @@ class MessageItems:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _of(self, turn: Turn) -> list[Any]:
+    def _expand_turn(self, turn: Turn) -> list[Any]:
         """The items of a turn; of one whose items are gone or cannot be read, what it says."""
         parts: list[str] = []
         while (name := ITEMS if not parts else f"{ITEMS}-{len(parts) + 1}") in turn.metadata:
@@ -170,15 +170,15 @@ class MessageItems:
             items = None
         if not isinstance(items, list) or not items:
             return list(self._items_of(turn))
-        return [_whole(item, turn) for item in items]
+        return [_restore_item(item, turn) for item in items]
 
-    def _without_last(self, turn: Turn, items: Sequence[Any]) -> Turn:
+    def _drop_last(self, turn: Turn, items: Sequence[Any]) -> Turn:
         """The turn of several items without the last; what stands before what is said says nothing."""
         if ITEMS not in turn.metadata:
             return replace(turn, tool_calls=turn.tool_calls[:-1])
-        return _redrafted(turn, self._unspoken(items[:-1]))
+        return _redraft_turn(turn, self._draft_silent_turn(items[:-1]))
 
-    def _drafted(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    def _draft_turns(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
         """The turns that items become, as `Session.add_many` takes them."""
         silent: list[Any] = []
         for item in items:
@@ -186,16 +186,18 @@ class MessageItems:
             if said is None or not _is_something(said):
                 silent.append(item)
                 continue
-            yield _draft(said, [*map(_wrapped, silent), _short(item, said)])
+            yield _draft_turn(said, [*map(_wrap_item, silent), _shorten_item(item, said)])
             silent = []
         if silent:
-            yield self._unspoken(silent)
+            yield self._draft_silent_turn(silent)
 
-    def _unspoken(self, items: Sequence[Any]) -> dict[str, Any]:
+    def _draft_silent_turn(self, items: Sequence[Any]) -> dict[str, Any]:
         """The turn of items of which none says anything; it says of what sort they are."""
         sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
         content = tokens.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
-        return _draft(ItemText(role="system", content=f"[{content}]"), [_wrapped(item) for item in items])
+        return _draft_turn(
+            ItemText(role="system", content=f"[{content}]"), [_wrap_item(item) for item in items]
+        )
 
 
 def _start(state: SessionState) -> int:
@@ -214,25 +216,27 @@ def _is_something(said: ItemText) -> bool:
     return True
 
 
-def _draft(said: ItemText, items: Sequence[Any]) -> dict[str, Any]:
+def _draft_turn(said: ItemText, items: Sequence[Any]) -> dict[str, Any]:
     text = _SURROGATE.sub(
         lambda found: f"\\u{ord(found[0]):04x}", json.dumps(list(items), ensure_ascii=False)
     )
     parts = [text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART)]
     metadata = {ITEMS if n == 0 else f"{ITEMS}-{n + 1}": part for n, part in enumerate(parts)}
-    draft: dict[str, Any] = {"role": said.role, "content": _storable(said.content), "metadata": metadata}
+    draft: dict[str, Any] = {"role": said.role, "content": _to_storable(said.content), "metadata": metadata}
     if said.call is not None:
         draft["tool_calls"] = (
             ToolCall(
-                id=_named(said.call.id), name=_named(said.call.name), arguments=_storable(said.call.arguments)
+                id=_to_name(said.call.id),
+                name=_to_name(said.call.name),
+                arguments=_to_storable(said.call.arguments),
             ),
         )
     if said.role == "tool":
-        draft["tool_call_id"] = _named(said.answers)
+        draft["tool_call_id"] = _to_name(said.answers)
     return draft
 
 
-def _redrafted(turn: Turn, draft: Mapping[str, Any]) -> Turn:
+def _redraft_turn(turn: Turn, draft: Mapping[str, Any]) -> Turn:
     """The turn with other items, and what they say."""
     theirs = {name: text for name, text in turn.metadata.items() if not _OURS.fullmatch(name)}
     return replace(
@@ -245,32 +249,32 @@ def _redrafted(turn: Turn, draft: Mapping[str, Any]) -> Turn:
     )
 
 
-def _short(item: Any, said: ItemText) -> Any:
+def _shorten_item(item: Any, said: ItemText) -> Any:
     """An item that is its turn and no more, as the order of its keys; any other as it is."""
     if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
         same = (item["role"], item["content"]) == (said.role, said.content)
-        if same and _storable(said.content) == said.content:
+        if same and _to_storable(said.content) == said.content:
             return " ".join(item)
-    return _wrapped(item)
+    return _wrap_item(item)
 
 
-def _wrapped(item: Any) -> Any:
+def _wrap_item(item: Any) -> Any:
     """An item that cannot be taken for one that `_short` made."""
     return [item] if isinstance(item, str | list) else item
 
 
-def _whole(item: Any, turn: Turn) -> Any:
-    """The item that `_short` or `_wrapped` changed."""
+def _restore_item(item: Any, turn: Turn) -> Any:
+    """The item that `_short` or `_wrap_item` changed."""
     if isinstance(item, str):
         values = {"role": turn.role, "content": turn.content}
         return {key: values[key] for key in item.split() if key in values}
     return item[0] if isinstance(item, list) and len(item) == 1 else item
 
 
-def _storable(text: str) -> str:
+def _to_storable(text: str) -> str:
     """The text as a turn may have it: without NUL and lone surrogates, and not too long."""
     return _SURROGATE.sub(" ", text.replace("\0", " "))[:LONGEST_TURN]
 
 
-def _named(text: str) -> str:
+def _to_name(text: str) -> str:
     return tokens.clean_text(text)[:LONGEST_NAME].strip() or "unnamed"

@@ -85,7 +85,7 @@ class ReverieSession:
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         self.session: Session = plain.session(session_id)
-        self._items = MessageItems(self.session, said=said_in, items_of=items_of)
+        self._items = MessageItems(self.session, said=extract_content, items_of=build_items)
         self._soft_tokens = soft_tokens
         self._hard_tokens = hard_tokens
 
@@ -134,7 +134,7 @@ class ReverieSession:
         try:
             pack = await asyncio.to_thread(
                 self.session.context,
-                _question(given.input),
+                _find_last_question(given.input),
                 soft_tokens=self._soft_tokens,
                 hard_tokens=self._hard_tokens,
             )
@@ -159,20 +159,20 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
         FunctionTool(
             name=tool.name,
             description=tool.spec.description,
-            params_json_schema=_schema(tool),
-            on_invoke_tool=_invoking(toolset, tool.name),
+            params_json_schema=_copy_schema(tool),
+            on_invoke_tool=_make_invoker(toolset, tool.name),
             strict_json_schema=False,  # strict ones know no optional arguments
         )
         for tool in toolset
     ]
 
 
-def _schema(tool: Tool) -> dict[str, Any]:
+def _copy_schema(tool: Tool) -> dict[str, Any]:
     copied: dict[str, Any] = json.loads(json.dumps(tool.spec.parameters, default=dict))
     return copied
 
 
-def _invoking(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
+def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         del context
         try:
@@ -187,7 +187,7 @@ def _invoking(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Co
 # -- items -----------------------------------------------------------------------------------------------
 
 
-def said_in(item: Any) -> ItemText | None:
+def extract_content(item: Any) -> ItemText | None:
     """What an item of the Responses API says; None for one that says nothing, such as a model's reasoning.
 
     A type that is not known is taken for a call where its name ends in `_call`, for a result where it ends in
@@ -201,19 +201,19 @@ def said_in(item: Any) -> ItemText | None:
     kind = item.get("type", "message")
     role = _ROLES.get(str(item.get("role")))
     if kind == "message" and role is not None:
-        return ItemText(role=role, content=_text(item.get("content")))
+        return ItemText(role=role, content=_extract_text(item.get("content")))
     if not isinstance(kind, str):
         return None
     if kind.endswith("_call"):
         name = item.get("name") or kind.removesuffix("_call")
-        call = ToolCall(id=_call_id(item), name=str(name), arguments=_arguments(item))
+        call = ToolCall(id=_call_id(item), name=str(name), arguments=_extract_arguments(item))
         return ItemText(role="assistant", content="", call=call)
     if kind.endswith("_output"):
-        return ItemText(role="tool", content=_text(item.get("output")), answers=_call_id(item))
+        return ItemText(role="tool", content=_extract_text(item.get("output")), answers=_call_id(item))
     return None
 
 
-def items_of(turn: Turn) -> list[dict[str, Any]]:
+def build_items(turn: Turn) -> list[dict[str, Any]]:
     """The items that a turn is which came another way than by the SDK.
 
     Args:
@@ -235,12 +235,12 @@ def _call_id(item: Mapping[str, Any]) -> str:
     return str(item.get("call_id") or item.get("id") or "")
 
 
-def _arguments(item: Mapping[str, Any]) -> str:
+def _extract_arguments(item: Mapping[str, Any]) -> str:
     given = item.get("arguments", item.get("input", item.get("action")))
     return given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
 
 
-def _text(content: Any) -> str:
+def _extract_text(content: Any) -> str:
     """The text of a content: a string, or parts of which some are text and some are named."""
     if isinstance(content, str):
         return content
@@ -248,10 +248,10 @@ def _text(content: Any) -> str:
         content = [content]
     if not isinstance(content, Sequence):
         return ""
-    return "\n".join(filter(None, (_part(part) for part in content)))
+    return "\n".join(filter(None, (_extract_part_text(part) for part in content)))
 
 
-def _part(part: Any) -> str:
+def _extract_part_text(part: Any) -> str:
     if isinstance(part, str):
         return part
     if not isinstance(part, Mapping):
@@ -264,10 +264,10 @@ def _part(part: Any) -> str:
     return f"[{part.get('type', 'part')}{f': {named}' if named and is_short else ''}]"
 
 
-def _question(items: Sequence[Any]) -> str | None:
+def _find_last_question(items: Sequence[Any]) -> str | None:
     """What the user asked last; None where that cannot be told."""
     for item in reversed(items):
-        said = said_in(item)
+        said = extract_content(item)
         if said is not None and said.role == "user" and tokens.clean_text(said.content).strip():
             return said.content
     return None

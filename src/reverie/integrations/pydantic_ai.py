@@ -110,7 +110,7 @@ class MemoryToolset(AbstractToolset[Any]):
         return {
             tool.name: ToolsetTool(
                 toolset=self,
-                tool_def=_definition(tool),
+                tool_def=_build_tool_definition(tool),
                 max_retries=self._max_retries,
                 args_validator=_OBJECT,
             )
@@ -137,11 +137,11 @@ class MemoryToolset(AbstractToolset[Any]):
         return ToolReturn(return_value=told.text, metadata=dict(told.data))
 
 
-def _definition(tool: Tool) -> ToolDefinition:
+def _build_tool_definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.spec.description,
-        parameters_json_schema=_plain(tool.spec.parameters),
+        parameters_json_schema=_to_plain_schema(tool.spec.parameters),
         sequential=not tool.reads_only,
         metadata={
             "reads_only": tool.reads_only,
@@ -151,11 +151,11 @@ def _definition(tool: Tool) -> ToolDefinition:
     )
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_schema(value: Any) -> Any:
     """A schema of mappings and tuples as one of dicts and lists."""
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {key: _to_plain_schema(inner) for key, inner in value.items()}
+    return [_to_plain_schema(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 # -- the capability --------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class MemoryCapability(AbstractCapability[Any]):
 
         own = copy.copy(self)
         own._injected = None
-        own._opened = await _patiently(opened, self._patience, "opened", refused=StoreError)
+        own._opened = await _run_with_timeout(opened, self._patience, "opened", refused=StoreError)
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
@@ -236,14 +236,14 @@ class MemoryCapability(AbstractCapability[Any]):
 
     def get_instructions(self) -> Any:
         """What gives the instructions of the run; nothing before it."""
-        return self._instructions if self._opened is not None and self._inject else None
+        return self._build_instructions if self._opened is not None and self._inject else None
 
-    async def _instructions(self, ctx: RunContext[Any]) -> str:
+    async def _build_instructions(self, ctx: RunContext[Any]) -> str:
         """What is remembered for the prompt of the run, the same at each of its steps."""
         if self._injected is None and self._opened is not None:
             session, (soft, hard) = self._opened[0], self._budget
-            asked = _text_of(ctx.prompt) if ctx.prompt is not None else _asked_in(ctx.messages)
-            pack = await _patiently(
+            asked = _extract_text(ctx.prompt) if ctx.prompt is not None else _find_last_question(ctx.messages)
+            pack = await _run_with_timeout(
                 lambda: session.context(asked, soft_tokens=soft, hard_tokens=hard), self._patience, "read"
             )
             self._injected = "" if pack is None else pack.text.strip()
@@ -253,9 +253,9 @@ class MemoryCapability(AbstractCapability[Any]):
         """Take out what was injected, and record the exchange."""
         self._take_out(result.all_messages())
         if self._opened is not None and self._record:
-            items = _items_of_run(result.new_messages(), _output_tools(ctx))
+            items = _build_run_items(result.new_messages(), _make_output_check(ctx))
             session = self._opened[0]
-            await _patiently(lambda: _kept(session).add(items), self._patience, "written")
+            await _run_with_timeout(lambda: _open_items(session).add(items), self._patience, "written")
         return result
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
@@ -269,7 +269,7 @@ class MemoryCapability(AbstractCapability[Any]):
                 message.instructions = message.instructions.replace(self._injected, "").strip() or None
 
 
-async def _patiently(
+async def _run_with_timeout(
     work: Callable[[], _T],
     patience: float,
     what: str,
@@ -282,27 +282,27 @@ async def _patiently(
         return await asyncio.wait_for(asyncio.shield(task), patience)
     except TimeoutError:
         _log.warning("the memory was not %s within %g s, the reply goes on without", what, patience)
-        task.add_done_callback(_told_late)
+        task.add_done_callback(_log_late_failure)
     except refused as error:
         _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
     return None
 
 
-def _told_late(task: asyncio.Future[Any]) -> None:
+def _log_late_failure(task: asyncio.Future[Any]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.warning("the memory failed after the reply: %s", task.exception())
 
 
-def _asked_in(messages: Sequence[ModelMessage]) -> str | None:
+def _find_last_question(messages: Sequence[ModelMessage]) -> str | None:
     """What the user asked last; None where that cannot be told."""
     for message in reversed(messages):
         for part in reversed(message.parts):
             if isinstance(part, UserPromptPart):
-                return _text_of(part.content)
+                return _extract_text(part.content)
     return None
 
 
-def _output_tools(ctx: RunContext[Any]) -> Callable[[str], bool]:
+def _make_output_check(ctx: RunContext[Any]) -> Callable[[str], bool]:
     """Says of a tool's name whether it is how the model gives the run's result."""
     known = {} if ctx.tool_manager is None or ctx.tool_manager.tools is None else ctx.tool_manager.tools
     names = {name for name, tool in known.items() if tool.tool_def.kind == "output"}
@@ -312,7 +312,7 @@ def _output_tools(ctx: RunContext[Any]) -> Callable[[str], bool]:
 # -- messages --------------------------------------------------------------------------------------------
 
 
-def history(
+def load_history(
     session: Session | AsyncSession, *, limit: int | None = None, everything: bool = False
 ) -> list[ModelMessage]:
     """The messages of a session, for `message_history`: losslessly what was recorded of a run.
@@ -326,10 +326,10 @@ def history(
         everything: Whether to give all since the conversation was begun anew instead, without a limit.
     """
     plain = session.sync if isinstance(session, AsyncSession) else session
-    items = _kept(plain)
+    items = _open_items(plain)
     if everything:
-        return _messages_of(items.get())
-    return _without_orphans(_from_a_question(_messages_of(items.of(plain.replay(limit)))))
+        return _build_messages(items.get())
+    return _drop_orphans(_from_a_question(_build_messages(items.of(plain.replay(limit)))))
 
 
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
@@ -345,14 +345,16 @@ def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessag
         The turns that they are.
     """
     plain = session.sync if isinstance(session, AsyncSession) else session
-    return _kept(plain).add(_items_of_run(messages, lambda name: name.startswith(_OUTPUT)))
+    return _open_items(plain).add(_build_run_items(messages, lambda name: name.startswith(_OUTPUT)))
 
 
-def _kept(session: Session) -> MessageItems:
-    return MessageItems(session, said=_said_in, items_of=_items_of_turn)
+def _open_items(session: Session) -> MessageItems:
+    return MessageItems(session, said=_extract_content, items_of=_build_turn_items)
 
 
-def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], bool]) -> list[dict[str, Any]]:
+def _build_run_items(
+    messages: Sequence[ModelMessage], is_output: Callable[[str], bool]
+) -> list[dict[str, Any]]:
     """The messages as items, one for each part: a mark of the message, its other fields, and the part."""
     items: list[dict[str, Any]] = []
     for message in messages:
@@ -370,44 +372,44 @@ def _items_of_run(messages: Sequence[ModelMessage], is_output: Callable[[str], b
                 item["output"] = True
             items.append(item)
     silent: list[dict[str, Any]] = []
-    while items and _said_in(items[-1]) is None:  # they stand with what was said before them
+    while items and _extract_content(items[-1]) is None:  # they stand with what was said before them
         silent.insert(0, items.pop())
     if items and silent:
         items[-1]["after"] = silent
     return items or silent
 
 
-def _said_in(item: Any) -> ItemText | None:
+def _extract_content(item: Any) -> ItemText | None:
     """What an item says (see `reverie.integrations.message_items`); None for one that says nothing, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":
-            return ItemText(role="user", content=_text_of(part["content"]))
+            return ItemText(role="user", content=_extract_text(part["content"]))
         case "text":
             return ItemText(role="assistant", content=part["content"])
         case "tool-call":
-            arguments = _as_text(part.get("args") or {})
+            arguments = _to_text(part.get("args") or {})
             if is_output:
                 return ItemText(role="assistant", content=arguments)
             call = ToolCall(id=part["tool_call_id"], name=part["tool_name"], arguments=arguments)
             return ItemText(role="assistant", content="", call=call)
         case "tool-return" if not is_output:
-            return ItemText(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=_to_text(part["content"]), answers=part["tool_call_id"])
         case "retry-prompt" if part.get("tool_name"):
-            return ItemText(role="tool", content=_as_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=_to_text(part["content"]), answers=part["tool_call_id"])
         case _:
             return None
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _messages_of(items: Iterable[Any]) -> list[ModelMessage]:
+def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:
     """The messages that items are, those of one mark put together again."""
     documents: list[dict[str, Any]] = []
     mark = None
-    for item in _unfolded(items):
+    for item in _unfold_items(items):
         if mark is None or item.get("message") != mark:
             documents.append({**item["of"], "parts": []})
         mark = item.get("message")
@@ -421,15 +423,15 @@ def _messages_of(items: Iterable[Any]) -> list[ModelMessage]:
     return found
 
 
-def _unfolded(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _unfold_items(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """The items, each before those that say nothing and stand with it; others than ours are left out."""
     for item in items:
         if isinstance(item, dict) and "part" in item:
             yield item
-            yield from _unfolded(item.get("after", ()))
+            yield from _unfold_items(item.get("after", ()))
 
 
-def _items_of_turn(turn: Turn) -> list[dict[str, Any]]:
+def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
     """The items of a turn that came another way than by Pydantic AI."""
     parts: list[Any]
     if turn.role == "assistant":
@@ -448,10 +450,10 @@ def _items_of_turn(turn: Turn) -> list[dict[str, Any]]:
     else:
         said_so = turn.content if turn.role == "user" else f"[{turn.role}] {turn.content}"
         message = ModelRequest(parts=[UserPromptPart(content=said_so, timestamp=turn.at)])
-    return _items_of_run([message], lambda name: False)
+    return _build_run_items([message], lambda name: False)
 
 
-def _without_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+def _drop_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
     """The messages without answers to calls that are not among them."""
     called: set[str] = set()
     found: list[ModelMessage] = []
@@ -480,16 +482,16 @@ def _from_a_question(messages: list[ModelMessage]) -> list[ModelMessage]:
     return messages
 
 
-def _text_of(content: object) -> str:
+def _extract_text(content: object) -> str:
     """The text of a prompt: a string, or parts, as objects or as JSON, of which some are text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):
         return ""
-    return tokens.clean_text("\n".join(map(_text_of_one, content)))
+    return tokens.clean_text("\n".join(map(_extract_part_text, content)))
 
 
-def _text_of_one(part: object) -> str:
+def _extract_part_text(part: object) -> str:
     if isinstance(part, str):
         return part
     fields = part if isinstance(part, Mapping) else vars(part)
@@ -497,4 +499,4 @@ def _text_of_one(part: object) -> str:
     return text if isinstance(text, str) else f"[{kind}]"
 
 
-__all__ = ["MemoryCapability", "MemoryToolset", "add_messages", "history"]
+__all__ = ["MemoryCapability", "MemoryToolset", "add_messages", "load_history"]

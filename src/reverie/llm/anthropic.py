@@ -15,8 +15,8 @@ from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, wished
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, in_words
+from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
+from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, append_schema
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -99,20 +99,20 @@ class AnthropicModel:
         return reply
 
     def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
-        arguments = _arguments(ask, form)
+        arguments = _build_arguments(ask, form)
         if ask.temperature is not None and self._takes_temperature:
             # In the body, because the library's newer versions have no argument for it, and without it where
             # the model has none either.
             try:
                 body = {"temperature": min(ask.temperature, 1.0)}
-                return self._sent_once(arguments, left_s, told, form, body)
+                return self._send_once(arguments, left_s, told, form, body)
             except FormatRejected as error:
                 if not re.search(r"\btemperature\b", str(error)):
                     raise
                 self._takes_temperature = False
-        return self._sent_once(arguments, left_s, told, form, {})
+        return self._send_once(arguments, left_s, told, form, {})
 
-    def _sent_once(
+    def _send_once(
         self,
         arguments: dict[str, Any],
         left_s: float,
@@ -126,21 +126,21 @@ class AnthropicModel:
             return create(model=self._model, timeout=left_s, extra_body=body or None, **arguments, **more)
 
         if not told.wanted or form == "schema":
-            reply: ModelReply = _reply(self._sent(send), form)
+            reply: ModelReply = _parse_reply(self._send(send), form)
             told(reply.text)
             return reply
-        pieces = self._sent(lambda: send(stream=True))
-        gathered: ModelReply = self._sent(lambda: _gathered(pieces, told))
+        pieces = self._send(lambda: send(stream=True))
+        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, told))
         return gathered
 
-    def _sent(self, call: Callable[[], Any]) -> Any:
+    def _send(self, call: Callable[[], Any]) -> Any:
         """What the library gives, with its errors as ours."""
         try:
             return call()
         except anthropic.APITimeoutError as error:
             raise RetryableError("the server did not answer in time") from error
         except anthropic.APIStatusError as error:
-            raise self._failure(error) from error
+            raise self._convert_error(error) from error
         except (anthropic.APIConnectionError, anthropic.APIResponseValidationError) as error:
             raise RetryableError(
                 f"the connection failed ({type(error.__cause__ or error).__name__})"
@@ -150,21 +150,21 @@ class AnthropicModel:
         except json.JSONDecodeError as error:
             raise RetryableError("the answer was no JSON") from error
 
-    def _failure(self, error: anthropic.APIStatusError) -> Exception:
-        said = f"{self.name} answered {error.status_code}: {_said(error)}"
+    def _convert_error(self, error: anthropic.APIStatusError) -> Exception:
+        said = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
         if error.status_code in {400, 422}:
             return FormatRejected(said)
         if error.status_code in TRANSIENT:
-            return RetryableError(said, after_s=wished(error.response.headers))
+            return RetryableError(said, after_s=parse_retry_after(error.response.headers))
         return ModelRefused(f"{said}: check the key, the model's name and the address")
 
 
-def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
+def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
     messages: Sequence[ChatMessage] = ask.messages
     if ask.schema is not None and form == "words":
-        messages = in_words(messages, ask.schema)
+        messages = append_schema(messages, ask.schema)
     system = "\n\n".join(message.content for message in messages if message.role == "system")
-    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens, "messages": _messages(messages)}
+    arguments: dict[str, Any] = {"max_tokens": ask.max_tokens, "messages": _convert_messages(messages)}
     if system:
         arguments["system"] = system
     tools = [
@@ -179,14 +179,14 @@ def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
     return arguments
 
 
-def _messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """The conversation in Anthropic's form: a tool's result is the user's, neighbours of one role are one."""
     found: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
+        blocks = _build_blocks(message)
         if found and found[-1]["role"] == role:
             found[-1]["content"] += blocks
         elif blocks:
@@ -194,7 +194,7 @@ def _messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     return found
 
 
-def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
+def _build_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
         return [result]
@@ -202,11 +202,11 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.content.strip():
         blocks.append({"type": "text", "text": message.content})
     for call in message.tool_calls:
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)})
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": _parse_input(call)})
     return blocks
 
 
-def _input(call: ToolCall) -> Any:
+def _parse_input(call: ToolCall) -> Any:
     """The call's arguments as an object; what a model wrote that is none stands in one."""
     try:
         given = json.loads(call.arguments or "{}")
@@ -215,7 +215,7 @@ def _input(call: ToolCall) -> Any:
     return given if isinstance(given, dict) else {"arguments": given}
 
 
-def _reply(answer: Any, form: Form | None) -> ModelReply:
+def _parse_reply(answer: Any, form: Form | None) -> ModelReply:
     blocks = getattr(answer, "content", None)
     if blocks is None:
         raise RetryableError("the answer has no content")
@@ -233,17 +233,17 @@ def _reply(answer: Any, form: Form | None) -> ModelReply:
         ),
         finish=finish,
         model=answer.model or "",
-        usage=_usage(answer.usage),
+        usage=_parse_usage(answer.usage),
     )
 
 
-def _gathered(pieces: Any, told: StreamRelay) -> ModelReply:
+def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
     """An answer that arrives in pieces, put together."""
     text, model, reason, usage = [], "", None, TokenUsage(requests=1)
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
         if piece.type == "message_start":
-            model, usage = piece.message.model, _usage(piece.message.usage)
+            model, usage = piece.message.model, _parse_usage(piece.message.usage)
         elif piece.type == "content_block_start" and piece.content_block.type == "tool_use":
             block = piece.content_block
             calls[piece.index] = {"id": block.id, "name": block.name, "arguments": ""}
@@ -270,7 +270,7 @@ def _gathered(pieces: Any, told: StreamRelay) -> ModelReply:
     )
 
 
-def _usage(counted: Any) -> TokenUsage:
+def _parse_usage(counted: Any) -> TokenUsage:
     """Tokens read count those that a cache gave too."""
     read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return TokenUsage(
@@ -280,7 +280,7 @@ def _usage(counted: Any) -> TokenUsage:
     )
 
 
-def _said(error: anthropic.APIStatusError) -> str:
+def _extract_error_text(error: anthropic.APIStatusError) -> str:
     """The server's own words, short."""
     body = error.body
     inner = body.get("error") if isinstance(body, dict) else None

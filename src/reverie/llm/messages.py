@@ -22,7 +22,7 @@ class ChatMessage:
     """One message to a model.
 
     Attributes:
-        role: `system`, `user`, `assistant` or `tool`.
+        role: `system`, `user`, `store_assistant` or `tool`.
         content: The text; may be empty where there are tool calls.
         tool_calls: What an assistant's message called.
         tool_call_id: The call that a tool's message answers.

@@ -15,8 +15,8 @@ from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, wished
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, in_words
+from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
+from reverie.llm.structured_output import Form, FormatFallback, FormatRejected, append_schema
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
@@ -96,7 +96,7 @@ class OpenAIModel:
         """A vector for each text; see `reverie.llm.protocol.Embedder.embed`."""
 
         def attempt(left_s: float) -> list[list[float]]:
-            answer = self._sent(
+            answer = self._send(
                 lambda: self._client.embeddings.create(
                     model=self._model, input=list(texts), encoding_format="float", timeout=left_s
                 )
@@ -125,27 +125,27 @@ class OpenAIModel:
 
     def _request(self, ask: ModelRequest, form: Form | None, left_s: float, told: StreamRelay) -> ModelReply:
         """One request, repeated without an argument that the server says it does not know."""
-        arguments = _arguments(ask, form)
+        arguments = _build_arguments(ask, form)
         while True:
             kept = {name: value for name, value in arguments.items() if name not in self._left_out}
             if "max_tokens" in self._left_out:
                 kept["max_completion_tokens"] = ask.max_tokens
             try:
-                return self._streamed(kept, left_s, told)
+                return self._send_once(kept, left_s, told)
             except FormatRejected as error:
-                named = _argument_named(str(error), kept)
+                named = _find_refused_argument(str(error), kept)
                 if named is None:
                     raise
                 self._left_out |= {named}
 
-    def _streamed(self, arguments: dict[str, Any], left_s: float, told: StreamRelay) -> ModelReply:
+    def _send_once(self, arguments: dict[str, Any], left_s: float, told: StreamRelay) -> ModelReply:
         create: Any = self._client.chat.completions.create
         if not told.wanted:
-            whole: ModelReply = _reply(
-                self._sent(lambda: create(model=self._model, timeout=left_s, **arguments))
+            whole: ModelReply = _parse_reply(
+                self._send(lambda: create(model=self._model, timeout=left_s, **arguments))
             )
             return whole
-        pieces = self._sent(
+        pieces = self._send(
             lambda: create(
                 model=self._model,
                 timeout=left_s,
@@ -154,17 +154,17 @@ class OpenAIModel:
                 **arguments,
             )
         )
-        gathered: ModelReply = self._sent(lambda: _gathered(pieces, told))
+        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, told))
         return gathered
 
-    def _sent(self, call: Callable[[], Any]) -> Any:
+    def _send(self, call: Callable[[], Any]) -> Any:
         """What the library gives, with its errors as ours."""
         try:
             return call()
         except openai.APITimeoutError as error:
             raise RetryableError("the server did not answer in time") from error
         except openai.APIStatusError as error:
-            raise self._failure(error) from error
+            raise self._convert_error(error) from error
         except (openai.APIConnectionError, openai.APIResponseValidationError) as error:
             raise RetryableError(
                 f"the connection failed ({type(error.__cause__ or error).__name__})"
@@ -174,12 +174,12 @@ class OpenAIModel:
         except json.JSONDecodeError as error:
             raise RetryableError("the answer was no JSON") from error
 
-    def _failure(self, error: openai.APIStatusError) -> Exception:
-        said = f"{self.name} answered {error.status_code}: {_said(error)}"
+    def _convert_error(self, error: openai.APIStatusError) -> Exception:
+        said = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
         if error.status_code in {400, 422}:
             return FormatRejected(said)
         if error.status_code in TRANSIENT and "insufficient_quota" not in said:
-            return RetryableError(said, after_s=wished(error.response.headers))
+            return RetryableError(said, after_s=parse_retry_after(error.response.headers))
         return ModelRefused(f"{said}: check the key, the model's name and the address")
 
 
@@ -194,7 +194,7 @@ class OllamaModel(OpenAIModel):
         return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
 
 
-def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
+def _build_arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
     messages = ask.messages
     arguments: dict[str, Any] = {"max_tokens": ask.max_tokens}
     if ask.temperature is not None:
@@ -215,14 +215,14 @@ def _arguments(ask: ModelRequest, form: Form | None) -> dict[str, Any]:
         schema = {"name": "answer", "schema": dict(ask.schema)}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif ask.schema is not None:
-        messages = in_words(messages, ask.schema)
+        messages = append_schema(messages, ask.schema)
         if form == "json":
             arguments["response_format"] = {"type": "json_object"}
-    arguments["messages"] = [_message(message) for message in messages]
+    arguments["messages"] = [_convert_message(message) for message in messages]
     return arguments
 
 
-def _message(message: ChatMessage) -> dict[str, Any]:
+def _convert_message(message: ChatMessage) -> dict[str, Any]:
     given: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         given["tool_calls"] = [
@@ -238,7 +238,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     return given
 
 
-def _reply(answer: Any) -> ModelReply:
+def _parse_reply(answer: Any) -> ModelReply:
     """A whole answer. Servers leave fields out, so nothing here is taken for granted."""
     choices = getattr(answer, "choices", None)
     if not choices:
@@ -253,18 +253,18 @@ def _reply(answer: Any) -> ModelReply:
         tool_calls=calls,
         finish=_finish(choices[0].finish_reason, refused=bool(getattr(message, "refusal", None))),
         model=getattr(answer, "model", None) or "",
-        usage=_usage(getattr(answer, "usage", None)),
+        usage=_parse_usage(getattr(answer, "usage", None)),
     )
 
 
-def _gathered(pieces: Any, told: StreamRelay) -> ModelReply:
+def _collect_reply(pieces: Any, told: StreamRelay) -> ModelReply:
     """An answer that arrives in pieces, put together."""
     text, model, reason, usage = [], "", None, TokenUsage()
     calls: dict[int, dict[str, str]] = {}
     for piece in pieces:
         model = getattr(piece, "model", None) or model
         if getattr(piece, "usage", None) is not None:
-            usage = _usage(piece.usage)
+            usage = _parse_usage(piece.usage)
         if not piece.choices:
             continue
         reason = piece.choices[0].finish_reason or reason
@@ -295,7 +295,7 @@ def _finish(reason: str | None, *, refused: bool = False) -> Finish:
     return "refused" if refused else _FINISHES.get(reason or "stop", "stop")
 
 
-def _usage(counted: Any) -> TokenUsage:
+def _parse_usage(counted: Any) -> TokenUsage:
     return TokenUsage(
         requests=1,
         input_tokens=getattr(counted, "prompt_tokens", None) or 0,
@@ -303,14 +303,14 @@ def _usage(counted: Any) -> TokenUsage:
     )
 
 
-def _said(error: openai.APIStatusError) -> str:
+def _extract_error_text(error: openai.APIStatusError) -> str:
     """The server's own words, short."""
     body = error.body
     said = body.get("message") if isinstance(body, dict) else None
     return re.sub(r"\s+", " ", str(said or error.message))[:300]
 
 
-def _argument_named(said: str, arguments: Mapping[str, Any]) -> str | None:
+def _find_refused_argument(said: str, arguments: Mapping[str, Any]) -> str | None:
     """The argument that a refusal names and that can be left out: older and newer servers differ in these."""
     for name in ("max_tokens", "temperature", "stream_options"):
         if name in arguments and re.search(rf"\b{name}\b", said):

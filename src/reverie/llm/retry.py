@@ -67,7 +67,7 @@ class RetryPolicy:
                 return call_with_deadline(end - time.monotonic(), call)
             except RetryableError as failure:
                 left = end - time.monotonic()
-                pause = self._pause(number, failure.after_s)
+                pause = self._compute_pause(number, failure.after_s)
                 if number == self.tries or pause >= left:
                     tries = "once" if number == 1 else f"{number} times"
                     raise ModelUnavailable(
@@ -76,7 +76,7 @@ class RetryPolicy:
                 self.sleep(pause)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def _pause(self, number: int, wished: float | None) -> float:
+    def _compute_pause(self, number: int, wished: float | None) -> float:
         if wished is not None and wished >= 0:
             return wished
         longest: float = min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))
@@ -107,7 +107,7 @@ class StreamRelay:
             raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
 
 
-def wished(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """How many seconds a server asks to wait, by its `retry-after`; None if it does not say in seconds."""
     try:
         return float(headers["retry-after"])

@@ -51,7 +51,7 @@ class FormatFallback:
         raise ModelRefused(str(refusal)) from refusal
 
 
-def in_words(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     """The messages with the schema told in words at the end of the last one of the user's."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
     told = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()

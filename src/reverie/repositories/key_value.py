@@ -31,14 +31,14 @@ from reverie.domain.record import (
     validate_choice,
     validate_record,
 )
-from reverie.domain.scope import checked_scope
+from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories import key_value_codec as kept
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
-from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, checked_count
+from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, validate_count
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redactor_of
+from reverie.stores.redacting import get_redactor
 
 ATTEMPTS = 60
 """How often a change that lost a race is made again before it gives up with `Conflict`."""
@@ -98,8 +98,8 @@ class KeyValueStore:
         Raises:
             InvalidInput: name, scope or origin is not of its form.
         """
-        self.name = categories.valid_category(name, name="shelf")
-        self.scope = checked_scope(scope)
+        self.name = categories.validate_category(name, name="shelf")
+        self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
         self._store = store
@@ -108,7 +108,7 @@ class KeyValueStore:
         self._actor = actor
         self._notice = notice
         self._zone = zone
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._lock = threading.Lock()
 
     # -- one value ---------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class KeyValueStore:
             places: Namespaces and keys.
         """
         now = self._clock()
-        there = self._records(places)
+        there = self._fetch_records(places)
         return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]
 
     def put_many(
@@ -178,12 +178,12 @@ class KeyValueStore:
             Conflict: something else than what was expected stands there, or others changed the same values
                 all the while.
         """
-        wanted = {_checked_place(put.namespace, put.key): put for put in puts}
+        wanted = {_validate_place(put.namespace, put.key): put for put in puts}
         for place, put in wanted.items():
             if put.value is not None:
-                kept.as_document(put.value)
+                kept.encode_document(put.value)
                 self._refuse_secret(place)
-        if wanted and not self._retried(lambda: self._put_all(wanted, expected or {})):
+        if wanted and not self._run_with_retries(lambda: self._put_all(wanted, expected or {})):
             raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
 
     def touch(self, places: Sequence[Place]) -> int:
@@ -201,17 +201,17 @@ class KeyValueStore:
         def attempt() -> int:
             now = self._clock()
             edits = []
-            for record in self._records(places).values():
+            for record in self._fetch_records(places).values():
                 found = self._read(record, now)
                 if found is None or found.ttl is None or found.expires_at is None:
                     continue
-                until = _after(now, found.ttl)
+                until = _add_ttl(now, found.ttl)
                 if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
                     edits.append(Change(before=record, after=replace(record, expires_at=until)))
             self._commit(edits, reason=f"{self.name}: read")
             return len(edits)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     # -- looking for values ------------------------------------------------------------------------------
 
@@ -237,15 +237,19 @@ class KeyValueStore:
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        checked_count(limit, name="limit", least=0)
-        checked_count(offset, name="offset", least=0)
+        validate_count(limit, name="limit", least=0)
+        validate_count(offset, name="offset", least=0)
         wanted = _Wanted(namespace, where)
-        found = self._all(namespace) if query is None else self._answering(query, namespace, offset + limit)
+        found = (
+            self._iterate_items(namespace)
+            if query is None
+            else self._search_items(query, namespace, offset + limit)
+        )
         return list(islice(filter(wanted, found), offset, offset + limit))
 
     def namespaces(self) -> list[Namespace]:
         """The namespaces in which anything stands, in order."""
-        return sorted({found.namespace for found in self._all(())})
+        return sorted({found.namespace for found in self._iterate_items(())})
 
     # -- expiry ------------------------------------------------------------------------------------------
 
@@ -260,40 +264,43 @@ class KeyValueStore:
             now = self._clock()
             over = [
                 record
-                for record in self._store.find(self._filter((), alive=None))
+                for record in self._store.find(self._build_filter((), alive=None))
                 if record.expires_at is not None
                 and record.expires_at <= now
-                and kept.place_of(self.name, record) is not None
+                and kept.decode_place(self.name, record) is not None
             ]
             for start in range(0, len(over), _CHUNK):
-                edits = [_archiving(record, now, _REASON_EXPIRED) for record in over[start : start + _CHUNK]]
+                edits = [
+                    _build_archive_change(record, now, _REASON_EXPIRED)
+                    for record in over[start : start + _CHUNK]
+                ]
                 self._commit(edits, reason=f"{self.name}: {_REASON_EXPIRED}")
             return len(over)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _records(self, places: Iterable[Place]) -> dict[Place, Record]:
+    def _fetch_records(self, places: Iterable[Place]) -> dict[Place, Record]:
         """The records of places, archived ones too; those that were never used are left out."""
         by_id: dict[str, Place] = {}
         for namespace, key in places:
-            place = _checked_place(namespace, key)
-            by_id |= dict.fromkeys(self._ids(place), place)
+            place = _validate_place(namespace, key)
+            by_id |= dict.fromkeys(self._compute_ids(place), place)
         found: dict[Place, Record] = {}
         names = list(by_id)
         for start in range(0, len(names), _CHUNK):
             for record in self._store.records(names[start : start + _CHUNK]):
                 place = by_id[record.id]
-                if self._stands_for(record, place):
+                if self._is_record_of(record, place):
                     found[place] = record
         return found
 
-    def _stands_for(self, record: Record, place: Place) -> bool:
-        return record.scope == self.scope and kept.place_of(self.name, record) == place
+    def _is_record_of(self, record: Record, place: Place) -> bool:
+        return record.scope == self.scope and kept.decode_place(self.name, record) == place
 
-    def _ids(self, place: Place) -> list[str]:
-        return kept.ids_of(self.scope, kept.address(self.name, place))
+    def _compute_ids(self, place: Place) -> list[str]:
+        return kept.compute_ids(self.scope, kept.encode_place(self.name, place))
 
     def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
         """What a record keeps now; None for one that is archived, expired or keeps nothing here."""
@@ -306,7 +313,7 @@ class KeyValueStore:
     ) -> bool:
         """Whether it was done: not, where something else stands there than was expected."""
         now = self._clock()
-        there = self._records(wanted)
+        there = self._fetch_records(wanted)
         for place, value in expected.items():
             found = self._read(there[place], now) if place in there else None
             if (None if found is None else found.value) != value:
@@ -315,17 +322,17 @@ class KeyValueStore:
         for place, put in wanted.items():
             old = there.get(place)
             if put.value is not None:
-                edits.append(Change(before=old, after=self._written(place, put, old, now)))
+                edits.append(Change(before=old, after=self._build_record(place, put, old, now)))
             elif old is not None and not old.archived:
-                edits.append(_archiving(old, now, f"{self.name}: delete"))
+                edits.append(_build_archive_change(old, now, f"{self.name}: delete"))
         only_gone = all(put.value is None for put in wanted.values())
         self._commit(edits, reason=f"{self.name}: {'delete' if only_gone else 'put'}")
         return True
 
-    def _written(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
+    def _build_record(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
         """The record that shall stand for the value."""
         if old is None or self._read(old, now) is None:
-            old = self._blank(place, self._free_id(place) if old is None else old.id, now)
+            old = self._build_blank_record(place, self._find_free_id(place) if old is None else old.id, now)
         record = kept.encode(old, put, self._redactor.text)
         days = dates.resolve_dates(record.content, now, zone=self._zone)
         metadata = {name: text for name, text in record.metadata.items() if name != DATES}
@@ -336,27 +343,27 @@ class KeyValueStore:
                 record,
                 origin=self._origin,  # who replaces a value answers for it
                 updated_at=max(now, old.updated_at),
-                expires_at=None if put.ttl is None else _after(now, put.ttl),
+                expires_at=None if put.ttl is None else _add_ttl(now, put.ttl),
                 metadata=MappingProxyType(metadata),
             )
         )
 
-    def _free_id(self, place: Place) -> str:
+    def _find_free_id(self, place: Place) -> str:
         """The id for the record of a place that had none when it was looked for."""
-        names = self._ids(place)
+        names = self._compute_ids(place)
         there = self._store.records(names)
-        if any(self._stands_for(record, place) for record in there):
+        if any(self._is_record_of(record, place) for record in there):
             raise Conflict("somebody else has just put something there: read again")
         taken = {record.id for record in there}
         free = (name for name in names if name not in taken)
         return next(free, names[-1])  # where something else has all of them, the store refuses
 
-    def _blank(self, place: Place, id: str, now: datetime) -> Record:
+    def _build_blank_record(self, place: Place, id: str, now: datetime) -> Record:
         """A new record for a place, with nothing in it yet."""
         return Record(
             id=id,
             content="(empty)",
-            category=kept.category_of(self.name, place[0]),
+            category=kept.build_category(self.name, place[0]),
             kind="fact",
             layer=HOME_LAYERS["fact"],
             origin=self._origin,
@@ -364,29 +371,29 @@ class KeyValueStore:
             created_at=now,
             updated_at=now,
             last_seen_at=now,
-            metadata=MappingProxyType({KEPT: kept.address(self.name, place)}),
+            metadata=MappingProxyType({KEPT: kept.encode_place(self.name, place)}),
         )
 
     def _refuse_secret(self, place: Place) -> None:
         """Raise `InvalidInput` where a name is a secret: replaced it would be another's, or nobody's."""
-        where = kept.address(self.name, place)
+        where = kept.encode_place(self.name, place)
         if self._redactor.text(where) != where:
             raise InvalidInput(
                 "a key or namespace holds what looks like a secret: choose another that tells nothing"
             )
 
-    def _filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
-        category = kept.category_of(self.name, namespace)
+    def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
+        category = kept.build_category(self.name, namespace)
         return Filter(scopes=(self.scope,), category=category, alive_at=alive)
 
-    def _all(self, namespace: Namespace) -> Iterator[Item]:
+    def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:
         """Every value that may be in the namespace, the latest changed first."""
         now = self._clock()
-        for record in self._store.find(self._filter(namespace, alive=now)):
+        for record in self._store.find(self._build_filter(namespace, alive=now)):
             if (found := self._read(record, now)) is not None:
                 yield found
 
-    def _answering(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
+    def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
         """The values that may be in the namespace and answer a question, best first."""
         now = self._clock()
         seen: set[str] = set()
@@ -394,7 +401,7 @@ class KeyValueStore:
         while True:
             question = SearchRequest(
                 text=query,
-                allowed=self._filter(namespace, alive=now),
+                allowed=self._build_filter(namespace, alive=now),
                 limit=limit,
                 exclude=frozenset(seen),
                 repeats=True,
@@ -415,7 +422,7 @@ class KeyValueStore:
         if edits:
             self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock()))
 
-    def _retried(self, attempt: Callable[[], _T]) -> _T:
+    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
         """What `attempt` returns, made again after each lost race; threads of this process wait instead."""
         with self._lock:
             for tries in range(ATTEMPTS):
@@ -440,7 +447,7 @@ class _Wanted:
         return inside and (self._where is None or self._where(found.value))
 
 
-def _checked_place(namespace: Namespace, key: str) -> Place:
+def _validate_place(namespace: Namespace, key: str) -> Place:
     if isinstance(namespace, str) or not all(isinstance(label, str) for label in namespace):
         raise InvalidInput(f"namespace is {namespace!r}: pass a tuple of strings, such as ('users', 'alice')")
     if not isinstance(key, str):
@@ -448,18 +455,18 @@ def _checked_place(namespace: Namespace, key: str) -> Place:
     return tuple(namespace), key
 
 
-def _archiving(record: Record, now: datetime, reason: str) -> Change:
+def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
     return Change(before=record, after=replace(record, archived_at=now, archive_reason=reason))
 
 
-def _after(now: datetime, ttl: timedelta) -> datetime:
+def _add_ttl(now: datetime, ttl: timedelta) -> datetime:
     try:
         return now + ttl
     except OverflowError:
         raise InvalidInput(f"ttl is {ttl!r}: it reaches beyond the year 9999") from None
 
 
-def minutes(count: float, *, name: str = "ttl") -> timedelta:
+def parse_minutes(count: float, *, name: str = "ttl") -> timedelta:
     """A number of minutes, also of none or less, as a length of time; raises `InvalidInput`."""
     if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
         raise InvalidInput(f"{name} is {count!r}: pass a number of minutes")

@@ -95,12 +95,12 @@ class PutItem:
 # -- where -----------------------------------------------------------------------------------------------
 
 
-def address(shelf: str, place: Place) -> str:
+def encode_place(shelf: str, place: Place) -> str:
     """The place as the metadata of a record has it."""
-    return _as_json([shelf, list(place[0]), place[1]])
+    return _to_json([shelf, list(place[0]), place[1]])
 
 
-def ids_of(scope: str, where: str) -> list[str]:
+def compute_ids(scope: str, where: str) -> list[str]:
     """The ids that the record of an address may have, the usual one first.
 
     Args:
@@ -111,7 +111,7 @@ def ids_of(scope: str, where: str) -> list[str]:
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
 
 
-def category_of(shelf: str, namespace: Namespace) -> str:
+def build_category(shelf: str, namespace: Namespace) -> str:
     """The category of what is kept there: one of a longer namespace lies under that of its beginning.
 
     Characters that a category cannot have become `-`; what would make it too long is left out.
@@ -125,10 +125,10 @@ def category_of(shelf: str, namespace: Namespace) -> str:
     return category
 
 
-def place_of(shelf: str, record: Record) -> Place | None:
+def decode_place(shelf: str, record: Record) -> Place | None:
     """Where the record's value is kept; None if it stands for nothing on this shelf."""
     where = record.metadata.get(KEPT, "")
-    if not where or record.id not in ids_of(record.scope, where):
+    if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)
@@ -151,10 +151,10 @@ def encode(record: Record, put: PutItem, clean: Clean) -> Record:
     Raises:
         InvalidInput: the value is no JSON object.
     """
-    document = _without_secrets(as_document(put.value), clean)
-    content = clean(_words(put, json.loads(document)))
-    parts = _parts(document, clean)
-    how: dict[str, Any] = {"said": _digest(content)}
+    document = _redact_document(encode_document(put.value), clean)
+    content = clean(_render_content(put, json.loads(document)))
+    parts = _split_document(document, clean)
+    how: dict[str, Any] = {"said": _compute_digest(content)}
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
     if put.ttl is not None:
@@ -170,11 +170,11 @@ def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
 
-def _without_secrets(document: str, clean: Clean) -> str:
+def _redact_document(document: str, clean: Clean) -> str:
     """The document with secrets replaced in its texts, each seen beside the key it stands under."""
     if clean(document) == document:
         return document
-    document = _as_json(_cleaned(json.loads(document), clean))
+    document = _to_json(_redact_value(json.loads(document), clean))
     document = clean(document)
     try:
         replaced = json.loads(document)
@@ -185,7 +185,7 @@ def _without_secrets(document: str, clean: Clean) -> str:
     raise InvalidInput("a value holds a secret in a form that cannot be replaced: leave it out")
 
 
-def _parts(document: str, clean: Clean) -> list[str]:
+def _split_document(document: str, clean: Clean) -> list[str]:
     """The document in parts that are short enough, none of which looks like a secret for being cut there."""
     for size in _LONGEST_PARTS:
         parts = [document[at : at + size] for at in range(0, len(document), size)]
@@ -194,11 +194,11 @@ def _parts(document: str, clean: Clean) -> list[str]:
     raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
 
 
-def _cleaned(value: Any, clean: Clean, key: str = "") -> Any:
+def _redact_value(value: Any, clean: Clean, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {clean(name): _cleaned(inner, clean, name) for name, inner in value.items()}
+        return {clean(name): _redact_value(inner, clean, name) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_cleaned(inner, clean, key) for inner in value]
+        return [_redact_value(inner, clean, key) for inner in value]
     if not isinstance(value, str):
         return value
     label = f"{key}: " if key else ""
@@ -206,7 +206,7 @@ def _cleaned(value: Any, clean: Clean, key: str = "") -> Any:
     return text[len(label) :] if text.startswith(label) else clean(value)
 
 
-def as_document(value: object) -> str:
+def encode_document(value: object) -> str:
     """A JSON object as text that metadata may hold.
 
     Dates and times, UUIDs, enumerations, tuples and mappings are written as JSON has them.
@@ -218,17 +218,17 @@ def as_document(value: object) -> str:
         raise InvalidInput(f"a value is {type(value).__name__}: pass a mapping of strings to JSON values")
     try:
         _check_keys(value)
-        return _as_json(dict(value))
+        return _to_json(dict(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"a value is no JSON: {error}") from None
 
 
-def _as_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=_plain)
+def _to_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=_to_json_value)
     return _UNPRINTED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def _plain(value: object) -> Any:
+def _to_json_value(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, datetime | date):
@@ -251,46 +251,46 @@ def _check_keys(value: object) -> None:
             _check_keys(inner)
 
 
-def _words(put: PutItem, value: dict[str, Any]) -> str:
+def _render_content(put: PutItem, value: dict[str, Any]) -> str:
     """What the record says: the given texts, else the value in lines; where that is nothing, its place."""
-    text = _in_lines(value) if put.texts is None else "\n".join(put.texts)
+    text = _render_lines(value) if put.texts is None else "\n".join(put.texts)
     if not _NOTHING.fullmatch(said := clean_text(text)[:LONGEST_CONTENT]):
         return said
     return clean_text(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
 
 
-def _in_lines(value: dict[str, Any]) -> str:
-    leaves = list(_leaves(value))
-    if len(leaves) == 1 and _speaks(*leaves[0]):
+def _render_lines(value: dict[str, Any]) -> str:
+    leaves = list(_iterate_leaves(value))
+    if len(leaves) == 1 and _is_self_explanatory(*leaves[0]):
         return str(leaves[0][1])
-    return "\n".join(f"{_label(path)}{_text(leaf)}" for path, leaf in leaves)
+    return "\n".join(f"{_format_label(path)}{_format_leaf(leaf)}" for path, leaf in leaves)
 
 
-def _speaks(path: _Path, leaf: object) -> bool:
+def _is_self_explanatory(path: _Path, leaf: object) -> bool:
     return isinstance(leaf, str) and all(step in _SPEAKING for step in path)
 
 
-def _label(path: _Path) -> str:
+def _format_label(path: _Path) -> str:
     return ".".join(map(str, path)) + ": "
 
 
-def _text(leaf: object) -> str:
+def _format_leaf(leaf: object) -> str:
     return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)
 
 
-def _leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
+def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
     """Every text, number, truth value, null and empty container in a value, with the way to it."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _leaves(inner, (*path, key))
+            yield from _iterate_leaves(inner, (*path, key))
     elif isinstance(value, list) and value:
         for index, inner in enumerate(value):
-            yield from _leaves(inner, (*path, index))
+            yield from _iterate_leaves(inner, (*path, index))
     elif path:
         yield path, value
 
 
-def _digest(content: str) -> str:
+def _compute_digest(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
 
 
@@ -299,14 +299,14 @@ def _digest(content: str) -> str:
 
 def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | None:
     """What the record keeps; None if that is nothing of this shelf, or its value has been taken out of it."""
-    place = place_of(shelf, record)
+    place = decode_place(shelf, record)
     if place is None:
         return None
-    value, how = _stored(record)
+    value, how = _decode_stored_value(record)
     if value is None:
         return None
-    if how.get("said") != _digest(record.content):
-        value = _edited(value, record.content, how.get("said"))
+    if how.get("said") != _compute_digest(record.content):
+        value = _apply_hand_edit(value, record.content, how.get("said"))
     ttl = how.get("ttl")
     return Item(
         namespace=place[0],
@@ -322,7 +322,7 @@ def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | 
     )
 
 
-def _stored(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     parts: list[str] = []
     while (name := VALUE if not parts else f"{VALUE}-{len(parts) + 1}") in record.metadata:
         parts.append(record.metadata[name])
@@ -333,17 +333,21 @@ def _stored(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
 
 
-def _edited(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
+def _apply_hand_edit(value: dict[str, Any], content: str, said: object) -> dict[str, Any]:
     """The value with what a person made of the record's words; as it is, where they cannot be told apart."""
-    leaves = list(_leaves(value))
-    whole = [path for path, leaf in leaves if isinstance(leaf, str) and _digest(clean_text(leaf)) == said]
+    leaves = list(_iterate_leaves(value))
+    whole = [
+        path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == said
+    ]
     if whole:
-        return _with(value, dict.fromkeys(whole, content))
-    before = clean_text(_in_lines(value))
-    if _digest(before) != said or _from_lines(before, leaves) != {}:  # cut, or lines that look like others
+        return _replace_leaves(value, dict.fromkeys(whole, content))
+    before = clean_text(_render_lines(value))
+    if (
+        _compute_digest(before) != said or _from_lines(before, leaves) != {}
+    ):  # cut, or lines that look like others
         return value
     found = _from_lines(content, leaves)
-    return value if found is None else _with(value, found)
+    return value if found is None else _replace_leaves(value, found)
 
 
 def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
@@ -351,7 +355,7 @@ def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_P
     starts: list[tuple[int, int]] = []
     at = 0
     for path, _ in leaves:
-        label = clean_text(_label(path))
+        label = clean_text(_format_label(path))
         begin = at if content.startswith(label, at) else content.find(f"\n{label}", at) + 1
         if not content.startswith(label, begin) or (begin == 0 and starts):
             return None
@@ -361,7 +365,7 @@ def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_P
     changed: dict[_Path, object] = {}
     for (path, leaf), (_, start), end in zip(leaves, starts, ends, strict=True):
         text = content[start:end]
-        if text == clean_text(_text(leaf)):
+        if text == clean_text(_format_leaf(leaf)):
             continue
         if isinstance(leaf, str):
             changed[path] = text
@@ -375,7 +379,7 @@ def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_P
     return changed
 
 
-def _with(value: dict[str, Any], changed: Mapping[_Path, object]) -> dict[str, Any]:
+def _replace_leaves(value: dict[str, Any], changed: Mapping[_Path, object]) -> dict[str, Any]:
     for path, leaf in changed.items():
         inner: Any = value
         for step in path[:-1]:

@@ -21,14 +21,14 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
-from reverie.domain.scope import checked_scope
+from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates as dates
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import clean_text
 from reverie.repositories import key_value_codec as kept
 from reverie.repositories.key_value_codec import Place
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redactor_of
+from reverie.stores.redacting import get_redactor
 
 CATEGORY: Final = "knowledge-graph"
 """The category of every record of the graph."""
@@ -118,13 +118,13 @@ class KnowledgeGraph:
         Raises:
             InvalidInput: it is no scope.
         """
-        self.scope = checked_scope(scope)
+        self.scope = validate_scope(scope)
         self._store = store
         self._clock = clock
         self._actor = actor
         self._notice = notice
         self._zone = zone
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._lock = threading.Lock()
         self._known: tuple[int, _Graph] = (-1, _Graph())
 
@@ -140,7 +140,10 @@ class KnowledgeGraph:
             Those that are new.
         """
         wanted = {
-            self._text(each, "name"): (self._text(each, "entityType"), self._texts(each, "observations"))
+            self._parse_text(each, "name"): (
+                self._parse_text(each, "entityType"),
+                self._parse_texts(each, "observations"),
+            )
             for each in reversed(list(entities))  # of two that have one name the first counts
         }
 
@@ -148,11 +151,11 @@ class KnowledgeGraph:
             new = {name: wanted[name] for name in reversed(wanted) if name not in graph.entities}
             edits = []
             for name, (kind, observations) in new.items():
-                edits.append(self._entity(name, kind, now))
-                edits += [self._observation(name, kind, text, now) for text in observations]
-            return edits, [_plain_entity(name, kind, texts) for name, (kind, texts) in new.items()]
+                edits.append(self._build_entity_change(name, kind, now))
+                edits += [self._build_observation_change(name, kind, text, now) for text in observations]
+            return edits, [_serialize_entity(name, kind, texts) for name, (kind, texts) in new.items()]
 
-        return self._changed(decide, "create entities")
+        return self._apply_change(decide, "create entities")
 
     def create_relations(self, relations: Iterable[Mapping[str, Any]]) -> list[Plain]:
         """Put relations there that are not.
@@ -163,13 +166,15 @@ class KnowledgeGraph:
         Returns:
             Those that are new.
         """
-        wanted = dict.fromkeys(self._link(each) for each in relations)
+        wanted = dict.fromkeys(self._parse_link(each) for each in relations)
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             new = [link for link in wanted if link not in graph.relations]
-            return [self._relation(link, now) for link in new], [_plain_relation(link) for link in new]
+            return [self._build_relation_change(link, now) for link in new], [
+                _serialize_relation(link) for link in new
+            ]
 
-        return self._changed(decide, "create relations")
+        return self._apply_change(decide, "create relations")
 
     def add_observations(self, observations: Iterable[Mapping[str, Any]]) -> list[Plain]:
         """Add observations to entities; those that an entity has already are left out.
@@ -183,7 +188,10 @@ class KnowledgeGraph:
         Raises:
             NotFound: there is no such entity; nothing was added to any.
         """
-        wanted = [(self._text(each, "entityName"), self._texts(each, "contents")) for each in observations]
+        wanted = [
+            (self._parse_text(each, "entityName"), self._parse_texts(each, "contents"))
+            for each in observations
+        ]
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
             edits, told, added = [], [], set[tuple[str, str]]()
@@ -193,11 +201,11 @@ class KnowledgeGraph:
                     raise NotFound(f"Entity with name {name} not found")
                 new = [t for t in texts if t not in entity.observations and (name, t) not in added]
                 added |= {(name, text) for text in new}
-                edits += [self._observation(name, entity.kind, text, now) for text in new]
+                edits += [self._build_observation_change(name, entity.kind, text, now) for text in new]
                 told.append({"entityName": name, "addedObservations": new})
             return edits, told
 
-        return self._changed(decide, "add observations")
+        return self._apply_change(decide, "add observations")
 
     def delete_entities(self, names: Iterable[str]) -> None:
         """Archive entities, their observations, and the relations that start or end at them.
@@ -205,14 +213,14 @@ class KnowledgeGraph:
         Args:
             names: Their names; those that are not there are passed over.
         """
-        wanted = set(self._plain_texts(names, "names"))
+        wanted = set(self._clean_texts(names, "names"))
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             gone = [graph.entities[name].records() for name in wanted if name in graph.entities]
             gone += [found for link, found in graph.relations.items() if {link[0], link[2]} & wanted]
-            return _archiving(gone, now, "delete entities"), None
+            return _build_archive_changes(gone, now, "delete entities"), None
 
-        self._changed(decide, "delete entities")
+        self._apply_change(decide, "delete entities")
 
     def delete_observations(self, deletions: Iterable[Mapping[str, Any]]) -> None:
         """Archive observations; the entities stay.
@@ -222,8 +230,8 @@ class KnowledgeGraph:
         """
         wanted: dict[str, set[str]] = {}
         for each in deletions:
-            texts = self._texts(each, "observations")
-            wanted.setdefault(self._text(each, "entityName"), set()).update(texts)
+            texts = self._parse_texts(each, "observations")
+            wanted.setdefault(self._parse_text(each, "entityName"), set()).update(texts)
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             edits: list[Change] = []
@@ -235,11 +243,11 @@ class KnowledgeGraph:
                 if (
                     gone and not entity.itself
                 ):  # it came in without a record of its own: it stays all the same
-                    edits.append(self._entity(name, entity.kind, now))
-                edits += _archiving(gone, now, "delete observations")
+                    edits.append(self._build_entity_change(name, entity.kind, now))
+                edits += _build_archive_changes(gone, now, "delete observations")
             return edits, None
 
-        self._changed(decide, "delete observations")
+        self._apply_change(decide, "delete observations")
 
     def delete_relations(self, relations: Iterable[Mapping[str, Any]]) -> None:
         """Archive relations.
@@ -247,13 +255,13 @@ class KnowledgeGraph:
         Args:
             relations: `{"from", "to", "relationType"}` each; those that are not there are passed over.
         """
-        wanted = {self._link(each) for each in relations}
+        wanted = {self._parse_link(each) for each in relations}
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], None]:
             gone = [found for link, found in graph.relations.items() if link in wanted]
-            return _archiving(gone, now, "delete relations"), None
+            return _build_archive_changes(gone, now, "delete relations"), None
 
-        self._changed(decide, "delete relations")
+        self._apply_change(decide, "delete relations")
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -261,7 +269,7 @@ class KnowledgeGraph:
         """All of it: `{"entities", "relations"}`, in the order in which they were put there."""
         with self._lock:
             _, graph = self._read()
-            return _plain(graph, graph.entities, graph.relations)
+            return _serialize_graph(graph, graph.entities, graph.relations)
 
     def search_nodes(self, query: str) -> Plain:
         """Entities whose name, type or one of whose observations has a text, and the relations at them.
@@ -269,10 +277,10 @@ class KnowledgeGraph:
         Args:
             query: The text; upper and lower case are the same.
         """
-        wanted = self._plain(query, "query").lower()
+        wanted = self._clean_text(query, "query").lower()
         with self._lock:
             _, graph = self._read()
-            return _around(
+            return _serialize_neighborhood(
                 graph,
                 [
                     name
@@ -287,14 +295,14 @@ class KnowledgeGraph:
         Args:
             names: Their names; those that are not there are passed over.
         """
-        wanted = set(self._plain_texts(names, "names"))
+        wanted = set(self._clean_texts(names, "names"))
         with self._lock:
             _, graph = self._read()
-            return _around(graph, [name for name in graph.entities if name in wanted])
+            return _serialize_neighborhood(graph, [name for name in graph.entities if name in wanted])
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _changed(self, decide: Callable[[_Graph, datetime], tuple[list[Change], _T]], reason: str) -> _T:
+    def _apply_change(self, decide: Callable[[_Graph, datetime], tuple[list[Change], _T]], reason: str) -> _T:
         """Make the edits that a graph asks for, all or none; decided again when somebody else was quicker."""
         with self._lock:
             for tries in range(ATTEMPTS):
@@ -319,25 +327,29 @@ class KnowledgeGraph:
                     return answer
         raise AssertionError("unreachable")
 
-    def _plain(self, text: object, name: str) -> str:
+    def _clean_text(self, text: object, name: str) -> str:
         """A text as it is kept: without secrets, and without what cannot be stored."""
         if not isinstance(text, str):
             raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
         return self._redactor.text(clean_text(text))
 
-    def _plain_texts(self, texts: object, name: str) -> list[str]:
+    def _clean_texts(self, texts: object, name: str) -> list[str]:
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise InvalidInput(f"{name} are {texts!r:.80}: pass a list of strings")
-        return list(dict.fromkeys(self._plain(text, name) for text in texts))
+        return list(dict.fromkeys(self._clean_text(text, name) for text in texts))
 
-    def _text(self, given: Mapping[str, Any], name: str) -> str:
-        return self._plain(_part(given, name), name)
+    def _parse_text(self, given: Mapping[str, Any], name: str) -> str:
+        return self._clean_text(_get_part(given, name), name)
 
-    def _texts(self, given: Mapping[str, Any], name: str) -> list[str]:
-        return self._plain_texts(_part(given, name), name)
+    def _parse_texts(self, given: Mapping[str, Any], name: str) -> list[str]:
+        return self._clean_texts(_get_part(given, name), name)
 
-    def _link(self, given: Mapping[str, Any]) -> Link:
-        return self._text(given, "from"), self._text(given, "relationType"), self._text(given, "to")
+    def _parse_link(self, given: Mapping[str, Any]) -> Link:
+        return (
+            self._parse_text(given, "from"),
+            self._parse_text(given, "relationType"),
+            self._parse_text(given, "to"),
+        )
 
     def _read(self) -> tuple[int, _Graph]:
         """The number of a change, and the graph as it is after it. The lock must be held.
@@ -371,15 +383,17 @@ class KnowledgeGraph:
         _take(graph, after)
         return True
 
-    def _entity(self, name: str, kind: str, now: datetime) -> Change:
+    def _build_entity_change(self, name: str, kind: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind}
-        return self._put(((ENTITY,), name), f"{name}: {kind or ENTITY}", metadata, _tags(kind), now)
+        return self._put(((ENTITY,), name), f"{name}: {kind or ENTITY}", metadata, _build_tags(kind), now)
 
-    def _observation(self, name: str, kind: str, text: str, now: datetime) -> Change:
+    def _build_observation_change(self, name: str, kind: str, text: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind, OBSERVATION: text}
-        return self._put(((OBSERVATION, name), text), _said(name, text), metadata, _tags(kind), now)
+        return self._put(
+            ((OBSERVATION, name), text), _format_observation(name, text), metadata, _build_tags(kind), now
+        )
 
-    def _relation(self, link: Link, now: datetime) -> Change:
+    def _build_relation_change(self, link: Link, now: datetime) -> Change:
         source, verb, target = link
         metadata = {FROM: source, RELATION: verb, TO: target}
         content = f"{source} {verb.replace('_', ' ')} {target}"
@@ -389,8 +403,8 @@ class KnowledgeGraph:
         self, place: Place, content: str, metadata: Mapping[str, str], tags: tuple[str, ...], now: datetime
     ) -> Change:
         """The edit that makes a record for a place in the graph; it has the same id whoever makes it."""
-        where = kept.address(CATEGORY, place)
-        names = kept.ids_of(self.scope, where)
+        where = kept.encode_place(CATEGORY, place)
+        names = kept.compute_ids(self.scope, where)
         there = {record.id: record for record in self._store.records(names)}
         free = [name for name in names if name not in there or there[name].metadata.get(KEPT) == where]
         old = there.get(free[0]) if free else None
@@ -413,7 +427,7 @@ class KnowledgeGraph:
         return Change(before=old, after=validate_record(record))
 
 
-def _part(given: Mapping[str, Any], name: str) -> Any:
+def _get_part(given: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{given!r:.80} stands where an object with {name} should")
     if name not in given:
@@ -430,32 +444,32 @@ def _take(graph: _Graph, record: Record) -> None:
         if OBSERVATION not in told:
             entity.itself.append(record)
         else:
-            entity.observations.setdefault(_observed(name, record), []).append(record)
+            entity.observations.setdefault(_extract_observation(name, record), []).append(record)
     elif FROM in told and RELATION in told and TO in told:
         graph.relations.setdefault((told[FROM], told[RELATION], told[TO]), []).append(record)
 
 
-def _observed(name: str, record: Record) -> str:
+def _extract_observation(name: str, record: Record) -> str:
     """The observation that a record stands for, also where a person changed the record's words."""
     text = record.metadata[OBSERVATION]
-    if record.content in (text, _said(name, text)):
+    if record.content in (text, _format_observation(name, text)):
         return text
     return record.content.removeprefix(f"{name}: ")
 
 
-def _said(name: str, text: str) -> str:
+def _format_observation(name: str, text: str) -> str:
     """An observation as a record says it, so that it can be understood by itself."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()
     return text if names_it else f"{name}: {text}"
 
 
-def _tags(kind: str) -> tuple[str, ...]:
+def _build_tags(kind: str) -> tuple[str, ...]:
     label = kind.strip()
     return (label,) if label and len(label) <= LONGEST_LABEL else ()
 
 
-def _archiving(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Change]:
+def _build_archive_changes(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> list[Change]:
     unique = {record.id: record for records in gone for record in records}
     return [
         Change(before=record, after=replace(record, archived_at=now, archive_reason=f"{CATEGORY}: {reason}"))
@@ -463,23 +477,25 @@ def _archiving(gone: Iterable[Iterable[Record]], now: datetime, reason: str) -> 
     ]
 
 
-def _plain_entity(name: str, kind: str, observations: Iterable[str]) -> Plain:
+def _serialize_entity(name: str, kind: str, observations: Iterable[str]) -> Plain:
     return {"name": name, "entityType": kind, "observations": list(observations)}
 
 
-def _plain_relation(link: Link) -> Plain:
+def _serialize_relation(link: Link) -> Plain:
     return {"from": link[0], "to": link[2], "relationType": link[1]}
 
 
-def _plain(graph: _Graph, names: Iterable[str], links: Iterable[Link]) -> Plain:
+def _serialize_graph(graph: _Graph, names: Iterable[str], links: Iterable[Link]) -> Plain:
     entities = ((name, graph.entities[name]) for name in names)
     return {
-        "entities": [_plain_entity(name, entity.kind, entity.observations) for name, entity in entities],
-        "relations": [_plain_relation(link) for link in links],
+        "entities": [_serialize_entity(name, entity.kind, entity.observations) for name, entity in entities],
+        "relations": [_serialize_relation(link) for link in links],
     }
 
 
-def _around(graph: _Graph, names: Sequence[str]) -> Plain:
+def _serialize_neighborhood(graph: _Graph, names: Sequence[str]) -> Plain:
     """Those entities, and every relation that has one of them at an end."""
     found = set(names)
-    return _plain(graph, names, [link for link in graph.relations if link[0] in found or link[2] in found])
+    return _serialize_graph(
+        graph, names, [link for link in graph.relations if link[0] in found or link[2] in found]
+    )

@@ -31,13 +31,13 @@ from reverie.domain.page import (
     MEMORY,
     Page,
     Paragraph,
-    checked_page,
-    checked_paragraph,
-    daily_note,
-    day_of,
+    format_daily_note_name,
+    get_separator,
     is_log,
-    separator,
-    valid_page_name,
+    parse_daily_note_day,
+    validate_page,
+    validate_page_name,
+    validate_paragraph,
 )
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.three_way_merge import merge_text
@@ -47,7 +47,7 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redact_value, redactor_of
+from reverie.stores.redacting import get_redactor, redact_value
 
 _log = logging.getLogger("reverie")
 
@@ -137,7 +137,7 @@ class Pages:
             notice: Told of every change made here.
         """
         self._store = store
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._settings = settings
         self._clock = clock
         self._new_id = new_id
@@ -147,7 +147,7 @@ class Pages:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _acting(self, actor: str) -> Pages:
+    def _copy_with_actor(self, actor: str) -> Pages:
         """The same, of which the journal names another as the author."""
         other = copy.copy(self)
         other._actor = actor
@@ -180,9 +180,9 @@ class Pages:
         Args:
             name: Which.
         """
-        if is_log(valid_page_name(name)):
-            return separator(name).join(one.content for one in self._store.paragraphs(page=name))
-        page = self._page(name)
+        if is_log(validate_page_name(name)):
+            return get_separator(name).join(one.content for one in self._store.paragraphs(page=name))
+        page = self._find_page(name)
         return "" if page is None else page.content
 
     def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
@@ -195,7 +195,7 @@ class Pages:
         Raises:
             InvalidInput: it is a page and no log.
         """
-        if not is_log(valid_page_name(name)):
+        if not is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which has no paragraphs of its own: read it")
         if isinstance(start, bool) or not isinstance(start, int):
             raise InvalidInput(f"start is {start!r}: it is a whole number")
@@ -209,22 +209,22 @@ class Pages:
         Args:
             now: The moment; None for now.
         """
-        today = self._moment(now, "now").date()
+        today = self._resolve_moment(now, "now").date()
         wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
         found: list[Paragraph] = []
         for days in range(self._settings.recent_days + 1):
             if len(found) >= wanted or days >= today.toordinal():
                 break
-            day = daily_note(today.fromordinal(today.toordinal() - days))
+            day = format_daily_note_name(today.fromordinal(today.toordinal() - days))
             found += self._store.paragraphs(page=day, start=len(found) - wanted)
-        return self._confirmed(found)
+        return self._drop_unconfirmed_answers(found)
 
-    def _confirmed(self, found: Sequence[Paragraph]) -> list[Paragraph]:
+    def _drop_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
         """The notes without the answers that rest on what tools said."""
         answers = self._store.turns([note.source for note in found if note.source])
         doubted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
         return [
-            replace(note, content=notes.without_answer(note.content)) if note.source in doubted else note
+            replace(note, content=notes.remove_answer(note.content)) if note.source in doubted else note
             for note in found
         ]
 
@@ -239,8 +239,8 @@ class Pages:
         Args:
             now: The moment; None for now.
         """
-        moment = self._moment(now, "now")
-        return notes.context_text(
+        moment = self._resolve_moment(now, "now")
+        return notes.render_context(
             self.read(MEMORY),
             self.notes(moment),
             moment.date(),
@@ -276,17 +276,17 @@ class Pages:
             InvalidInput: an argument is not of its form, or it is a log: `append` to it.
             StoreUnavailable: it could not be written; nothing was changed.
         """
-        if is_log(valid_page_name(name)):
+        if is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it")
-        text = _checked_text(text, name="text")
-        base = None if expected is None else _checked_text(expected, name="expected")
+        text = _validate_page_text(text, name="text")
+        base = None if expected is None else _validate_page_text(expected, name="expected")
 
         def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
             was = old if base is None else base
-            new, kept = _guarded(was, text) if guard else (text, ())
+            new, kept = _guard_rewrite(was, text) if guard else (text, ())
             return merge_text(was, new, old), old not in (was, new), kept
 
-        return self._rewritten(name, change, reason=reason or "write")
+        return self._rewrite_page(name, change, reason=reason or "write")
 
     def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> PageWriteResult:
         """Put one piece of text in the place of another that stands exactly once in a page.
@@ -301,11 +301,11 @@ class Pages:
             NotFound: there is no such page.
             InvalidInput: the piece is empty, is not there, or is there more than once, or it is a log.
         """
-        if is_log(valid_page_name(name)):
+        if is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it, or edit its file by hand")
-        old = _checked_text(old, name="old", empty=False)
-        new = _checked_text(new, name="new")
-        if self._page(name) is None:
+        old = _validate_page_text(old, name="old", empty=False)
+        new = _validate_page_text(new, name="new")
+        if self._find_page(name) is None:
             raise NotFound(f"there is no page {name!r}: write it first, or see which names there are")
 
         def change(text: str) -> tuple[str, bool, tuple[str, ...]]:
@@ -320,7 +320,7 @@ class Pages:
                 )
             return text.replace(old, new), False, ()
 
-        return self._rewritten(name, change, reason=reason or "replace")
+        return self._rewrite_page(name, change, reason=reason or "replace")
 
     def append(
         self,
@@ -352,21 +352,21 @@ class Pages:
             InvalidInput: an argument is not of its form.
             StoreUnavailable: it could not be written; nothing was changed.
         """
-        valid_page_name(name)
-        given = None if at is None else clocks.utc(at, name="at")
+        validate_page_name(name)
+        given = None if at is None else clocks.to_utc(at, name="at")
         if is_log(name):
-            return self._add(self._paragraph(name, text, given, source), reason=reason or "append")
+            return self._add(self._build_paragraph(name, text, given, source), reason=reason or "append")
         if at is not None or source:
             raise InvalidInput(
                 f"page is {name!r}, whose lines have no time or source: leave at and source out"
             )
-        line = _checked_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip("\n")
+        line = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip("\n")
 
         def change(old: str) -> tuple[str, bool, tuple[str, ...]]:
             between = "" if not old or old.endswith("\n") else "\n"
             return f"{old}{between}{line}\n", False, ()
 
-        return self._rewritten(name, change, reason=reason or "append").page
+        return self._rewrite_page(name, change, reason=reason or "append").page
 
     def delete(self, name: str, *, reason: str = "") -> bool:
         """Remove a page, or a log with all its paragraphs; the journal keeps what was in it.
@@ -374,7 +374,7 @@ class Pages:
         Returns:
             Whether there was one.
         """
-        valid_page_name(name)
+        validate_page_name(name)
 
         def attempt() -> bool:
             there: Sequence[Page | Paragraph] = (
@@ -386,37 +386,37 @@ class Pages:
                 )
             return bool(there)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _page(self, name: str) -> Page | None:
+    def _find_page(self, name: str) -> Page | None:
         found = self._store.pages([name])
         return found[0] if found else None
 
-    def _moment(self, given: datetime | None, name: str) -> datetime:
-        return clocks.utc(self._clock() if given is None else given, name=name)
+    def _resolve_moment(self, given: datetime | None, name: str) -> datetime:
+        return clocks.to_utc(self._clock() if given is None else given, name=name)
 
-    def _rewritten(
+    def _rewrite_page(
         self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
     ) -> PageWriteResult:
         """The page after `change` of its text, which gives the new one, whether it merged, what it kept."""
 
         def attempt() -> PageWriteResult:
-            before = self._page(name)
+            before = self._find_page(name)
             if before is None:
                 self._refuse_twin(name)
             text, merged, kept = change("" if before is None else before.content)
             text = self._redactor.text(text)
             if before is not None and text == before.content:
                 return PageWriteResult(page=before, outcome="unchanged", merged=merged, kept=kept)
-            after = checked_page(Page(name=name, content=text, updated_at=self._moment(None, "now")))
+            after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment(None, "now")))
             after = redact_value(after, self._redactor, known=before is not None)
             self._commit([Change(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
             return PageWriteResult(page=after, outcome=outcome, merged=merged, kept=kept)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def _refuse_twin(self, name: str) -> None:
         """A name that differs from another's only in case: on many disks both would be one file."""
@@ -424,30 +424,30 @@ class Pages:
             if other != name and other.casefold() == name.casefold():
                 raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
 
-    def _paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
+    def _build_paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
         """The paragraph that is to be added, with a place still to be given."""
-        said = _checked_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
+        said = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
         said, source = self._redactor.text(said), self._redactor.text(source)
-        day, now = day_of(name), self._moment(None, "now")
+        day, now = parse_daily_note_day(name), self._resolve_moment(None, "now")
         if day is None:
-            moment, said = _dated(_BLANK_LINES.sub("\n", said), at, now=now)
+            moment, said = _stamp_paragraph(_BLANK_LINES.sub("\n", said), at, now=now)
         else:
-            moment, said = _timed(_LINE_END.sub(" ", said), at, day=day, now=now)
-        return _new_paragraph(self._new_id, page=name, at=moment, content=said, source=source)
+            moment, said = _stamp_note(_LINE_END.sub(" ", said), at, day=day, now=now)
+        return _create_paragraph(self._new_id, page=name, at=moment, content=said, source=source)
 
     def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
         def attempt() -> Paragraph:
-            placed = replace(paragraph, position=_next_position(self._store, paragraph.page))
+            placed = replace(paragraph, position=_compute_next_position(self._store, paragraph.page))
             self._commit([Change(before=None, after=placed)], reason=reason)
             return placed
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
         rows = self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock())
         self._notice(rows)
 
-    def _retried(self, attempt: Callable[[], _T]) -> _T:
+    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
         """What `attempt` gives, made again after each lost race."""
         with self._lock:
             for tries in range(ATTEMPTS - 1):
@@ -476,12 +476,12 @@ def daily_note_changes(
     """
     edits: list[Change] = []
     places: dict[str, float] = {}
-    for question, answer in notes.exchanges(turns, since=since, now=now):
-        at = clocks.utc(answer.at, name="at")
-        page = daily_note(at.date())
-        line = notes.exchange_line(question.content, answer.content, at)
-        note = _new_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
-        place = places[page] + 1.0 if page in places else _next_position(store, page)
+    for question, answer in notes.iterate_exchanges(turns, since=since, now=now):
+        at = clocks.to_utc(answer.at, name="at")
+        page = format_daily_note_name(at.date())
+        line = notes.render_exchange(question.content, answer.content, at)
+        note = _create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
+        place = places[page] + 1.0 if page in places else _compute_next_position(store, page)
         places[page] = place
         edits.append(Change(before=None, after=replace(note, position=place)))
     return edits
@@ -537,12 +537,14 @@ def commit_with_notes(
     return rows
 
 
-def notes_from(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
+def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
     """The lines of daily notes that were written after any of the turns."""
     ids: dict[str, set[str]] = {}
     for turn in turns:
         if turn.role == "assistant":
-            ids.setdefault(daily_note(clocks.utc(turn.at, name="at").date()), set()).add(turn.id)
+            ids.setdefault(format_daily_note_name(clocks.to_utc(turn.at, name="at").date()), set()).add(
+                turn.id
+            )
     return [
         note
         for page, wanted in sorted(ids.items())
@@ -554,7 +556,7 @@ def notes_from(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
 # -- small things ------------------------------------------------------------------------------------------
 
 
-def _guarded(old: str, new: str) -> tuple[str, tuple[str, ...]]:
+def _guard_rewrite(old: str, new: str) -> tuple[str, tuple[str, ...]]:
     from reverie.domain.similarity.rewrites import (
         guard_rewrite,  # here: few write so, and its patterns take time to compile
     )
@@ -562,30 +564,30 @@ def _guarded(old: str, new: str) -> tuple[str, tuple[str, ...]]:
     return guard_rewrite(old, new)
 
 
-def _checked_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
+def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
     """The text with plain line ends, if it may be stored."""
     return _LINE_ENDS.sub("\n", tokens.validate_raw_text(text, name=name, longest=longest, empty=empty))
 
 
-def _dated(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
+def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
     """The moment that a paragraph tells of, and the paragraph beginning with it."""
     stamp = _STAMP.match(text)
-    told = _told(stamp[2], stamp[3]) if stamp is not None else None
+    told = _parse_stamp(stamp[2], stamp[3]) if stamp is not None else None
     if stamp is None or told is None:
         moment = now if at is None else at
         return moment, f"[{moment:%Y-%m-%d %H:%M}] {text}"
-    rest = _checked_text(text[stamp.end() :], name="text", empty=False)
+    rest = _validate_page_text(text[stamp.end() :], name="text", empty=False)
     return told if at is None else at, f"[{told:%Y-%m-%d %H:%M}] {rest}"
 
 
-def _timed(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
+def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
     """The moment that a line of a daily note tells of, and the line beginning with it.
 
     Of a line for another day than today that names no time, only the day is known: it is noon, and not said.
     """
     stamp = _NOTE_STAMP.match(text)
     if stamp is not None:
-        told = _told(day.isoformat(), stamp[1])
+        told = _parse_stamp(day.isoformat(), stamp[1])
         return at or told or now, text
     if at is None and now.date() != day:
         return datetime.combine(day, NOON, UTC), text
@@ -593,19 +595,19 @@ def _timed(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple
     return moment, f"[{moment:%H:%M}] {text}"
 
 
-def _told(day: str, time: str) -> datetime | None:
+def _parse_stamp(day: str, time: str) -> datetime | None:
     try:
         return datetime.fromisoformat(f"{day}T{time}:00+00:00")
     except ValueError:  # the thirteenth month
         return None
 
 
-def _new_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
-    return checked_paragraph(
+def _create_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
+    return validate_paragraph(
         Paragraph(id=new_id(), page=page, position=0.0, at=at, content=content, source=source)
     )
 
 
-def _next_position(store: Store, page: str) -> float:
+def _compute_next_position(store: Store, page: str) -> float:
     last = store.paragraphs(page=page, start=-1)
     return last[0].position + 1.0 if last else 0.0

@@ -46,7 +46,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.protocol import Store, read_or_none
-from reverie.stores.redacting import redact_value, redactor_of
+from reverie.stores.redacting import get_redactor, redact_value
 
 ATTEMPTS = 60
 """How often a change that lost a race decides again before it gives up with `Conflict`."""
@@ -118,7 +118,7 @@ class SaveResult:
 
     Attributes:
         record: The record as it is now.
-        outcome: `created`; `reinforced` when it was known already; `extended` when it adds to a known one.
+        outcome: `created`; `reinforce_record` when it was known already; `extend_record` when it adds to a known one.
     """
 
     record: Record
@@ -187,7 +187,7 @@ class RecordRepository:
             zone: Where the owner's days begin and end, for dates such as "yesterday".
         """
         self._store = store
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._index = index
         self._notice = notice
         self._zone = zone
@@ -206,41 +206,41 @@ class RecordRepository:
 
     def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
         """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
-        record = self._record(note)
+        record = self._build_record(note)
 
         def attempt(tries: int) -> SaveResult:
-            alike, since = self._alike(record, thorough=tries > 0)
+            alike, since = self._find_similar(record, thorough=tries > 0)
             decision = decide(record, alike, now=self._clock())
             if isinstance(decision, Create) and _is_of_any_kind(note):
-                decision = self._in_another_kind(record) or decision
-            edits = [_edit(decision)]
+                decision = self._find_in_another_kind(record) or decision
+            edits = [_to_change(decision)]
             if isinstance(decision, Create):
-                edits, decision = self._superseding(decision)
+                edits, decision = self._apply_supersession(decision)
             self._commit(edits, reason=reason, since=since if tries < _PATIENT else None)
-            return _saved(decision)
+            return _to_saved(decision)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def save_many(
         self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[SaveResult]:
         """Remember many things, a few hundred in a transaction (see `Memory.save_many`)."""
-        records = self._records(map(_note, notes))  # all are checked before any is written
+        records = self._build_records(map(_parse_new_record, notes))  # all are checked before any is written
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._retried(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
+            saved += self._run_with_retries(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
             if progress is not None:
                 progress(len(chunk))
         return saved
 
-    def _records(self, notes: Iterable[NewRecord]) -> list[tuple[Record, bool]]:
+    def _build_records(self, notes: Iterable[NewRecord]) -> list[tuple[Record, bool]]:
         """Each note as a record, and whether it may be of any kind."""
-        return [(self._record(note), _is_of_any_kind(note)) for note in notes]
+        return [(self._build_record(note), _is_of_any_kind(note)) for note in notes]
 
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
         since = self._store.sequence()
-        edits, saved = self._decided(chunk)
+        edits, saved = self._decide_chunk(chunk)
         self._commit(edits, since=since if tries < _PATIENT else None)
         return saved
 
@@ -250,25 +250,25 @@ class RecordRepository:
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        return self._decided(self._records(notes))[0]
+        return self._decide_chunk(self._build_records(notes))[0]
 
-    def _decided(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
+    def _decide_chunk(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
-            stored, _ = self._alike(record, thorough=True)
-            candidates = pending.alike(record) + pending.as_they_are(stored)
+            stored, _ = self._find_similar(record, thorough=True)
+            candidates = pending.alike(record) + pending.apply_pending(stored)
             decision = decide(record, candidates, now=self._clock())
             if isinstance(decision, Create) and is_of_any_kind:
-                decision = self._in_another_kind(record, pending) or decision
+                decision = self._find_in_another_kind(record, pending) or decision
             if isinstance(decision, Create):
-                edits, decision = self._superseding(decision)
+                edits, decision = self._apply_supersession(decision)
                 pending.end(edits[:-1])
             pending.take(decision)
-            saved.append(_saved(decision))
+            saved.append(_to_saved(decision))
         return pending.edits(), saved
 
-    def _in_another_kind(self, record: Record, pending: _Pending | None = None) -> Reinforce | None:
+    def _find_in_another_kind(self, record: Record, pending: _Pending | None = None) -> Reinforce | None:
         """What a note of which nobody said the kind repeats, of whatever kind that is; None if it is new.
 
         Prompts and tools do not show the kind, so an agent that saves again what it was shown cannot name it.
@@ -278,7 +278,7 @@ class RecordRepository:
         )
         found = [old for old in read_or_none(self._store.records, keys) if old is not None]
         if pending is not None:
-            found = pending.alike(record) + pending.as_they_are(found)
+            found = pending.alike(record) + pending.apply_pending(found)
         for old in found:
             if old.kind == record.kind or record.category not in (None, old.category):
                 continue
@@ -288,7 +288,7 @@ class RecordRepository:
                 return decision
         return None
 
-    def _superseding(self, decision: Create) -> tuple[list[Change], Create]:
+    def _apply_supersession(self, decision: Create) -> tuple[list[Change], Create]:
         """The edits of a creation, and of what it supersedes: that held until now, the new holds from now.
 
         Nothing is archived: what held is found as of then, and left out where only the latest is wanted.
@@ -300,18 +300,18 @@ class RecordRepository:
 
         record = decision.record
         if not states_change(record.content):
-            return [_edit(decision)], decision
+            return [_to_change(decision)], decision
         allowed = Filter(scopes=(record.scope,), kinds=(record.kind,))
         wanted = CandidateQuery(words=[(word, 1.0) for word in dict.fromkeys(analyze(record).terms.split())])
-        keys = self._index.any_of("record", wanted, allowed, _MOST_SUPERSEDED)
+        keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
         found = [
             old
             for old in read_or_none(self._store.records, keys)
-            if old is not None and _may_end(old, record, since) and supersedes(record.content, old.content)
+            if old is not None and _can_end(old, record, since) and supersedes(record.content, old.content)
         ]
         if not found:
-            return [_edit(decision)], decision
+            return [_to_change(decision)], decision
         told = {**record.metadata, "supersedes": " ".join(old.id for old in found)}
         new = replace(record, valid_from=since, metadata=MappingProxyType(told))
         edits = [
@@ -328,7 +328,7 @@ class RecordRepository:
         ]
         return [*edits, Change(before=None, after=validate_record(new))], Create(record=new)
 
-    def _alike(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
+    def _find_similar(self, record: Record, *, thorough: bool) -> tuple[list[Record], int]:
         """Live records of the same scope and kind that may say the same, as of some journal row.
 
         The very same words share all keys, so the index finds them too; only where so many share some of
@@ -341,17 +341,17 @@ class RecordRepository:
         same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
         return ([same] if same is not None else alike), since
 
-    def _record(self, note: NewRecord) -> Record:
+    def _build_record(self, note: NewRecord) -> Record:
         """The note as a record, checked."""
         now = self._clock()
-        category = None if note.category is None else categories.valid_category(note.category)
-        kind = note.kind if note.kind is not None else _kind_of(category)
+        category = None if note.category is None else categories.validate_category(note.category)
+        kind = note.kind if note.kind is not None else _infer_kind(category)
         validate_choice(kind, KINDS, name="kind")
         tags = normalize_labels(note.tags, name="tag")
         if kind == "anti_pattern":
             category = category or f"{categories.ANTI_PATTERNS}/{categories.GENERAL}"
             tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
-        created = now if note.created_at is None else clock.utc(note.created_at, name="created_at")
+        created = now if note.created_at is None else clock.to_utc(note.created_at, name="created_at")
         ttl = None if note.ttl is None else clock.parse_duration(note.ttl)
         record = Record(
             id=self._new_id(),
@@ -370,14 +370,16 @@ class RecordRepository:
             created_at=created,
             updated_at=created,
             last_seen_at=created,
-            valid_from=_utc(note.valid_from, "valid_from"),
-            valid_to=_utc(note.valid_to, "valid_to"),
+            valid_from=_to_utc(note.valid_from, "valid_from"),
+            valid_to=_to_utc(note.valid_to, "valid_to"),
             expires_at=None if ttl is None else now + ttl,
-            metadata=MappingProxyType(_mapping(note.metadata) | ({ROUGH: "true"} if note.rough else {})),
+            metadata=MappingProxyType(
+                _parse_metadata(note.metadata) | ({ROUGH: "true"} if note.rough else {})
+            ),
         )
-        return validate_record(self._dated(redact_value(validate_record(record), self._redactor)))
+        return validate_record(self._resolve_dates(redact_value(validate_record(record), self._redactor)))
 
-    def _dated(self, record: Record) -> Record:
+    def _resolve_dates(self, record: Record) -> Record:
         """The record with what relative dates in it mean, from the moment it was said."""
         if DATES in record.metadata or not isinstance(record.content, str):
             return record
@@ -400,16 +402,16 @@ class RecordRepository:
         if "references" in wanted:
             wanted["references"] = normalize_labels(wanted["references"], name="reference", longest=2_000)
         for name in {"valid_from", "valid_to", "expires_at"} & set(wanted):
-            wanted[name] = _utc(wanted[name], name)
+            wanted[name] = _to_utc(wanted[name], name)
         if "metadata" in wanted:
-            wanted["metadata"] = MappingProxyType(_mapping(wanted["metadata"]))
+            wanted["metadata"] = MappingProxyType(_parse_metadata(wanted["metadata"]))
 
         def change(record: Record) -> Record:
             if expected is not None and record != expected:
                 raise Conflict(f"record {id!r} has changed since you read it: read it again")
             return replace(record, **wanted, updated_at=self._clock())
 
-        return self._changed(id, change, reason="update", retry=expected is None)
+        return self._change_record(id, change, reason="update", retry=expected is None)
 
     def archive(self, id: str, *, reason: str) -> Record:
         """Take a record out of search, keeping it (see `Memory.archive`)."""
@@ -419,7 +421,7 @@ class RecordRepository:
                 return record
             return replace(record, archived_at=self._clock(), archive_reason=reason)
 
-        return self._changed(id, change, reason=reason or "archive")
+        return self._change_record(id, change, reason=reason or "archive")
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
@@ -435,12 +437,12 @@ class RecordRepository:
                 )
             return replace(record, archived_at=None, archive_reason="")
 
-        return self._changed(id, change, reason="restore")
+        return self._change_record(id, change, reason="restore")
 
     def pin(self, id: str, pinned: bool) -> Record:
         """Pin a record or let it go (see `Memory.pin`)."""
         reason = "pin" if pinned else "unpin"
-        return self._changed(id, lambda record: replace(record, pinned=pinned), reason=reason)
+        return self._change_record(id, lambda record: replace(record, pinned=pinned), reason=reason)
 
     def expire(self) -> int:
         """Archive what has passed its `expires_at`; returns how many."""
@@ -487,15 +489,15 @@ class RecordRepository:
             self._commit(edits, reason="delete session", cursors=cursors)
             return len(turns)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
-    def _changed(
+    def _change_record(
         self, id: str, change: Callable[[Record], Record], *, reason: str, retry: bool = True
     ) -> Record:
         def attempt(_: int = 0) -> Record:
             found = self._store.records([id])
             if not found:
-                raise NotFound(no_record(id))
+                raise NotFound(describe_missing_record(id))
             after = redact_value(validate_record(change(found[0])), self._redactor, known=True)
             if after != found[0]:
                 twin = None if after.archived else self._store.record_like(after.scope, after.fingerprint)
@@ -507,7 +509,7 @@ class RecordRepository:
                 self._commit([Change(before=found[0], after=after)], reason=reason)
             return after
 
-        return self._retried(attempt) if retry else attempt()
+        return self._run_with_retries(attempt) if retry else attempt()
 
     # -- committing --------------------------------------------------------------------------------------
 
@@ -524,7 +526,7 @@ class RecordRepository:
         )
         self._notice(rows)
 
-    def _retried(self, attempt: Callable[[int], _T]) -> _T:
+    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         """What `attempt` returns, tried again after each lost race; it is told how many tries there were.
 
         Threads of this process wait for each other instead: a lock costs less than a lost race.
@@ -549,27 +551,27 @@ class _Pending:
 
     def alike(self, record: Record) -> list[Record]:
         """Records of this chunk that may say the same."""
-        ids = {name: None for cue in self._cues(record) for name in self._by_cue.get(cue, ())}
+        ids = {name: None for cue in self._compute_cues(record) for name in self._by_cue.get(cue, ())}
         return [self._now[name] for name in ids]
 
     @staticmethod
-    def _cues(record: Record) -> list[str]:
+    def _compute_cues(record: Record) -> list[str]:
         return [record.fingerprint, *analyze(record).cues.split()]
 
-    def as_they_are(self, records: Iterable[Record]) -> list[Record]:
+    def apply_pending(self, records: Iterable[Record]) -> list[Record]:
         """Stored records with what this chunk has already decided about them."""
         return [self._now.get(record.id, record) for record in records]
 
     def take(self, decision: Decision) -> None:
         """Note a decision for the transaction to come."""
-        edit = _edit(decision)
+        edit = _to_change(decision)
         after = edit.after
         assert isinstance(after, Record)
         if after.id not in self._first:
             assert edit.before is None or isinstance(edit.before, Record)
             self._first[after.id] = edit.before
         self._now[after.id] = after
-        for cue in self._cues(after):
+        for cue in self._compute_cues(after):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
     def end(self, edits: Iterable[Change]) -> None:
@@ -585,7 +587,7 @@ class _Pending:
         return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
 
 
-def _edit(decision: Decision) -> Change:
+def _to_change(decision: Decision) -> Change:
     if isinstance(decision, Create):
         return Change(before=None, after=decision.record)
     return Change(before=decision.old, after=decision.after)
@@ -596,12 +598,12 @@ def _is_of_any_kind(note: NewRecord) -> bool:
     return note.kind is None and note.layer is None
 
 
-def no_record(id: str) -> str:
+def describe_missing_record(id: str) -> str:
     """What is said of an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
 
 
-def _may_end(old: Record, new: Record, since: datetime) -> bool:
+def _can_end(old: Record, new: Record, since: datetime) -> bool:
     """Whether what the old record tells may be ended by the new one's word."""
     return (
         not old.archived
@@ -613,7 +615,7 @@ def _may_end(old: Record, new: Record, since: datetime) -> bool:
     )
 
 
-def _saved(decision: Decision) -> SaveResult:
+def _to_saved(decision: Decision) -> SaveResult:
     if isinstance(decision, Create):
         return SaveResult(record=decision.record, outcome="created")
     if isinstance(decision, Reinforce):
@@ -621,13 +623,13 @@ def _saved(decision: Decision) -> SaveResult:
     return SaveResult(record=decision.after, outcome="extended")
 
 
-def _kind_of(category: str | None) -> Kind:
+def _infer_kind(category: str | None) -> Kind:
     if categories.is_within_category(category, categories.ANTI_PATTERNS):
         return "anti_pattern"
     return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
-def _note(note: NewRecord | Mapping[str, Any]) -> NewRecord:
+def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     if isinstance(note, NewRecord):
         return note
     if not isinstance(note, Mapping):
@@ -639,7 +641,7 @@ def _note(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     return NewRecord(**note)
 
 
-def _mapping(metadata: object) -> dict[str, str]:
+def _parse_metadata(metadata: object) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise InvalidInput(f"metadata is {type(metadata).__name__}: pass a mapping of text to text")
     return dict(metadata)
@@ -648,5 +650,5 @@ def _mapping(metadata: object) -> dict[str, str]:
 _NOTE_FIELDS = {f.name for f in fields(NewRecord)}
 
 
-def _utc(moment: datetime | None, name: str) -> datetime | None:
-    return None if moment is None else clock.utc(moment, name=name)
+def _to_utc(moment: datetime | None, name: str) -> datetime | None:
+    return None if moment is None else clock.to_utc(moment, name=name)

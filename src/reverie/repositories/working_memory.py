@@ -16,7 +16,7 @@ from typing import Final
 
 from reverie.context import render
 from reverie.domain import category as categories
-from reverie.domain.entry import AGENT, SCOPE, Entry, checked_entry
+from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
@@ -27,7 +27,7 @@ from reverie.search.query import parse_query
 from reverie.search.ranking import TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redact_value, redactor_of
+from reverie.stores.redacting import get_redactor, redact_value
 
 SCRATCHPAD_CAPACITY = 5_000
 """Live entries of the agent's scratchpad; a session has as many as the settings say."""
@@ -80,7 +80,7 @@ class WorkingMemory:
     def __init__(self, store: Store, namespace: str, *, settings: Settings, clock: Clock) -> None:
         outlives = namespace == AGENT or namespace.startswith(SCOPE)
         self._store = store
-        self._redactor = redactor_of(store)
+        self._redactor = get_redactor(store)
         self._clock = clock
         self._default_ttl = None if outlives else settings.default_ttl
         self._capacity = SCRATCHPAD_CAPACITY if outlives else settings.max_entries
@@ -125,9 +125,9 @@ class WorkingMemory:
             category=category,
             tags=normalize_labels(tags, name="tag"),
         )
-        entry = redact_value(checked_entry(entry), self._redactor)
+        entry = redact_value(validate_entry(entry), self._redactor)
         if not self._store.put_entry(entry, capacity=self._capacity, now=now):
-            raise WorkingMemoryFull(self._full(now))
+            raise WorkingMemoryFull(self._describe_full_memory(now))
         return entry
 
     def get(self, key: str) -> str | None:
@@ -171,7 +171,7 @@ class WorkingMemory:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
             raise InvalidInput(f"limit is {limit!r}: it is a whole number from 1 to {MOST_HITS:,}")
         if category is not None:
-            categories.valid_category(category)
+            categories.validate_category(category)
         wanted = normalize_labels(tags, name="tag")
         if query is not None:
             validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
@@ -185,7 +185,7 @@ class WorkingMemory:
         if query is None:
             newest = sorted(allowed, key=lambda entry: entry.stored_at, reverse=True)
             return [EntryHit(score=0.0, entry=entry) for entry in newest[:limit]]
-        return self._ranked(query, entries, allowed, limit)
+        return self._rank_entries(query, entries, allowed, limit)
 
     def delete(self, key: str) -> bool:
         """Remove the entry under a key; False if there was none."""
@@ -204,13 +204,13 @@ class WorkingMemory:
         Each is a line such as `- draft: expires in 4m32s, category: mail, tags: alice`, or `kept` for one
         that does not expire; never its data.
         """
-        return render.inventory(self.list(), self._clock())
+        return render.render_inventory(self.list(), self._clock())
 
-    def _ranked(
+    def _rank_entries(
         self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
     ) -> builtins.list[EntryHit]:
         query = parse_query(question)
-        passages = {entry.key: self._passage(entry) for entry in entries}
+        passages = {entry.key: self._build_passage(entry) for entry in entries}
         self._analysed = {entry.key: (entry, passages[entry.key]) for entry in entries}
         statistics = TermStatistics(
             passages=len(passages),
@@ -228,20 +228,20 @@ class WorkingMemory:
             for found in ranked
         ]
 
-    def _passage(self, entry: Entry) -> Passage:
+    def _build_passage(self, entry: Entry) -> Passage:
         """What the ranker sees of an entry; kept until the entry changes, since texts can be long."""
         known = self._analysed.get(entry.key)
         if known is not None and known[0] == entry:
             return known[1]
-        tokens = analysis.tokenize(entry.searchable_text())
+        tokens = analysis.tokenize(entry.to_searchable_text())
         return Passage(key=0, terms=analysis.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
 
-    def _full(self, now: datetime) -> str:
+    def _describe_full_memory(self, now: datetime) -> str:
         entries = self._store.entries(self.namespace, now=now)
         expiring = sorted((entry.expires_at, entry.key) for entry in entries if entry.expires_at is not None)[
             :_EXPIRING_NAMED
         ]
-        following = ", ".join(f"{key!r} in {render.countdown(at - now)}" for at, key in expiring)
+        following = ", ".join(f"{key!r} in {render.format_countdown(at - now)}" for at, key in expiring)
         return (
             f"nothing was stored: {self.namespace!r} already has {len(entries)} entries, as many as it may; "
             + (f"next to expire: {following}; " if following else "none of them expires; ")
@@ -249,7 +249,7 @@ class WorkingMemory:
         )
 
 
-def as_stored(working: WorkingMemory, text: str) -> str:
+def sanitize_text(working: WorkingMemory, text: str) -> str:
     """A text as an entry can hold it: secrets replaced, and what no entry may have made `\ufffd`.
 
     For whoever cuts a text into several entries: a secret that was cut in two would not be seen as one.
@@ -258,7 +258,7 @@ def as_stored(working: WorkingMemory, text: str) -> str:
         working: Where it will be set.
         text: Any text.
     """
-    return redactor_of(working._store).text(_UNSTORABLE.sub("\ufffd", text))
+    return get_redactor(working._store).text(_UNSTORABLE.sub("\ufffd", text))
 
 
 def lies_under(key: str, prefix: str) -> bool:

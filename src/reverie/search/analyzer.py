@@ -23,35 +23,35 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     The same value always gives the same analysis. A value that was just analysed costs next to nothing:
     the store and the index both ask.
     """
-    text = value.text if isinstance(value, Paragraph) else value.searchable_text()
+    text = value.text if isinstance(value, Paragraph) else value.to_searchable_text()
     short = len(text) <= _LONGEST_REMEMBERED
-    terms, length = (_packed_again if short else _packed)(text)
+    terms, length = (_packed_again if short else _pack_tokens)(text)
     if isinstance(value, Paragraph):
         return AnalyzedText(terms=terms, length=length)
     if isinstance(value, Record):
-        return AnalyzedText(terms=terms, length=length, cues=_keys(value.content))
+        return AnalyzedText(terms=terms, length=length, cues=_extract_keys(value.content))
     return AnalyzedText(
         terms=terms,
         length=length,
-        cues=(_cues_again if short else analysis.cues)(text),
+        cues=(_cues_again if short else analysis.extract_cues)(text),
         speaker=(value.speaker or value.role).casefold(),
-        dates=analysis.pack(analysis.date_tokens(value.at)),
+        dates=analysis.pack(analysis.tokenize_date(value.at)),
     )
 
 
-def _packed(text: str) -> tuple[str, int]:
+def _pack_tokens(text: str) -> tuple[str, int]:
     tokens = analysis.tokenize(text)
     return analysis.pack(tokens), len(tokens)
 
 
-_packed_again = lru_cache(maxsize=2_048)(_packed)
-_cues_again = lru_cache(maxsize=2_048)(analysis.cues)
+_packed_again = lru_cache(maxsize=2_048)(_pack_tokens)
+_cues_again = lru_cache(maxsize=2_048)(analysis.extract_cues)
 
 
-def _keys(text: str) -> str:
+def _extract_keys(text: str) -> str:
     from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
-        keys,
+        compute_keys,
         read_again,
     )
 
-    return " ".join(keys(read_again(text)))
+    return " ".join(compute_keys(read_again(text)))

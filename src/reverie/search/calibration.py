@@ -3,7 +3,7 @@
 Only the best hit decides. When it answers, those behind it may hold the rest of the answer, and cutting the
 tail costs recall for nothing that a caller's own `min_score` could not do.
 
-Relevance is fitted to both collections together (see `ranking.relevance`), equally many questions being
+Relevance is fitted to both collections together (see `ranking.compute_relevance`), equally many questions being
 asked of a memory that has the answer and of one that has not: where the best hit has .4 to .6, .70 of
 LoCoMo's and .28 of BEAM's were asked of the right one. The curve and the floors were chosen on the very
 questions that the table shows. Measured on LoCoMo's development half (997 questions with evidence; each

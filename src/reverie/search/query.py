@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from reverie.domain.text.tokenizer import MONTHS, STOP_WORDS, stem, words
+from reverie.domain.text.tokenizer import MONTHS, STOP_WORDS, stem, tokenize_chunks
 
 __all__ = ["ParsedQuery", "QueryDate", "QueryTerm", "parse_query"]
 
@@ -52,7 +52,7 @@ class QueryTerm:
         kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
             two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
             both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
-            it is; `common` for a stop word of a question that has nothing else.
+            it is; `find_common_phrases` for a stop word of a question that has nothing else.
         of: For `joined`, the tokens of the two.
     """
 
@@ -72,7 +72,7 @@ class QueryDate:
 
     @property
     def token(self) -> str:
-        """The same in the words of :func:`reverie.domain.text.tokenizer.date_tokens`."""
+        """The same in the words of :func:`reverie.domain.text.tokenizer.tokenize_date`."""
         if self.month is None:
             return f"@{self.year:04d}"
         if self.day is None:
@@ -128,11 +128,11 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     >>> parse("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
-    days, spans = _dates(text)
+    days, spans = _find_dates(text)
     months = {month for start, end in spans for month in _AMBIGUOUS if month in text[start:end].casefold()}
-    chunks = list(_sorted_out(text, _names(speakers), months))
+    chunks = list(_classify_chunks(text, _map_names(speakers), months))
     kinds: dict[str, Kind] = {part: "word" for sort, _, parts in chunks if sort == "word" for part in parts}
-    for _, _, compound in words(text):
+    for _, _, compound in tokenize_chunks(text):
         for whole in compound:
             kinds.setdefault(whole, "whole")
     named = {part for sort, _, parts in chunks if sort == "name" for part in parts}
@@ -140,7 +140,7 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
         kinds = {part: "common" for _, _, parts in chunks for part in parts}
     for part in sorted(named):
         kinds.setdefault(part, "name")
-    pairs, joined = _together(chunks)
+    pairs, joined = _pair_tokens(chunks)
     return ParsedQuery(
         text=text,
         terms=(
@@ -163,10 +163,10 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
 _Chunk = tuple[Literal["word", "stop", "name"], str, tuple[str, ...]]
 
 
-def _sorted_out(text: str, names: Mapping[str, str], months: Collection[str]) -> Iterator[_Chunk]:
+def _classify_chunks(text: str, names: Mapping[str, str], months: Collection[str]) -> Iterator[_Chunk]:
     """Each chunk as (what it is, its folded form or the names meant, its tokens)."""
     lower = text == text.lower()
-    for chunk, parts, _ in words(text):
+    for chunk, parts, _ in tokenize_chunks(text):
         folded = chunk.casefold()
         # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb
         # too.
@@ -178,7 +178,7 @@ def _sorted_out(text: str, names: Mapping[str, str], months: Collection[str]) ->
             yield "word", folded, parts
 
 
-def _together(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
+def _pair_tokens(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
     """The tokens that stand together, and the words that two of them would make written as one."""
     pairs: dict[tuple[str, str], None] = {}
     joined: dict[str, tuple[str, str]] = {}
@@ -200,23 +200,23 @@ def _together(chunks: Iterable[_Chunk]) -> tuple[tuple[tuple[str, str], ...], di
     return tuple(pairs), joined
 
 
-def _names(speakers: Collection[str]) -> dict[str, str]:
+def _map_names(speakers: Collection[str]) -> dict[str, str]:
     """Each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
     names: dict[str, str] = {}
     for folded in sorted({speaker.casefold() for speaker in speakers} - ROLES):
-        for chunk, parts, _ in words(folded):
+        for chunk, parts, _ in tokenize_chunks(folded):
             if parts:
                 names[chunk] = f"{names[chunk]}\n{folded}" if chunk in names else folded
     return names
 
 
-def _dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
+def _find_dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
     """The days named in ``text`` and where they stand."""
     found: dict[QueryDate, None] = {}
     spans: list[tuple[int, int]] = []
     for match in _DATE.finditer(text):
         if match["iso"]:
-            day = _day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
+            day = _build_day(int(match["y"]), int(match["m"]), int(match["d"]) if match["d"] else None)
         elif match["alone"]:
             day = QueryDate(year=int(match["alone"]))
         else:
@@ -226,14 +226,16 @@ def _dates(text: str) -> tuple[tuple[QueryDate, ...], list[tuple[int, int]]]:
             ):
                 continue
             month = MONTHS.index(match["month"].casefold()) + 1
-            day = _day(int(match["year"]) if match["year"] else None, month, int(number) if number else None)
+            day = _build_day(
+                int(match["year"]) if match["year"] else None, month, int(number) if number else None
+            )
         if day is not None:
             found.setdefault(day)
             spans.append(match.span())
     return tuple(found), spans
 
 
-def _day(year: int | None, month: int, day: int | None) -> QueryDate | None:
+def _build_day(year: int | None, month: int, day: int | None) -> QueryDate | None:
     """The day, or its month where there is no such day, or None where there is no such month."""
     if not 1 <= month <= 12:
         return None

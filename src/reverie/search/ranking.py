@@ -32,7 +32,7 @@ from typing import NamedTuple
 from reverie.domain.passage import Passage
 from reverie.search.query import ParsedQuery, QueryDate, QueryTerm
 
-__all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "idf", "rank", "relevance"]
+__all__ = ["RankedPassage", "RankingSettings", "TermStatistics", "compute_relevance", "idf", "rank"]
 
 USER = "user"
 """The speaker of turns whose user has no name."""
@@ -142,7 +142,7 @@ class RankedPassage(NamedTuple):
 
     Attributes:
         key: The passage's.
-        relevance: 0 to 1, comparable between questions; see `relevance`.
+        relevance: 0 to 1, comparable between questions; see `compute_relevance`.
         share: The score as a share of the attainable; 1 is a mean text with every word of the question once.
         reason: What it was scored from.
     """
@@ -159,7 +159,7 @@ class RankedPassage(NamedTuple):
 
     @property
     def coverage(self) -> float:
-        """How much of the question's weight `matched` has; 0 to 1."""
+        """How much of the question's weight `list_matched_words` has; 0 to 1."""
         scale = self.reason.scale
         return min(1.0, sum(scale.weights[i] for i in self.reason.found()) / scale.attainable)
 
@@ -167,19 +167,19 @@ class RankedPassage(NamedTuple):
     def parts(self) -> dict[str, float]:
         """What the share is made of, by name; they add up to it.
 
-        `words`, `pairs`, `neighbours`, `session`, `date` and, below 0, what was taken off for `speaker`,
+        `words`, `pairs`, `neighbours`, `make_session`, `date` and, below 0, what was taken off for `speaker`,
         `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
         """
         return self.reason.parts()
 
 
 def idf(frequency: int, passages: int) -> float:
-    """Weight of a word that stands in `frequency` of `passages`; Lucene's form of it, never negative."""
+    """Weight of a word that stands in `compute_frequency` of `passages`; Lucene's form of it, never negative."""
     frequency = min(frequency, passages)
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
 
 
-def relevance(evidence: float) -> float:
+def compute_relevance(evidence: float) -> float:
     """Evidence (0 and up) on a scale of 0 to 1, strictly growing: about how likely the memory has an answer.
 
     evidence**3 / (evidence**3 + .8**3), a logistic curve of the evidence's logarithm. Evidence is the share
@@ -209,7 +209,7 @@ def rank(
         query: The question.
         matches: Records or turns that an index found.
         neighbours: The turns around those, `len(settings.after)` to each side; they may as well stand in
-            `matches`.
+            `match_items`.
         statistics: Counts over the caller's scope.
         settings: The constants.
         limit: At most so many; None for all.
@@ -225,13 +225,15 @@ def rank(
     if len(records) < len(passages):
         turns = [passage for passage in passages.values() if passage.thread is not None]
         scored += _score_turns(_Scale(query, statistics, settings, turns=True), turns)
-    scored.sort(key=_order)
-    return [_ranked(candidate) for candidate in scored[:limit]]
+    scored.sort(key=_get_sort_key)
+    return [_to_ranked(candidate) for candidate in scored[:limit]]
 
 
-def _ranked(candidate: _Candidate) -> RankedPassage:
+def _to_ranked(candidate: _Candidate) -> RankedPassage:
     share = candidate.score / candidate.scale.attainable
-    return RankedPassage(candidate.passage.key, relevance(share * candidate.scale.evidence), share, candidate)
+    return RankedPassage(
+        candidate.passage.key, compute_relevance(share * candidate.scale.evidence), share, candidate
+    )
 
 
 class _Scale:
@@ -257,7 +259,12 @@ class _Scale:
         self.evidence = (self.attainable / idf(0, passages)) ** 0.3
         places = {term.token: i for i, term in enumerate(self.terms)}
         self.pairs = [
-            (places[left], places[right], f" {left}  {right} ", self._rarer(places[left], places[right]))
+            (
+                places[left],
+                places[right],
+                f" {left}  {right} ",
+                self._get_rarer_weight(places[left], places[right]),
+            )
             for left, right in query.pairs
             if left in places and right in places
         ]
@@ -274,7 +281,7 @@ class _Scale:
         self.flat = settings.k1 * (1.0 - settings.b)
         self.slope = settings.k1 * settings.b / mean
 
-    def _rarer(self, left: int, right: int) -> float:
+    def _get_rarer_weight(self, left: int, right: int) -> float:
         return min(self.weights[left], self.weights[right])
 
     def hits(self, terms: str) -> list[tuple[int, float]]:
@@ -348,7 +355,7 @@ class _Candidate:
         return {name: value / self.scale.attainable for name, value in values.items() if value}
 
 
-def _order(candidate: _Candidate) -> tuple[float, float, int]:
+def _get_sort_key(candidate: _Candidate) -> tuple[float, float, int]:
     return (-candidate.score, -candidate.passage.at, -candidate.passage.key)
 
 
@@ -501,16 +508,16 @@ class _Closeness:
     def of(self, at: float) -> float:
         number = int(at // _DAY)
         if number not in self.known:
-            self.known[number] = max(self._closeness(day, number) for day in self.days)
+            self.known[number] = max(self._compute_closeness(day, number) for day in self.days)
         return self.known[number]
 
-    def _closeness(self, day: QueryDate, number: int) -> float:
+    def _compute_closeness(self, day: QueryDate, number: int) -> float:
         here = _EPOCH + number
         year = date.fromordinal(here).year
         years = (day.year,) if day.year is not None else (year - 1, year, year + 1)
         near = 0.0
         for year in years:
-            first, last = _span(day, year)
+            first, last = _compute_span(day, year)
             if here < first:
                 near = max(near, math.exp((here - first) / self.settings.date_before))
             elif here > last:
@@ -520,7 +527,7 @@ class _Closeness:
         return near
 
 
-def _span(day: QueryDate, year: int) -> tuple[int, int]:
+def _compute_span(day: QueryDate, year: int) -> tuple[int, int]:
     """First and last day of what is meant, in `year`, as ordinals."""
     year = min(max(year, 1), 9999)
     if day.month is None:

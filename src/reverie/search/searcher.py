@@ -18,11 +18,11 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import (
     Filter,
-    checked_filter,
-    holds,
-    matches_paragraph,
-    matches_record,
-    matches_turn,
+    is_paragraph_allowed,
+    is_record_allowed,
+    is_turn_allowed,
+    is_valid_at,
+    validate_filter,
 )
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
@@ -101,11 +101,11 @@ class _Scored:
     score: scoring.Score
 
 
-def _key(passage: Passage) -> int:
+def _get_key(passage: Passage) -> int:
     return passage.key
 
 
-def _thread(passage: Passage) -> int | None:
+def _get_thread(passage: Passage) -> int | None:
     return passage.thread
 
 
@@ -141,7 +141,7 @@ class Searcher:
         self._scopes_used = (-1, False, 0)  # journal's number, the answer, up to where there is nothing
         self._measures: dict[tuple[Searchable, tuple[str, ...] | None], tuple[int, CollectionStats]] = {}
 
-    def uses_scopes(self) -> bool:
+    def has_scopes(self) -> bool:
         """Whether anything here belongs to a scope: then it has to be said whose memory is meant.
 
         Found out anew when the journal has moved: by what is counted of live things anyway, and by looking at
@@ -167,15 +167,15 @@ class Searcher:
 
     def records(self, question: SearchRequest) -> list[Hit]:
         """Records that answer the question, best first."""
-        return self._hits("record", question)
+        return self._search_hits("record", question)
 
     def turns(self, question: SearchRequest) -> list[Hit]:
         """Turns that answer the question, best first; a turn is found through its neighbours too."""
-        return self._hits("turn", question)
+        return self._search_hits("turn", question)
 
     def paragraphs(self, question: SearchRequest) -> list[Hit]:
         """Paragraphs of `HISTORY.md` that answer the question, best first."""
-        return self._hits("paragraph", question)
+        return self._search_hits("paragraph", question)
 
     def everything(self, question: SearchRequest) -> list[Hit]:
         """Records, turns and paragraphs together, best first; what only repeats a record is left out."""
@@ -187,7 +187,7 @@ class Searcher:
         if not (question.allowed.only_turns or question.allowed.only_records):
             found += self.paragraphs(question)
         found.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
-        return _without_repeats(found)[: question.limit]
+        return _remove_repeats(found)[: question.limit]
 
     def sessions(self, question: SearchRequest) -> list[Hit]:
         """Sessions that answer the question, best first: each is as good as its best turn.
@@ -195,7 +195,7 @@ class Searcher:
         (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
         development half: they change recall@10 and any@5 by at most .002, or make it worse.)
         """
-        found = self._hits("turn", question, distinct=_thread)
+        found = self._search_hits("turn", question, distinct=_get_thread)
         return [replace(hit, session=self._store.session(hit.turn.session)) for hit in found if hit.turn]
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
@@ -204,39 +204,41 @@ class Searcher:
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
         """The records changed last, newest first."""
-        return list(self._store.find(_alive(allowed, self._clock()), limit=limit))
+        return list(self._store.find(_restrict_to_alive(allowed, self._clock()), limit=limit))
 
-    def _hits(
+    def _search_hits(
         self,
         subject: Searchable,
         question: SearchRequest,
         *,
-        distinct: Callable[[Passage], int | None] = _key,
+        distinct: Callable[[Passage], int | None] = _get_key,
     ) -> list[Hit]:
         """Hits of one kind, at most one of those for which `distinct` gives the same."""
-        checked_question(question)
-        question = replace(question, allowed=_alive(question.allowed, self._clock()))
+        validate_question(question)
+        question = replace(question, allowed=_restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
-            return self._newest(subject, question)
+            return self._list_newest(subject, question)
         if question.mode != "words":
-            return self._standing(subject, question, _pattern(question.text, question.mode))
-        return self._ranked(subject, question, question.text, distinct)
+            return self._search_pattern(subject, question, _compile_pattern(question.text, question.mode))
+        return self._search_ranked(subject, question, question.text, distinct)
 
-    def _newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
+    def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
         """What changed last, newest first."""
-        return self._taken(
-            self._everything(subject, question, None), question, note="newest first", score=0.0
+        return self._build_hits(
+            self._iterate_values(subject, question, None), question, note="newest first", score=0.0
         )
 
-    def _standing(self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]) -> list[Hit]:
+    def _search_pattern(
+        self, subject: Searchable, question: SearchRequest, pattern: re.Pattern[str]
+    ) -> list[Hit]:
         """What has the text, or matches the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
-        values = self._everything(subject, question, containing)
+        values = self._iterate_values(subject, question, containing)
         found = (value for value in values if pattern.search(value.content))
         note = f"has {question.text!r}" if question.mode == "literal" else f"matches /{question.text}/"
-        return self._taken(found, question, note=note, score=1.0)
+        return self._build_hits(found, question, note=note, score=1.0)
 
-    def _everything(
+    def _iterate_values(
         self, subject: Searchable, question: SearchRequest, containing: str | None
     ) -> Iterator[_Value]:
         match subject:
@@ -246,20 +248,20 @@ class Searcher:
                 return self._store.scan_turns(question.allowed, containing=containing)
             case "paragraph":
                 there = self._store.paragraphs(page=HISTORY)
-                there = [one for one in there if matches_paragraph(question.allowed, one)]
+                there = [one for one in there if is_paragraph_allowed(question.allowed, one)]
                 return iter(sorted(reversed(there), key=lambda one: one.at, reverse=True))
             case _:
                 assert_never(subject)
 
-    def _taken(
+    def _build_hits(
         self, values: Iterator[_Value], question: SearchRequest, *, note: str, score: float
     ) -> list[Hit]:
         kept = (value for value in values if value.id not in question.exclude)
-        return [_found(value, Explanation(note=note), score) for value in islice(kept, question.limit)]
+        return [_wrap_value(value, Explanation(note=note), score) for value in islice(kept, question.limit)]
 
     # -- the one path ----------------------------------------------------------------------------------
 
-    def _ranked(
+    def _search_ranked(
         self,
         subject: Searchable,
         question: SearchRequest,
@@ -273,7 +275,7 @@ class Searcher:
             return []
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         while True:
-            scored, full = self._scored(subject, query, question, pool)
+            scored, full = self._score_passages(subject, query, question, pool)
             firsts: dict[int | None, _Scored] = {}
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
@@ -283,18 +285,18 @@ class Searcher:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
 
-    def _scored(
+    def _score_passages(
         self, subject: Searchable, query: ParsedQuery, question: SearchRequest, pool: int
     ) -> tuple[list[_Scored], bool]:
         """The relevant passages, best first, and whether the index had more than `pool` to offer."""
         allowed = question.allowed
-        wanted, measure = _wanted(subject, query), self._measure(subject, allowed)
+        wanted, measure = _build_wanted(subject, query), self._measure(subject, allowed)
         statistics = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
             frequencies=self._index.frequencies(subject, query.tokens, allowed.scopes),
         )
-        keys = self._index.any_of(subject, wanted, allowed, pool)
+        keys = self._index.search_any(subject, wanted, allowed, pool)
         is_full = len(keys) >= pool
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self._store.passages(subject, keys, around=around)
@@ -313,7 +315,7 @@ class Searcher:
         return scored, is_full
 
     def _load(self, subject: Searchable, scored: Sequence[_Scored], question: SearchRequest) -> list[Hit]:
-        """The first `limit` hits with their values, without repeats and without what is not allowed.
+        """The first `build_limit_schema` hits with their values, without repeats and without what is not allowed.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken.
         """
@@ -326,24 +328,24 @@ class Searcher:
             batch = [
                 entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
             ]
-            for entry, value in zip(batch, self._values(subject, batch), strict=True):
-                if value is None or value.id in question.exclude or not _allowed(question.allowed, value):
+            for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
+                if value is None or value.id in question.exclude or not _is_allowed(question.allowed, value):
                     continue
-                text = _said(value)
-                hit = _hit(entry, value, now)
+                text = _get_identity(value)
+                hit = _build_hit(entry, value, now)
                 if hit.score < question.min_score:
                     continue
                 if question.repeats or text not in said:
                     said[text] = len(hits)
                     hits.append(hit)
-                elif _place(hit, places) < _place(hits[said[text]], places):
+                elif _rank_scope(hit, places) < _rank_scope(hits[said[text]], places):
                     hits[said[text]] = hit
             if len(hits) >= question.limit or len(batch) < step:
                 break
-        hits.sort(key=lambda hit: (-hit.score, _place(hit, places)))
+        hits.sort(key=lambda hit: (-hit.score, _rank_scope(hit, places)))
         return hits[: question.limit]
 
-    def _values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
+    def _load_values(self, subject: Searchable, batch: Sequence[_Scored]) -> list[_Value | None]:
         """The values of the passages; None for one that has gone since, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
         read: dict[Searchable, Callable[[Sequence[int]], Sequence[_Value]]] = {
@@ -365,45 +367,47 @@ class Searcher:
         return known[1]
 
 
-def weights_of(settings: Settings) -> scoring.ScoringSettings:
+def to_scoring_settings(settings: Settings) -> scoring.ScoringSettings:
     """What the parts of a score count for by the settings: how soon recency fades, if it does."""
     return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
 
 
-def checked_question(question: SearchRequest) -> SearchRequest:
+def validate_question(question: SearchRequest) -> SearchRequest:
     """The question itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     if question.text is not None:
         validate_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
-    checked_count(question.limit, name="limit", most=MOST_HITS)
+    validate_count(question.limit, name="limit", most=MOST_HITS)
     validate_choice(question.mode, get_args(SearchMode), name="mode")
     validate_fraction(question.min_score, name="min_score")
-    checked_filter(question.allowed)
+    validate_filter(question.allowed)
     return question
 
 
-def checked_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
+def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:
     """`value`, if it is a whole number from `least` to `most`; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{name} is {value!r}: it is a whole number from {least} to {most:,}")
     return value
 
 
-def _wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
+def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
     return CandidateQuery(
         words=[(term.token, term.weight) for term in query.wanted(turns=subject == "turn")],
         dates=[(day.token, _DATE_WEIGHT) for day in query.days] if subject == "turn" else (),
     )
 
 
-def _alive(allowed: Filter, now: datetime) -> Filter:
+def _restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
     return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
 
 
-def _allowed(allowed: Filter, value: _Value) -> bool:
+def _is_allowed(allowed: Filter, value: _Value) -> bool:
     """Checked once more on the value itself: neighbours were never filtered, and time has passed."""
     if isinstance(value, Record):
-        return matches_record(allowed, value)
-    return matches_turn(allowed, value) if isinstance(value, Turn) else matches_paragraph(allowed, value)
+        return is_record_allowed(allowed, value)
+    return (
+        is_turn_allowed(allowed, value) if isinstance(value, Turn) else is_paragraph_allowed(allowed, value)
+    )
 
 
 def _score(
@@ -420,16 +424,16 @@ def _score(
     )
 
 
-def _hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
+def _build_hit(entry: _Scored, value: _Value, now: datetime | None) -> Hit:
     ranked = entry.ranked
     why = Explanation(matched=ranked.matched, parts=entry.score.parts, evidence=ranked.parts)
-    if now is not None and isinstance(value, Record) and not holds(value, now):
+    if now is not None and isinstance(value, Record) and not is_valid_at(value, now):
         why = replace(why, note="does not hold now: it did before, or will later")
-        return _found(value, why, entry.score.total * _NOT_HOLDING)
-    return _found(value, why, entry.score.total)
+        return _wrap_value(value, why, entry.score.total * _NOT_HOLDING)
+    return _wrap_value(value, why, entry.score.total)
 
 
-def _found(value: _Value, why: Explanation, score: float) -> Hit:
+def _wrap_value(value: _Value, why: Explanation, score: float) -> Hit:
     if isinstance(value, Record):
         return Hit(score=score, why=why, record=value)
     if isinstance(value, Turn):
@@ -437,33 +441,33 @@ def _found(value: _Value, why: Explanation, score: float) -> Hit:
     return Hit(score=score, why=why, paragraph=value)
 
 
-def _place(hit: Hit, places: Mapping[str, int]) -> int:
+def _rank_scope(hit: Hit, places: Mapping[str, int]) -> int:
     """Which place the scope of what was found has among those that were asked for."""
     value = hit.record or hit.turn
     return places.get("" if value is None else value.scope, 0)
 
 
-def _said(value: _Value) -> str:
+def _get_identity(value: _Value) -> str:
     """What makes a hit the same as an earlier one: the words, of paragraphs the time too; turns never are."""
-    return value.id if isinstance(value, Turn) else _words(value.content)
+    return value.id if isinstance(value, Turn) else _normalize_words(value.content)
 
 
-def _words(text: str) -> str:
+def _normalize_words(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _without_repeats(hits: Iterable[Hit]) -> list[Hit]:
+def _remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """The hits without turns and paragraphs that say just what a record among them says."""
     hits = list(hits)
-    records = {_words(hit.record.content) for hit in hits if hit.record is not None}
-    return [hit for hit in hits if hit.record is not None or _words(_text(hit)) not in records]
+    records = {_normalize_words(hit.record.content) for hit in hits if hit.record is not None}
+    return [hit for hit in hits if hit.record is not None or _normalize_words(_get_text(hit)) not in records]
 
 
-def _text(hit: Hit) -> str:
+def _get_text(hit: Hit) -> str:
     return hit.content if hit.paragraph is None else hit.paragraph.text
 
 
-def _pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
+def _compile_pattern(text: str, mode: SearchMode) -> re.Pattern[str]:
     validate_text(text, name="query", longest=LONGEST_QUERY)
     try:
         return re.compile(re.escape(text) if mode == "literal" else text, re.IGNORECASE)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value, subject_of
+from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
-from reverie.domain.filter import Filter, matches_record, matches_turn
+from reverie.domain.filter import Filter, is_record_allowed, is_turn_allowed
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
@@ -102,7 +102,7 @@ class InMemoryStore:
         """Make all edits, or none, with a journal row for each."""
         with self._open():
             self._refuse_if_changed(since)
-            rows = self._made(edits, actor=actor, reason=reason, at=at)
+            rows = self._apply_changes(edits, actor=actor, reason=reason, at=at)
             self._journal += rows
             for name, value in (cursors or {}).items():
                 self._cursors.pop(name, None)
@@ -121,7 +121,7 @@ class InMemoryStore:
     ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
         with self._open():
-            rows = self._made(edits, actor=actor, reason="", at=at)
+            rows = self._apply_changes(edits, actor=actor, reason="", at=at)
             first = len(self._journal)
             self._journal += rows
             last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
@@ -153,16 +153,18 @@ class InMemoryStore:
         with self._open():
             return True
 
-    def _made(self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime) -> list[JournalEntry]:
+    def _apply_changes(
+        self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime
+    ) -> list[JournalEntry]:
         """Make the edits, or none; returns the rows, which are in no journal yet."""
         first = len(self._journal) + 1
         made: list[tuple[_Kept | None, _Kept | None]] = []
         rows: list[JournalEntry] = []
         try:
             for sequence, edit in enumerate(edits, first):
-                old = self._old(edit)
+                old = self._get_expected_item(edit)
                 key = sequence if old is None else old.key
-                new = None if edit.after is None else self._new(key, edit.after)
+                new = None if edit.after is None else self._build_item(key, edit.after)
                 self._refuse_taken(old, new)
                 self._swap(old, new)
                 made.append((old, new))
@@ -195,7 +197,7 @@ class InMemoryStore:
                         "search again and retry"
                     )
 
-    def _old(self, edit: Change) -> _Kept | None:
+    def _get_expected_item(self, edit: Change) -> _Kept | None:
         """What the edit says was there, if it still is."""
         old = self._things.get((edit.subject, edit.id))
         if edit.before is None:
@@ -210,7 +212,7 @@ class InMemoryStore:
             )
         return old
 
-    def _new(self, key: int, value: Value) -> _Kept:
+    def _build_item(self, key: int, value: Value) -> _Kept:
         if isinstance(value, SessionState | Page) or (isinstance(value, Paragraph) and value.page != HISTORY):
             return _Kept(key=key, value=value, analysis=None)
         return _Kept(key=key, value=value, analysis=self._analyse(value))
@@ -256,7 +258,7 @@ class InMemoryStore:
         for kept, insert in ((old, False), (new, True)):
             if kept is None:
                 continue
-            subject = subject_of(kept.value)
+            subject = get_subject(kept.value)
             for where, name in (
                 (self._things, (subject, kept.value.id)),
                 (self._keys, kept.key),
@@ -294,7 +296,7 @@ class InMemoryStore:
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
         """Records by id (text) or key (number), archived ones too, in the order asked for."""
-        found = self._wanted("record", wanted)
+        found = self._select_items("record", wanted)
         return [kept.value for kept in found if isinstance(kept.value, Record)]
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
@@ -315,8 +317,8 @@ class InMemoryStore:
         """Records that the filter lets through, newest first."""
         found = [
             (record.updated_at if order == "updated" else record.created_at, kept.key, record)
-            for kept, record in self._all_records()
-            if matches_record(wanted, record) and _contains(record.content, containing)
+            for kept, record in self._list_records()
+            if is_record_allowed(wanted, record) and _has_text(record.content, containing)
         ]
         found.sort(key=lambda one: one[:2], reverse=True)
         yield from (record for _, _, record in found[offset : None if limit is None else offset + limit])
@@ -331,13 +333,13 @@ class InMemoryStore:
         }
         found = Counter(
             name
-            for _, record in self._all_records()
-            if matches_record(wanted, record)
+            for _, record in self._list_records()
+            if is_record_allowed(wanted, record)
             for name in names[what](record)
         )
         return dict(sorted(found.items()))
 
-    def _all_records(self) -> list[tuple[_Kept, Record]]:
+    def _list_records(self) -> list[tuple[_Kept, Record]]:
         with self._open():
             return [(kept, kept.value) for kept in self._keys.values() if isinstance(kept.value, Record)]
 
@@ -362,7 +364,7 @@ class InMemoryStore:
     ) -> list[Turn]:
         """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
         if wanted is not None:
-            found = self._wanted("turn", wanted)
+            found = self._select_items("turn", wanted)
             return [kept.value for kept in found if isinstance(kept.value, Turn)]
         if session is None:
             raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
@@ -378,8 +380,8 @@ class InMemoryStore:
             (value.at, key, value)
             for key, value in kept
             if isinstance(value, Turn)
-            and matches_turn(wanted, value)
-            and _contains(value.content, containing)
+            and is_turn_allowed(wanted, value)
+            and _has_text(value.content, containing)
         ]
         found.sort(key=lambda one: one[:2], reverse=True)
         yield from (turn for _, _, turn in found)
@@ -414,7 +416,7 @@ class InMemoryStore:
         if names is None:
             with self._open():
                 names = sorted(name for subject, name in self._things if subject == "page")
-        return [kept.value for kept in self._wanted("page", names) if isinstance(kept.value, Page)]
+        return [kept.value for kept in self._select_items("page", names) if isinstance(kept.value, Page)]
 
     def paragraphs(
         self,
@@ -425,18 +427,18 @@ class InMemoryStore:
     ) -> list[Paragraph]:
         """Paragraphs by id or key, or those of a log in their order from `start` on."""
         if wanted is not None:
-            found = self._wanted("paragraph", wanted)
+            found = self._select_items("paragraph", wanted)
             return [kept.value for kept in found if isinstance(kept.value, Paragraph)]
         if page is None:
             raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
-        there = [(one.position, key, one) for key, one in self._all_paragraphs() if one.page == page]
+        there = [(one.position, key, one) for key, one in self._list_paragraphs() if one.page == page]
         return [one for _, _, one in sorted(there, key=lambda one: one[:2])][start:]
 
     def logs(self) -> dict[str, int]:
         """The names of all logs that have paragraphs, in order, with their numbers of paragraphs."""
-        return dict(sorted(Counter(one.page for _, one in self._all_paragraphs()).items()))
+        return dict(sorted(Counter(one.page for _, one in self._list_paragraphs()).items()))
 
-    def _all_paragraphs(self) -> list[tuple[int, Paragraph]]:
+    def _list_paragraphs(self) -> list[tuple[int, Paragraph]]:
         with self._open():
             kept = self._keys.values()
             return [(one.key, one.value) for one in kept if isinstance(one.value, Paragraph)]
@@ -447,14 +449,14 @@ class InMemoryStore:
         """Live passages by key, in any order; unknown and archived ones are left out."""
         with self._open():
             found: dict[int, Passage] = {}
-            for kept in self._wanted(subject, keys):
+            for kept in self._select_items(subject, keys):
                 near = [kept]
                 if isinstance(kept.value, Turn):
                     places = self._places[kept.value.session]
                     reach = range(kept.value.position - around, kept.value.position + around + 1)
                     near = [places[position] for position in reach if position in places]
                 for one in near:
-                    if (passage := self._passage(one)) is not None:
+                    if (passage := self._build_passage(one)) is not None:
                         found[one.key] = passage
             return list(found.values())
 
@@ -467,7 +469,7 @@ class InMemoryStore:
             for key in sorted(key for key in self._keys if key > after):
                 if len(found) >= limit:
                     break
-                value, passage = self._keys[key].value, self._passage(self._keys[key])
+                value, passage = self._keys[key].value, self._build_passage(self._keys[key])
                 if passage is not None and _is(subject, value):
                     assert isinstance(value, Record | Turn | Paragraph)
                     found.append((passage, value))
@@ -479,11 +481,11 @@ class InMemoryStore:
             asked = (subject, None if scopes is None else tuple(scopes))
             sequence, measure = self._measures.get(asked, (-1, None))
             if measure is None or sequence != len(self._journal):
-                measure = self._counted(subject, scopes)
+                measure = self._compute_stats(subject, scopes)
                 self._measures[asked] = (len(self._journal), measure)
             return measure
 
-    def _counted(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def _compute_stats(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         found = [
             kept.analysis
             for kept in self._keys.values()
@@ -498,7 +500,7 @@ class InMemoryStore:
             speakers=frozenset(analysis.speaker for analysis in found if analysis.speaker),
         )
 
-    def _passage(self, kept: _Kept) -> Passage | None:
+    def _build_passage(self, kept: _Kept) -> Passage | None:
         value, analysis = kept.value, kept.analysis
         if analysis is None or kept.scope is None:
             return None
@@ -590,7 +592,7 @@ class InMemoryStore:
             raise StoreUnavailable("the store has been closed: open another")
         return self._lock
 
-    def _wanted(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
+    def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
         with self._open():
             found = [
                 self._things.get((subject, name)) if isinstance(name, str) else self._keys.get(name)
@@ -607,8 +609,8 @@ def _put(where: dict[Any, _Kept], name: Any, kept: _Kept, insert: bool) -> None:
 
 
 def _is(subject: Subject, value: Value) -> bool:
-    return subject_of(value) == subject
+    return get_subject(value) == subject
 
 
-def _contains(text: str, wanted: str | None) -> bool:
+def _has_text(text: str, wanted: str | None) -> bool:
     return wanted is None or wanted.translate(_CAPITALS) in text.translate(_CAPITALS)

@@ -151,7 +151,7 @@ class Store(Protocol):
             until: Only rows up to this sequence number.
             id: Only changes of the thing of this id.
             limit: At most so many.
-            newest_first: In descending order instead, so that `limit` keeps the newest.
+            newest_first: In descending order instead, so that `build_limit_schema` keeps the newest.
         """
         ...
 
@@ -338,10 +338,10 @@ def read_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], keys: Sequenc
         values = ()
     if len(values) == len(keys):
         return list(values)
-    return [_readable_one(read, key) for key in keys]
+    return [_read_one_or_none(read, key) for key in keys]
 
 
-def _readable_one(read: Callable[[Sequence[int]], Sequence[Thing]], key: int) -> Thing | None:
+def _read_one_or_none(read: Callable[[Sequence[int]], Sequence[Thing]], key: int) -> Thing | None:
     try:
         values = read([key])
     except StoreCorrupt as error:

@@ -24,7 +24,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.secrets import Redactor, redacted
+from reverie.domain.secrets import Redactor, redact_secrets
 from reverie.llm.messages import ChatMessage, ModelRequest
 from reverie.stores.protocol import Store
 
@@ -90,12 +90,12 @@ class RedactingStore:
         """
         clean = self.redactor.text
         return self.inner.commit(
-            self._edits(edits),
+            self._redact_changes(edits),
             actor=clean(actor),
             reason=clean(reason),
             at=at,
             since=since,
-            cursors=self._cursors(cursors),
+            cursors=self._redact_cursors(cursors),
             counts=counts,
         )
 
@@ -104,7 +104,7 @@ class RedactingStore:
     ) -> list[JournalEntry]:
         """Make all edits and empty the journal of them (see `Store.erase`), with secrets replaced."""
         return self.inner.erase(
-            self._edits(edits), actor=self.redactor.text(actor), at=at, tombstones=tombstones
+            self._redact_changes(edits), actor=self.redactor.text(actor), at=at, tombstones=tombstones
         )
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
@@ -115,23 +115,23 @@ class RedactingStore:
         """
         return self.inner.put_entry(redact_value(entry, self.redactor), capacity=capacity, now=now)
 
-    def _edits(self, edits: Sequence[Change]) -> list[Change]:
-        return [redacted_edit(edit, self.redactor) for edit in edits]
+    def _redact_changes(self, edits: Sequence[Change]) -> list[Change]:
+        return [redact_change(edit, self.redactor) for edit in edits]
 
-    def _cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
+    def _redact_cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
         """Cursors hold places and lists of ids, seldom words: only what no place looks like is replaced."""
         if not cursors or all(
-            value is None or self.redactor.unmistakable(value) is None for value in cursors.values()
+            value is None or self.redactor.detect_secret_name(value) is None for value in cursors.values()
         ):
             return cursors
         return {
-            name: value if value is None or self.redactor.unmistakable(value) is None
+            name: value if value is None or self.redactor.detect_secret_name(value) is None
             else self.redactor.text(value)
             for name, value in cursors.items()
         }  # fmt: skip
 
 
-def redacted_edit(edit: Change, redactor: Redactor) -> Change:
+def redact_change(edit: Change, redactor: Redactor) -> Change:
     """The edit with secrets replaced in what it leaves; itself, where there are none.
 
     What was stays as it is, because the store compares it with what is there. A name that is in the store
@@ -169,11 +169,11 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
     return replace(value, **changed)
 
 
-def kinds_in(value: Value | Entry, redactor: Redactor) -> tuple[str, ...]:
+def find_secret_kinds(value: Value | Entry, redactor: Redactor) -> tuple[str, ...]:
     """Of which kinds the secrets in a value and its names are, each once."""
     found: dict[str, None] = {}
     for name in _NAMES[type(value)]:
-        if (kind := redactor.unmistakable(getattr(value, name))) is not None:
+        if (kind := redactor.detect_secret_name(getattr(value, name))) is not None:
             found[kind] = None
     clean = redact_value(value, redactor, known=True)
     if clean is not value:
@@ -193,7 +193,7 @@ def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
     A key of working memory is chosen in words, so whatever looks like a secret in it is one; the number of a
     chat may well look like that of a card, so of other names only what can be nothing else is refused.
     """
-    kind = redactor.unmistakable(name) if isinstance(name, str) else None
+    kind = redactor.detect_secret_name(name) if isinstance(name, str) else None
     if kind is None and called == "key" and redactor.text(name) != name:
         kind = "a password, token or number of a card"
     if kind is not None:
@@ -230,9 +230,9 @@ _NAMES: Mapping[type[Any], tuple[str, ...]] = {
 
 def _clean(value: Any, name: str, redactor: Redactor) -> Any:
     if name == "category":
-        return None if value is None else redactor.segment(value)
+        return None if value is None else redactor.redact_path(value)
     if name == "metadata":
-        return redactor.mapping(value)
+        return redactor.redact_mapping(value)
     if name == "tool_calls":
         return tuple(_clean_call(call, redactor) for call in value)
     if isinstance(value, tuple):
@@ -247,7 +247,7 @@ def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
     return call if made == call else made
 
 
-def redactor_of(store: Store) -> Redactor:
+def get_redactor(store: Store) -> Redactor:
     """What redacts on the way into a store; nothing does where it is the bare one."""
     return store.redactor if isinstance(store, RedactingStore) else _NOTHING
 
@@ -260,15 +260,15 @@ def unwrap(store: Store) -> Store:
 _NOTHING = Redactor(enabled=False)
 
 
-def redacted_ask(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
+def redact_request(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
     """The question to a model with secrets replaced in its messages."""
     if not redactor.enabled:
         return ask
-    messages = tuple(redacted_message(each, redactor) for each in ask.messages)
+    messages = tuple(redact_message(each, redactor) for each in ask.messages)
     return ask if messages == ask.messages else replace(ask, messages=messages)
 
 
-def redacted_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
+def redact_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
     """A message to a model with secrets replaced."""
     return replace(
         message,
@@ -292,11 +292,11 @@ class _NoSecrets(logging.Filter):
             told = record.getMessage()
         except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
             return True
-        if (clean := redacted(told)) != told:
+        if (clean := redact_secrets(told)) != told:
             record.msg, record.args = clean, ()
         if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
             trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (clean := redacted(trace)) != trace:
+            if (clean := redact_secrets(trace)) != trace:
                 record.exc_text, record.exc_info = clean, None
         return True
 

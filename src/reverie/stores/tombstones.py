@@ -18,7 +18,7 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.text.shingles import RUN, folded, words
+from reverie.domain.text.shingles import RUN, normalize_text, normalize_words
 from reverie.stores.protocol import Store
 
 KEY = "forgetting.key"
@@ -38,7 +38,7 @@ def make_key(store: Store, *, at: datetime) -> bytes:
     """
     if store.cursor(KEY) is None:
         store.commit([], actor=_ACTOR, at=at, cursors={KEY: secrets.token_hex(32)})
-    key = _key_of(store)
+    key = _read_key(store)
     assert key is not None
     return key
 
@@ -52,10 +52,10 @@ def tombstone_keys(value: Value, key: bytes) -> list[str]:
         key: The key of `make_key`.
     """
     named = [] if isinstance(value, Page | SessionState) else [_mark(key, "id", "", value.id)]
-    return [*named, *content_marks(value, key)]
+    return [*named, *compute_content_marks(value, key)]
 
 
-def content_marks(value: Value, key: bytes) -> list[str]:
+def compute_content_marks(value: Value, key: bytes) -> list[str]:
     """The marks of what a thing says; of a page those of each of its lines.
 
     A text of five words and more (of a turn, twelve and more) has the same mark wherever it stands. A shorter
@@ -64,21 +64,21 @@ def content_marks(value: Value, key: bytes) -> list[str]:
     """
     match value:
         case Record():
-            return text_marks(value.content, "record", "", key)
+            return compute_text_marks(value.content, "record", "", key)
         case Turn():
-            bound = value.role == "system" or len(words(value.content)) < _LONG_TURN
-            anywhere = [] if bound else text_marks(value.content, "turn", "", key)
-            return [*_bound_marks(value.content, "turn", value.session, key), *anywhere]
+            bound = value.role == "system" or len(normalize_words(value.content)) < _LONG_TURN
+            anywhere = [] if bound else compute_text_marks(value.content, "turn", "", key)
+            return [*_compute_bound_marks(value.content, "turn", value.session, key), *anywhere]
         case Paragraph():
-            return text_marks(value.content, "paragraph", value.page, key)
+            return compute_text_marks(value.content, "paragraph", value.page, key)
         case Page():
             lines = value.content.split("\n")
-            return [mark for line in lines for mark in text_marks(line, "line", value.name, key)]
+            return [mark for line in lines for mark in compute_text_marks(line, "line", value.name, key)]
         case SessionState():
-            return text_marks(value.summary, "summary", value.id, key)
+            return compute_text_marks(value.summary, "summary", value.id, key)
 
 
-def text_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
+def compute_text_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
     """The mark of a text; none for an empty one.
 
     Args:
@@ -87,9 +87,11 @@ def text_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
         place: Where it stands, such as its session.
         key: The key of `make_key`.
     """
-    said = words(text)
+    said = normalize_words(text)
     return (
-        [_mark(key, "text", "", " ".join(said))] if len(said) >= RUN else _bound_marks(text, kind, place, key)
+        [_mark(key, "text", "", " ".join(said))]
+        if len(said) >= RUN
+        else _compute_bound_marks(text, kind, place, key)
     )
 
 
@@ -103,7 +105,7 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     Returns:
         Ids; empty at once where nothing was ever forgotten. For pages use `drop_forgotten`.
     """
-    key = _key_of(store)
+    key = _read_key(store)
     if key is None:
         return set()
     marked: dict[str, list[Value]] = {}
@@ -114,7 +116,9 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     return {name for name, value in suspects.items() if not _is_there(store, value)}
 
 
-def forgotten_texts(store: Store, texts: Iterable[str], *, kind: str = "record", place: str = "") -> set[str]:
+def find_forgotten_texts(
+    store: Store, texts: Iterable[str], *, kind: str = "record", place: str = ""
+) -> set[str]:
     """Those of the texts that were forgotten, where there is no id to go by yet, as in an import.
 
     Unlike `is_forgotten` it does not ask whether they are in the store again.
@@ -125,12 +129,12 @@ def forgotten_texts(store: Store, texts: Iterable[str], *, kind: str = "record",
         kind: What they would become: `record`, `turn`, `paragraph` or `line`.
         place: Where they would stand: a turn's session, a paragraph's or line's page.
     """
-    key = _key_of(store)
+    key = _read_key(store)
     if key is None:
         return set()
     marks: dict[str, list[str]] = {}
     for text in texts:
-        for mark in text_marks(text, kind, place, key):
+        for mark in compute_text_marks(text, kind, place, key):
             marks.setdefault(mark, []).append(text)
     return {text for mark in store.tombstones(list(marks)) for text in marks[mark]}
 
@@ -138,7 +142,7 @@ def forgotten_texts(store: Store, texts: Iterable[str], *, kind: str = "record",
 def drop_forgotten(store: Store, page: Page) -> Page:
     """The page without the lines that were forgotten, but for those that are in the store's page again."""
     lines = page.content.split("\n")
-    forgotten = forgotten_texts(store, lines, kind="line", place=page.name)
+    forgotten = find_forgotten_texts(store, lines, kind="line", place=page.name)
     for there in store.pages([page.name]) if forgotten else ():
         forgotten -= set(there.content.split("\n"))
     if not forgotten:
@@ -146,13 +150,13 @@ def drop_forgotten(store: Store, page: Page) -> Page:
     return replace(page, content="\n".join(line for line in lines if line not in forgotten))
 
 
-def _key_of(store: Store) -> bytes | None:
+def _read_key(store: Store) -> bytes | None:
     text = store.cursor(KEY)
     return None if text is None else bytes.fromhex(text)
 
 
-def _bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
-    said = " ".join(words(text)) or folded(text)
+def _compute_bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
+    said = " ".join(normalize_words(text)) or normalize_text(text)
     return [_mark(key, kind, place, said)] if said else []
 
 

@@ -9,24 +9,24 @@ from typing import Any
 from reverie.domain.text import timestamps as clock
 
 
-def text(given: Mapping[str, Any], name: str) -> str:
+def get_text(given: Mapping[str, Any], name: str) -> str:
     """The argument of that name, a string that must be there."""
     value = given[name]
     assert isinstance(value, str)
     return value
 
 
-def optional(given: Mapping[str, Any], name: str) -> str | None:
+def get_optional_text(given: Mapping[str, Any], name: str) -> str | None:
     """The argument of that name; None where it was left out or is empty."""
-    return text(given, name) or None if given.get(name) is not None else None
+    return get_text(given, name) or None if given.get(name) is not None else None
 
 
-def texts(given: Mapping[str, Any], name: str) -> list[str]:
+def get_texts(given: Mapping[str, Any], name: str) -> list[str]:
     """The argument of that name, a list of strings; empty where it was left out."""
     return list(given.get(name) or ())
 
 
-def moment(given: Mapping[str, Any], name: str) -> datetime | None:
+def get_moment(given: Mapping[str, Any], name: str) -> datetime | None:
     """The argument of that name, a date or a time; raises `InvalidInput` if it is none."""
-    value = optional(given, name)
+    value = get_optional_text(given, name)
     return None if value is None else clock.parse_time(value, name=name)

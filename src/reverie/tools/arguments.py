@@ -52,7 +52,7 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
     required = spec.parameters.get("required", ())
     sentences = []
     if unknown := [name for name in given if name not in wanted]:
-        sentences.append(_unknown(spec.name, unknown, list(wanted)))
+        sentences.append(_describe_unknown(spec.name, unknown, list(wanted)))
     arguments: dict[str, Any] = {}
     missing = []
     for name, rule in wanted.items():
@@ -62,7 +62,7 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
                 missing.append(name)
             continue
         try:
-            arguments[name] = _value(rule, value)
+            arguments[name] = _convert_value(rule, value)
         except _Wrong as error:
             sentences.append(f"{name} {error}.")
     if missing:
@@ -74,7 +74,7 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
     return ParsedArguments(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
 
 
-def mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
+def describe_mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
     """What is wrong with the arguments of a call, as sentences for the model; empty if nothing is.
 
     Args:
@@ -87,27 +87,27 @@ def mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
 # -- one argument ------------------------------------------------------------------------------------------
 
 
-def _value(rule: Mapping[str, Any], value: Any) -> Any:
+def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
     kinds = rule.get("type", ())
     kind = next((each for each in ([kinds] if isinstance(kinds, str) else kinds) if each != "null"), None)
     if kind == "string":
-        return _string(rule, value)
+        return _convert_string(rule, value)
     if kind == "integer":
-        return _bounded(rule, _whole(value))
+        return _check_bounds(rule, _convert_integer(value))
     if kind == "number":
-        return _bounded(rule, _number(value))
+        return _check_bounds(rule, _convert_number(value))
     if kind == "boolean":
-        return _boolean(value)
+        return _convert_boolean(value)
     if kind == "array":
         return _list(rule, value)
     if kind == "object" and not isinstance(value, Mapping):
-        raise _Wrong(f"is {_shown(value)}: pass a JSON object")
+        raise _Wrong(f"is {_format_value(value)}: pass a JSON object")
     return value
 
 
-def _string(rule: Mapping[str, Any], value: Any) -> str:
+def _convert_string(rule: Mapping[str, Any], value: Any) -> str:
     if not isinstance(value, str):
-        raise _Wrong(f"is {_shown(value)}: pass a string")
+        raise _Wrong(f"is {_format_value(value)}: pass a string")
     allowed = rule.get("enum")
     if allowed is not None:
         meant = value.strip().casefold()
@@ -115,7 +115,7 @@ def _string(rule: Mapping[str, Any], value: Any) -> str:
             if isinstance(each, str) and each.casefold() == meant:
                 return each
         words = ", ".join(str(each) for each in allowed if each is not None)
-        raise _Wrong(f"is {_shown(value)}: pass one of {words}")
+        raise _Wrong(f"is {_format_value(value)}: pass one of {words}")
     if len(value) > rule.get("maxLength", math.inf):
         raise _Wrong(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
     if len(value) < rule.get("minLength", 0):
@@ -123,21 +123,21 @@ def _string(rule: Mapping[str, Any], value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _convert_integer(value: Any) -> int:
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(float(value))
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _Wrong(f"is {_shown(value)}: pass a whole number")
+        raise _Wrong(f"is {_format_value(value)}: pass a whole number")
     return value
 
 
-def _number(value: Any) -> float:
+def _convert_number(value: Any) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-        raise _Wrong(f"is {_shown(value)}: pass a number")
+        raise _Wrong(f"is {_format_value(value)}: pass a number")
     return value
 
 
@@ -148,19 +148,19 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _bounded(rule: Mapping[str, Any], value: float) -> float:
+def _check_bounds(rule: Mapping[str, Any], value: float) -> float:
     least, most = rule.get("minimum"), rule.get("maximum")
     if (least is not None and value < least) or (most is not None and value > most):
         bounds = f"from {least:,} to {most:,}" if most is not None else f"of {least:,} or more"
-        raise _Wrong(f"is {_shown(value)}: pass a number {bounds}")
+        raise _Wrong(f"is {_format_value(value)}: pass a number {bounds}")
     return value
 
 
-def _boolean(value: Any) -> bool:
+def _convert_boolean(value: Any) -> bool:
     if isinstance(value, str) and value.strip().casefold() in {"true", "false"}:
         return value.strip().casefold() == "true"
     if not isinstance(value, bool):
-        raise _Wrong(f"is {_shown(value)}: pass true or false")
+        raise _Wrong(f"is {_format_value(value)}: pass true or false")
     return value
 
 
@@ -169,7 +169,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     if isinstance(value, str):
         value = _from_text(value, item)
     if not isinstance(value, Sequence):
-        raise _Wrong(f"is {_shown(value)}: pass a list of {item.get('type', 'value')}s")
+        raise _Wrong(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
     value = [each for each in value if each is not None and each != ""]
     most = rule.get("maxItems", math.inf)
     if len(value) > most:
@@ -177,7 +177,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     made = []
     for number, each in enumerate(value, start=1):
         try:
-            made.append(_value(item, each))
+            made.append(_convert_value(item, each))
         except _Wrong as error:
             raise _Wrong(f"has as item {number} what {error}") from None
     return made
@@ -198,15 +198,15 @@ def _from_text(text: str, item: Mapping[str, Any]) -> Any:
 # -- words -------------------------------------------------------------------------------------------------
 
 
-def _unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:
-    names = [_shown(name) if not isinstance(name, str) else name[:_SHOWN] for name in unknown]
+def _describe_unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:
+    names = [_format_value(name) if not isinstance(name, str) else name[:_SHOWN] for name in unknown]
     close = difflib.get_close_matches(names[0], wanted, n=1)
     meant = f" Do you mean {close[0]}?" if close else ""
     shown = ", ".join(names[:_MOST_SENTENCES])
     return f"{tool} has no argument {shown}.{meant} It takes: {', '.join(wanted) or 'none'}."
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value in an error, short, and what JSON calls it where it is not a string."""
     if isinstance(value, str):
         return f"{value[:_SHOWN]!r}{'…' if len(value) > _SHOWN else ''}"
@@ -215,13 +215,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return _number_shown(value)
+        return _format_number(value)
     if isinstance(value, Mapping):
         return "an object"
     return "a list" if isinstance(value, Sequence) else f"a {type(value).__name__}"
 
 
-def _number_shown(value: float) -> str:
+def _format_number(value: float) -> str:
     try:
         said = str(value)
     except ValueError:  # thousands of digits

@@ -37,18 +37,18 @@ class _Places:
     fences: list[tuple[int, int]] = field(default_factory=list)
 
 
-def pieces(text: str, longest: int) -> list[str]:
+def split_text(text: str, longest: int) -> list[str]:
     """The text in pieces, in order; one piece if it is short enough.
 
     Args:
         text: Any text.
         longest: The most characters of a piece, 1 or more.
     """
-    places = _places(text)
+    places = _find_cut_places(text)
     cut = []
     start = 0
     while len(text) - start > longest:
-        end = _end(text, places, start, start + longest)
+        end = _find_cut(text, places, start, start + longest)
         cut.append(text[start:end])
         start = end
     if text[start:] or not cut:
@@ -56,24 +56,24 @@ def pieces(text: str, longest: int) -> list[str]:
     return cut
 
 
-def _end(text: str, places: _Places, start: int, furthest: int) -> int:
+def _find_cut(text: str, places: _Places, start: int, furthest: int) -> int:
     """Where the piece that begins at `start` ends, at most at `furthest`."""
     least = start + max(1, (furthest - start) // _LEAST_FULL)
     for candidates in (*places.headings, places.blanks, places.lines):
-        found = _last(candidates, least, furthest)
+        found = _find_last_place(candidates, least, furthest)
         if found is not None:
             return found
-    before = _last(places.lines, start + 1, furthest)
+    before = _find_last_place(places.lines, start + 1, furthest)
     if before is not None and _is_whole_afterwards(places.fences, before, furthest - start):
         return before
-    found = _last(places.inside, least, furthest)
+    found = _find_last_place(places.inside, least, furthest)
     if found is not None:
         return found
     space = max(text.rfind(" ", least, furthest), text.rfind("\n", least, furthest))
-    return space + 1 if space >= 0 else _between_letters(text, start, furthest)
+    return space + 1 if space >= 0 else _find_letter_boundary(text, start, furthest)
 
 
-def _last(places: Sequence[int], least: int, most: int) -> int | None:
+def _find_last_place(places: Sequence[int], least: int, most: int) -> int | None:
     """The last place within bounds, both included."""
     at = bisect_right(places, most) - 1
     return places[at] if at >= 0 and places[at] >= least else None
@@ -85,7 +85,7 @@ def _is_whole_afterwards(fences: Sequence[tuple[int, int]], at: int, longest: in
     return number < len(fences) and fences[number][0] == at and fences[number][1] - at <= longest
 
 
-def _between_letters(text: str, start: int, furthest: int) -> int:
+def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
     """The last place at which no letter is torn from its accents, and no line end apart."""
     for at in range(furthest, max(start, furthest - _CAREFUL), -1):
         following, before = text[at], text[at - 1]
@@ -96,11 +96,11 @@ def _between_letters(text: str, start: int, furthest: int) -> int:
     return furthest
 
 
-def _places(text: str) -> _Places:
+def _find_cut_places(text: str) -> _Places:
     """Every place where the text may be cut."""
     places = _Places()
-    rows = _rows(text)
-    fences = _fences(text, rows)
+    rows = _find_line_spans(text)
+    fences = _find_fences(text, rows)
     inside_until = -1
     blank_before = False
     for start, end in rows:
@@ -121,7 +121,7 @@ def _places(text: str) -> _Places:
     return places
 
 
-def _rows(text: str) -> list[tuple[int, int]]:
+def _find_line_spans(text: str) -> list[tuple[int, int]]:
     """Where each line begins, and where it ends with its line end."""
     ends = [found.end() for found in re.finditer("\n", text)]
     if not ends or ends[-1] < len(text):
@@ -129,7 +129,7 @@ def _rows(text: str) -> list[tuple[int, int]]:
     return list(zip([0, *ends], ends, strict=False))
 
 
-def _fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
+def _find_fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Where each block of code begins, and where it ends; one that is never closed is none."""
     found: dict[int, int] = {}
     opened: tuple[int, str] | None = None

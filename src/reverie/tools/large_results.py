@@ -1,6 +1,6 @@
 """What becomes of an answer too long for a prompt? It is set aside in pieces, and an index stands for it.
 
-`pieces` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory; `with_chunking` wraps a
+`split_text` decides where a text is cut, and is pure; `LargeResultStore` puts them into working memory; `with_chunking` wraps a
 toolset, a tool or any function that returns text. Reading a piece is never cut again.
 """
 
@@ -21,10 +21,10 @@ from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import validation as tokens
-from reverie.repositories.working_memory import WorkingMemory, as_stored
+from reverie.repositories.working_memory import WorkingMemory, sanitize_text
 from reverie.tools import rendering as lines
-from reverie.tools.chunking import pieces
-from reverie.tools.groups.working_memory import working_tools
+from reverie.tools.chunking import split_text
+from reverie.tools.groups.working_memory import build_working_tools
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _log = logging.getLogger("reverie")
@@ -102,7 +102,7 @@ class LargeResultStore:
                 return told
             if (rest := self._working.entry(str(entry.get("key")))) is not None:
                 return self._set_aside(rest.data, rest.key.partition("/")[0], rest=rest.key)
-        text = as_stored(self._working, told.text)
+        text = sanitize_text(self._working, told.text)
         aside = self._set_aside(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
         return replace(aside, failed=told.failed)
 
@@ -121,26 +121,26 @@ class LargeResultStore:
             rest: The key it stands under already, as what is left of a longer one.
         """
         prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
-        cut = pieces(text, self._most_tokens * 4)
+        cut = split_text(text, self._most_tokens * 4)
         wanted = [_Piece(key=f"{prefix}/{n}-of-{len(cut)}", text=each) for n, each in enumerate(cut, start=1)]
-        size = lines.counted(len(text), "character")
+        size = lines.format_count(len(text), "character")
         what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
         try:
-            kept = self._kept(wanted, tagged=True)
-            left = self._left(wanted, kept, rest or f"{prefix}/{_REST}")
+            kept = self._store_pieces(wanted, tagged=True)
+            left = self._store_rest(wanted, kept, rest or f"{prefix}/{_REST}")
             if rest and not left and len(kept) == len(wanted):
                 self._working.delete(rest)
         except StoreError as error:
             _log.warning("an answer could not be set aside in working memory, and is cut: %s", error)
-            return self._begun(text, f"{what}, and working memory cannot be written now")
+            return self._format_beginning(text, f"{what}, and working memory cannot be written now")
         if not kept:
             full = f"{what}, and working memory is full: drop what you do not need with {self._drop}, then "
-            return self._begun(
+            return self._format_beginning(
                 text, full + (f"call {self._get} with {rest} again" if rest else "call it again")
             )
-        return self._told(what, kept, left)
+        return self._format_result(what, kept, left)
 
-    def _kept(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
+    def _store_pieces(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
         """As many of the pieces, from the first on, as there is room for."""
         kept = []
         for piece in wanted:
@@ -157,31 +157,31 @@ class LargeResultStore:
             kept.append(piece)
         return kept
 
-    def _left(self, wanted: Sequence[_Piece], kept: list[_Piece], key: str) -> list[_Piece]:
+    def _store_rest(self, wanted: Sequence[_Piece], kept: list[_Piece], key: str) -> list[_Piece]:
         """What the other pieces hold, in one entry or as few as can be; the last pieces make room for it."""
         while kept and len(kept) < len(wanted):
             rest = "".join(piece.text for piece in wanted[len(kept) :])
             parts = [rest[at : at + LONGEST_DATA] for at in range(0, len(rest), LONGEST_DATA)]
             more = [f"{key}-{n}-of-{len(parts)}" for n in range(2, len(parts) + 1)]
             left = [_Piece(key=name, text=part) for name, part in zip([key, *more], parts, strict=True)]
-            there = self._kept(left, tagged=False)
+            there = self._store_pieces(left, tagged=False)
             if len(there) == len(left):
                 return left
             for piece in [*there, kept.pop()]:
                 self._working.delete(piece.key)
         return []
 
-    def _told(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
+    def _format_result(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
         said = [
-            f"{what}. It was set aside in working memory in {lines.counted(len(kept), 'piece')}: read one "
+            f"{what}. It was set aside in working memory in {lines.format_count(len(kept), 'piece')}: read one "
             f"with {self._get} by its key, or find the right one with {self._search}.",
             *(
-                f"- {piece.key}, {lines.counted(len(piece.text), 'character')}: {beginning(piece.text)}"
+                f"- {piece.key}, {lines.format_count(len(piece.text), 'character')}: {extract_beginning(piece.text)}"
                 for piece in kept
             ),
         ]
         if left:
-            size = lines.counted(sum(len(piece.text) for piece in left), "character")
+            size = lines.format_count(sum(len(piece.text) for piece in left), "character")
             said.append(
                 f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
                 f"{self._drop}, then call {self._get} with {', '.join(piece.key for piece in left)}."
@@ -192,12 +192,12 @@ class LargeResultStore:
         }
         return ToolResult("\n".join(said), data)
 
-    def _begun(self, text: str, what: str) -> ToolResult:
+    def _format_beginning(self, text: str, what: str) -> ToolResult:
         shown = quoting.fence(text[: self._most_tokens * 4])
         return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
 
 
-def with_working(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
+def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
     """The tools, some of which read, find and drop what was set aside, and what their names begin with.
 
     Args:
@@ -208,7 +208,9 @@ def with_working(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
     there = next((name for name in tools.names if name.endswith(reader)), None)
     if there is not None or not tools:
         return tools, (there or reader).removesuffix(reader)
-    return tools + working_tools(working).only(*(name for name in NEEDED if name not in tools.names)), ""
+    return tools + build_working_tools(working).only(
+        *(name for name in NEEDED if name not in tools.names)
+    ), ""
 
 
 @overload
@@ -260,20 +262,20 @@ def with_chunking(
         InvalidInput: an argument is not of its form.
     """
     if isinstance(wrapped, Toolset):
-        tools, prefix = with_working(wrapped, working)
+        tools, prefix = add_working_tools(wrapped, working)
         aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
-        return Toolset(_tool(tool, aside) for tool in tools)
+        return Toolset(_wrap_tool(tool, aside) for tool in tools)
     aside = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
     if isinstance(wrapped, Tool):
-        return _tool(wrapped, aside)
-    return _function(wrapped, aside)
+        return _wrap_tool(wrapped, aside)
+    return _wrap_function(wrapped, aside)
 
 
-def _tool(tool: Tool, aside: LargeResultStore) -> Tool:
+def _wrap_tool(tool: Tool, aside: LargeResultStore) -> Tool:
     return replace(tool, run=lambda given: aside.told(tool.run(given), name=tool.name), result=None)
 
 
-def _function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Callable[_P, Any]:
+def _wrap_function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Callable[_P, Any]:
     if not callable(wrapped):
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
@@ -302,10 +304,10 @@ def _function(wrapped: Callable[_P, Any], aside: LargeResultStore) -> Callable[_
     return called
 
 
-def beginning(text: str) -> str:
+def extract_beginning(text: str) -> str:
     """What an index says of a piece: its first heading, or its first line with words."""
     rows = text[:10_000].split("\n")
     heading = next((row for row in rows if re.match(r"#{1,6} +\S", row)), "")
     first = heading or next((row for row in rows if row.strip()), "")
-    said = render.folded(first[: _LONGEST_BEGINNING * 4])
+    said = render.fold_text(first[: _LONGEST_BEGINNING * 4])
     return said if len(said) <= _LONGEST_BEGINNING else f"{said[: _LONGEST_BEGINNING - 1]}…"

@@ -11,27 +11,27 @@ _NOT_STRICT = {"minLength", "maxLength", "default"}
 """What strict mode refuses in a schema; the arguments are checked against all of it in any case."""
 
 
-def openai(tool: Tool, *, strict: bool) -> dict[str, Any]:
+def to_openai(tool: Tool, *, strict: bool) -> dict[str, Any]:
     """As in `tools` of a chat completion.
 
     Args:
         tool: The tool.
         strict: Whether to ask for strict arguments, where its schema allows it.
     """
-    return {"type": "function", "function": _function(tool, strict=strict)}
+    return {"type": "function", "function": _to_function(tool, strict=strict)}
 
 
-def openai_responses(tool: Tool, *, strict: bool) -> dict[str, Any]:
+def to_openai_responses(tool: Tool, *, strict: bool) -> dict[str, Any]:
     """As in `tools` of a response: the same without the level between.
 
     Args:
         tool: The tool.
         strict: Whether to ask for strict arguments, where its schema allows it.
     """
-    return {"type": "function", **_function(tool, strict=strict)}
+    return {"type": "function", **_to_function(tool, strict=strict)}
 
 
-def anthropic(tools: Iterable[Tool], *, cached: bool) -> list[dict[str, Any]]:
+def to_anthropic(tools: Iterable[Tool], *, cached: bool) -> list[dict[str, Any]]:
     """As in `tools` of a message.
 
     Args:
@@ -42,7 +42,7 @@ def anthropic(tools: Iterable[Tool], *, cached: bool) -> list[dict[str, Any]]:
         {
             "name": tool.name,
             "description": tool.spec.description,
-            "input_schema": plain(tool.spec.parameters),
+            "input_schema": to_plain_json(tool.spec.parameters),
         }
         for tool in tools
     ]
@@ -51,16 +51,16 @@ def anthropic(tools: Iterable[Tool], *, cached: bool) -> list[dict[str, Any]]:
     return made
 
 
-def mcp(tool: Tool) -> dict[str, Any]:
+def to_mcp(tool: Tool) -> dict[str, Any]:
     """As in the answer to `tools/list`."""
     made: dict[str, Any] = {
         "name": tool.name,
         "title": tool.name.replace("_", " ").capitalize(),
         "description": tool.spec.description,
-        "inputSchema": plain(tool.spec.parameters),
+        "inputSchema": to_plain_json(tool.spec.parameters),
     }
     if tool.result is not None:
-        made["outputSchema"] = plain(tool.result)
+        made["outputSchema"] = to_plain_json(tool.result)
     made["annotations"] = {
         "readOnlyHint": tool.reads_only,
         "destructiveHint": tool.destructive,
@@ -70,9 +70,9 @@ def mcp(tool: Tool) -> dict[str, Any]:
     return made
 
 
-def _function(tool: Tool, *, strict: bool) -> dict[str, Any]:
-    parameters = plain(tool.spec.parameters)
-    strictly = _strict(parameters) if strict else None
+def _to_function(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    parameters = to_plain_json(tool.spec.parameters)
+    strictly = _to_strict_schema(parameters) if strict else None
     return {
         "name": tool.name,
         "description": tool.spec.description,
@@ -81,14 +81,14 @@ def _function(tool: Tool, *, strict: bool) -> dict[str, Any]:
     }
 
 
-def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The schema as strict mode takes it, or None where it cannot say so."""
     made = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
     kinds = schema.get("type")
     if kinds is None:
         return None
     if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
-        items = _strict(schema.get("items", {}))
+        items = _to_strict_schema(schema.get("items", {}))
         return None if items is None else {**made, "items": items}
     if kinds != "object":
         return made
@@ -96,14 +96,14 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     properties = {}
     for name, each in schema["properties"].items():
-        strictly = _strict(each)
+        strictly = _to_strict_schema(each)
         if strictly is None:
             return None
-        properties[name] = strictly if name in schema["required"] else _or_null(strictly)
+        properties[name] = strictly if name in schema["required"] else _allow_null(strictly)
     return {**made, "properties": properties, "required": list(properties)}
 
 
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
     """The same, or null for what is left out."""
     kinds = schema["type"]
     made = {**schema, "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}
@@ -112,10 +112,10 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def plain(value: Any) -> Any:
+def to_plain_json(value: Any) -> Any:
     """A schema as dictionaries and lists that are nobody else's, which JSON can write."""
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: to_plain_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_plain_json(each) for each in value]
     return value

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clocks
-from reverie.tools.groups.conversation import conversation_tools
-from reverie.tools.groups.knowledge_graph import knowledge_graph_tools
-from reverie.tools.groups.memory_operation import memory_tool
-from reverie.tools.groups.observations import observation_tools
-from reverie.tools.groups.pages import page_tools
-from reverie.tools.groups.records import long_term_tools
-from reverie.tools.groups.working_memory import scratchpad_tools, working_tools
+from reverie.tools.groups.conversation import build_conversation_tools
+from reverie.tools.groups.knowledge_graph import build_knowledge_graph_tools
+from reverie.tools.groups.memory_operation import build_memory_tool
+from reverie.tools.groups.observations import build_observation_tools
+from reverie.tools.groups.pages import build_page_tools
+from reverie.tools.groups.records import build_long_term_tools
+from reverie.tools.groups.working_memory import build_scratchpad_tools, build_working_tools
 from reverie.tools.memory_protocol import MemoryLike, SessionLike
 from reverie.tools.toolset import Toolset
 from reverie.tools.trust_guard import guard_trust
@@ -23,7 +23,7 @@ GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation",
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
 """Those that a model gets when nothing is said, of which no two do the same. `memory` and `fil` are other
-ways to what `long_term` does; `scratchpad` is another place for what `working` and `long_term` keep;
+ways to what `excerpt_long_term` does; `scratchpad` is another place for what `working` and `excerpt_long_term` keep;
 `knowledge_graph` has the nine tools of the MCP reference memory server."""
 
 
@@ -59,15 +59,15 @@ def memory_tools(
         memory = guard_trust(memory, talk)
     noted = source or (f"session:{talk.id}"[:200] if talk is not None else "")
     made: dict[str, Callable[[], Toolset]] = {
-        "long_term": lambda: long_term_tools(memory, now=clock, source=noted),
-        "working": lambda: working_tools(talk.working, now=clock) if talk is not None else Toolset(),
-        "memory": lambda: memory_tool(memory, now=clock, source=noted),
-        "fil": lambda: observation_tools(memory, now=clock, source=noted),
-        "scratchpad": lambda: scratchpad_tools(memory.scratchpad, now=clock),
-        "conversation": lambda: conversation_tools(
+        "long_term": lambda: build_long_term_tools(memory, now=clock, source=noted),
+        "working": lambda: build_working_tools(talk.working, now=clock) if talk is not None else Toolset(),
+        "memory": lambda: build_memory_tool(memory, now=clock, source=noted),
+        "fil": lambda: build_observation_tools(memory, now=clock, source=noted),
+        "scratchpad": lambda: build_scratchpad_tools(memory.scratchpad, now=clock),
+        "conversation": lambda: build_conversation_tools(
             memory, now=clock, session=None if talk is None else talk.id
         ),
-        "pages": lambda: page_tools(memory, now=clock),
-        "knowledge_graph": lambda: knowledge_graph_tools(memory.knowledge_graph()),
+        "pages": lambda: build_page_tools(memory, now=clock),
+        "knowledge_graph": lambda: build_knowledge_graph_tools(memory.knowledge_graph()),
     }
     return Toolset(tool for group in dict.fromkeys(groups) for tool in made[group]())

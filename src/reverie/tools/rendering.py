@@ -13,7 +13,7 @@ from typing import Any
 from reverie.context import render
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
-from reverie.domain.filter import holds
+from reverie.domain.filter import is_valid_at
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping as quoting
@@ -31,14 +31,14 @@ from reverie.tools.schemas import (
     STRING,
     STRINGS,
     Schema,
-    nullable,
-    shape,
+    allow_null,
+    build_object_schema,
 )
 
 _LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
 
 
-def ago(then: datetime, now: datetime) -> str:
+def format_age(then: datetime, now: datetime) -> str:
     """How old something is: `today`, `1 day ago`, `7 days ago`.
 
     >>> from datetime import UTC
@@ -52,12 +52,12 @@ def ago(then: datetime, now: datetime) -> str:
 Hits = Sequence[Hit]
 
 
-def verbatim(text: str) -> str:
+def format_verbatim(text: str) -> str:
     """A text as it stands, for a tool that is asked for all of it, between marks that it cannot foresee."""
     return quoting.fence(text)
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def format_count(count: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 memory`, `2 memories`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
@@ -65,45 +65,45 @@ def counted(count: int, one: str, many: str = "") -> str:
 # -- records, turns, paragraphs ----------------------------------------------------------------------------
 
 
-def record_line(record: Record, now: datetime, *, matched: Sequence[str] = ()) -> str:
+def render_record(record: Record, now: datetime, *, matched: Sequence[str] = ()) -> str:
     """`- [id] (category): content (7 days ago)`, with what makes it doubtful said at the end."""
     category = f" ({record.category})" if record.category else ""
-    said = render.quoted(record.content, id=record.id, matched=matched)
-    return f"- [{record.id}]{category}: {said} ({', '.join(about(record, now))})"
+    said = render.quote_text(record.content, id=record.id, matched=matched)
+    return f"- [{record.id}]{category}: {said} ({', '.join(describe_record(record, now))})"
 
 
-def hit_line(hit: Hit, now: datetime) -> str:
+def render_hit(hit: Hit, now: datetime) -> str:
     """The line of whatever was found, with its age."""
     if hit.record is not None:
-        return record_line(hit.record, now, matched=hit.why.matched)
-    return f"{render.hit_line(hit)} ({ago(hit.at, now)})"
+        return render_record(hit.record, now, matched=hit.why.matched)
+    return f"{render.render_hit(hit)} ({format_age(hit.at, now)})"
 
 
-def hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
+def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
     """The hit for a program, as `HIT` says."""
     record = hit.record
     return {
         "id": hit.id,
         "type": hit.type,
         "kind": hit.kind,
-        "content": render.quoted(hit.content, id=hit.id, matched=hit.why.matched),
+        "content": render.quote_text(hit.content, id=hit.id, matched=hit.why.matched),
         "category": record.category if record is not None else None,
         "tags": [quoting.escape_line(tag) for tag in record.tags] if record is not None else [],
         "score": round(hit.score, 4),
-        "age": ago(record.updated_at if record is not None else hit.at, now),
+        "age": format_age(record.updated_at if record is not None else hit.at, now),
         "at": clock.format_time(hit.at),
-        "origin": _value(hit).origin,
+        "origin": _get_value(hit).origin,
         "trusted": hit.is_trusted,
-        "session": render.label(hit.turn.session) if hit.turn is not None else None,
+        "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
         "role": hit.turn.role if hit.turn is not None else None,
     }
 
 
-def record_data(record: Record) -> Mapping[str, Any]:
+def build_record_data(record: Record) -> Mapping[str, Any]:
     """A record for a program, as `RECORD` says."""
     return {
         "id": record.id,
-        "content": render.quoted(record.content, id=record.id),
+        "content": render.quote_text(record.content, id=record.id),
         "category": record.category,
         "kind": record.kind,
         "layer": record.layer,
@@ -117,10 +117,10 @@ def record_data(record: Record) -> Mapping[str, Any]:
     }
 
 
-def about(record: Record, now: datetime) -> list[str]:
+def describe_record(record: Record, now: datetime) -> list[str]:
     """Its age, until when it held if it does not any more, and whose word it is if that is nobody's here."""
-    told = [ago(record.updated_at, now)]
-    if record.valid_to is not None and not holds(record, now):
+    told = [format_age(record.updated_at, now)]
+    if record.valid_to is not None and not is_valid_at(record, now):
         told.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
     if record.origin in UNTRUSTED:
         told.append(f"from {_SOURCES[record.origin]}, {quoting.NOT_CONFIRMED}")
@@ -130,34 +130,34 @@ def about(record: Record, now: datetime) -> list[str]:
 _SOURCES = {"tool": "a tool", "web": "the web", "import": "an import"}
 
 
-def _value(hit: Hit) -> Record | Turn | Paragraph:
+def _get_value(hit: Hit) -> Record | Turn | Paragraph:
     found = hit.record or hit.turn or hit.paragraph
     assert found is not None
     return found
 
 
-HIT = shape(
+HIT = build_object_schema(
     "What was found.",
     id=IDENTIFIER,
     type={"type": "string", "enum": ["record", "turn", "session", "paragraph"]},
     kind={"type": "string", "description": "The record's kind, or the type again."},
     content={"type": "string", "description": "What it says, on one line, long texts cut."},
-    category=nullable(CATEGORY),
+    category=allow_null(CATEGORY),
     tags=STRINGS,
     score=SCORE,
     age={"type": "string", "description": "How old: today, 1 day ago, 7 days ago."},
     at={"type": "string", "format": "date-time"},
     origin=ORIGIN,
     trusted={"type": "boolean", "description": "False for what a tool, the web or an import said."},
-    session=nullable(STRING),
-    role=nullable({"type": "string", "description": "Who said a turn: user, assistant, system, tool."}),
+    session=allow_null(STRING),
+    role=allow_null({"type": "string", "description": "Who said a turn: user, assistant, system, tool."}),
 )
 
-RECORD = shape(
+RECORD = build_object_schema(
     "A record as it is now.",
     id=IDENTIFIER,
     content=STRING,
-    category=nullable(CATEGORY),
+    category=allow_null(CATEGORY),
     kind=KIND,
     layer=LAYER,
     tags=STRINGS,
@@ -173,20 +173,20 @@ RECORD = shape(
 # -- entries of working memory -----------------------------------------------------------------------------
 
 
-def entry_line(entry: Entry, now: datetime) -> str:
+def render_entry(entry: Entry, now: datetime) -> str:
     """`- key: expires in 4m32s, category: mail, tags: alice, 1,204 characters`; never the data."""
-    return f"{render.entry_line(entry, now)}, {counted(len(entry.data), 'character')}"
+    return f"{render.render_entry(entry, now)}, {format_count(len(entry.data), 'character')}"
 
 
-def entry_hit_line(hit: EntryHit, now: datetime) -> str:
+def render_entry_hit(hit: EntryHit, now: datetime) -> str:
     """The same, and how the text begins or where it has the words."""
-    said = render.quoted(hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW)
-    return f"{entry_line(hit.entry, now)}: {said}"
+    said = render.quote_text(hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW)
+    return f"{render_entry(hit.entry, now)}: {said}"
 
 
-def entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
+def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
     """The entry for a program, as `ENTRY` says."""
-    remaining = entry.remaining(now)
+    remaining = entry.get_remaining_time(now)
     return {
         "key": entry.key,
         "characters": len(entry.data),
@@ -199,9 +199,9 @@ def entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
 _ENTRY: Mapping[str, Schema] = {
     "key": STRING,
     "characters": COUNT,
-    "category": nullable(CATEGORY),
+    "category": allow_null(CATEGORY),
     "tags": STRINGS,
-    "expires_in_seconds": nullable(COUNT),
+    "expires_in_seconds": allow_null(COUNT),
 }
-ENTRY = shape("A key of working memory, without its data.", **_ENTRY)
-ENTRY_HIT = shape("A key of working memory that was found.", **_ENTRY, score=SCORE)
+ENTRY = build_object_schema("A key of working memory, without its data.", **_ENTRY)
+ENTRY_HIT = build_object_schema("A key of working memory that was found.", **_ENTRY, score=SCORE)

@@ -7,7 +7,7 @@ from typing import Any
 
 from reverie.domain import category as categories
 from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
-from reverie.tools.toolset import schema
+from reverie.tools.toolset import build_schema
 
 Schema = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ ORIGIN: Schema = {"type": "string", "enum": list(ORIGINS), "description": "Whose
 QUERY: Schema = {"type": "string", "maxLength": 10_000}
 
 
-def text(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
+def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
     """A string of at most so many characters."""
     return {
         "type": "string",
@@ -51,32 +51,32 @@ def text(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = Fals
     }
 
 
-def whole(description: str, *, least: int, most: int) -> Schema:
+def build_integer_schema(description: str, *, least: int, most: int) -> Schema:
     """A whole number within bounds, both included."""
     return {"type": "integer", "minimum": least, "maximum": most, "description": description}
 
 
-def limit(usual: int, most: int = 50) -> Schema:
+def build_limit_schema(usual: int, most: int = 50) -> Schema:
     """How many results are wanted at most."""
-    return whole(f"At most so many; {usual} if left out.", least=1, most=most)
+    return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=most)
 
 
-def shape(description: str = "", **properties: Schema) -> Schema:
+def build_object_schema(description: str = "", **properties: Schema) -> Schema:
     """An object of which every property is always there."""
-    made = dict(schema(list(properties), **properties))
+    made = dict(build_schema(list(properties), **properties))
     return {**made, "description": description} if description else made
 
 
-def several(items: Schema) -> Schema:
+def build_array_schema(items: Schema) -> Schema:
     """A list of such things."""
     return {"type": "array", "items": items}
 
 
-def nullable(one: Schema) -> Schema:
+def allow_null(one: Schema) -> Schema:
     """The same, or null."""
     return {**one, "type": [one["type"], "null"]}
 
 
-def choice(values: Sequence[str], description: str) -> Schema:
+def build_enum_schema(values: Sequence[str], description: str) -> Schema:
     """One of some words."""
     return {"type": "string", "enum": list(values), "description": description}

@@ -240,17 +240,17 @@ class Toolset(Sequence[Tool]):
         """
         from reverie.tools import provider_schemas as shapes
 
-        return [shapes.openai(tool, strict=strict) for tool in self]
+        return [shapes.to_openai(tool, strict=strict) for tool in self]
 
     def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
         """The tools as OpenAI's Responses takes them.
 
         Args:
-            strict: As in `openai`.
+            strict: As in `to_openai`.
         """
         from reverie.tools import provider_schemas as shapes
 
-        return [shapes.openai_responses(tool, strict=strict) for tool in self]
+        return [shapes.to_openai_responses(tool, strict=strict) for tool in self]
 
     def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
         """The tools as Anthropic's Messages takes them, always in the same order and words.
@@ -260,13 +260,13 @@ class Toolset(Sequence[Tool]):
         """
         from reverie.tools import provider_schemas as shapes
 
-        return shapes.anthropic(self, cached=cached)
+        return shapes.to_anthropic(self, cached=cached)
 
     def mcp(self) -> list[dict[str, Any]]:
         """The tools as the Model Context Protocol lists them, with output schemas and annotations."""
         from reverie.tools import provider_schemas as shapes
 
-        return [shapes.mcp(tool) for tool in self]
+        return [shapes.to_mcp(tool) for tool in self]
 
     # -- calling -----------------------------------------------------------------------------------------
 
@@ -281,14 +281,14 @@ class Toolset(Sequence[Tool]):
             StoreError: the memory cannot be read or written.
         """
         if name not in self._tools:
-            return _refused(f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.")
+            return _build_refusal(f"There is no tool {name!r}. There are: {', '.join(self.names) or 'none'}.")
         tool = self._tools[name]
         given = arguments
         if given is None or isinstance(given, str):
             try:
                 given = json.loads(given or "{}")
             except (ValueError, RecursionError) as error:
-                return _refused(
+                return _build_refusal(
                     f"The arguments of {name} are no JSON ({error}). Call it again with a JSON object."
                 )
         if not isinstance(given, Mapping):
@@ -298,7 +298,7 @@ class Toolset(Sequence[Tool]):
             )
         checked = parse_arguments(tool.spec, given)
         if checked.wrong:
-            return _refused(checked.wrong)
+            return _build_refusal(checked.wrong)
         try:
             return tool.run(checked.arguments)
         except StoreError:
@@ -311,14 +311,14 @@ class Toolset(Sequence[Tool]):
         return self.call(call.name, call.arguments).text
 
 
-def _refused(why: str) -> ToolResult:
+def _build_refusal(why: str) -> ToolResult:
     """That a call was wrong; a value that is quoted is redacted where it holds a secret."""
-    from reverie.domain.secrets import redacted  # here: most calls are right
+    from reverie.domain.secrets import redact_secrets  # here: most calls are right
 
-    return ToolResult(redacted(why), failed=True)
+    return ToolResult(redact_secrets(why), failed=True)
 
 
-def schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+def build_schema(required: Sequence[str] = (), **properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """The JSON schema of an object with these properties and no others.
 
     Args:

@@ -1,7 +1,7 @@
 """How do tools keep a model from passing on a tool's word as its own? A memory that looks at what was heard.
 
 Whatever is saved or changed through it has the least trusted origin that stood before the model
-(`Session.origin_of`), a trusted memory is not rewritten with such words, and they do not get into the pages
+(`Session.determine_origin`), a trusted memory is not rewritten with such words, and they do not get into the pages
 that stand in every prompt. Reading is left as it is.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from reverie.domain import provenance as trust
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import MEMORY, day_of
+from reverie.domain.page import MEMORY, parse_daily_note_day
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, SaveResult
@@ -51,11 +51,11 @@ class _Wary:
         return cast(Pages, _WaryPages(self._memory.pages, self._heard))
 
     def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
-        return self._memory.save(content, origin=self._lowered(content, origin), **more)
+        return self._memory.save(content, origin=self._lower_origin(content, origin), **more)
 
     def save_many(self, notes: Iterable[NewRecord | Mapping[str, Any]]) -> list[SaveResult]:
         given = [note if isinstance(note, NewRecord) else NewRecord(**note) for note in notes]
-        lowered = [replace(note, origin=self._lowered(note.content, note.origin)) for note in given]
+        lowered = [replace(note, origin=self._lower_origin(note.content, note.origin)) for note in given]
         return self._memory.save_many(lowered)
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
@@ -71,7 +71,7 @@ class _Wary:
             changes["origin"] = trust.least_trusted(found.origin, origin, changes.get("origin", "owner"))
         return self._memory.update(id, expected=expected, **changes)
 
-    def _lowered(self, content: object, origin: Origin) -> Origin:
+    def _lower_origin(self, content: object, origin: Origin) -> Origin:
         return (
             trust.least_trusted(origin, self._heard.origin_of(content))
             if isinstance(content, str)
@@ -88,20 +88,20 @@ class _WaryPages:
         return getattr(self._pages, name)
 
     def append(self, name: str, text: str, **more: Any) -> Any:
-        self._look(name, text)
+        self._refuse_unconfirmed(name, text)
         return self._pages.append(name, text, **more)
 
     def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> Any:
-        self._look(name, new)
+        self._refuse_unconfirmed(name, new)
         return self._pages.replace(old, new, name=name, reason=reason)
 
     def write(self, name: str, text: str, **more: Any) -> Any:
         known = set(self._pages.read(name).splitlines())
-        self._look(name, "\n".join(line for line in text.splitlines() if line not in known))
+        self._refuse_unconfirmed(name, "\n".join(line for line in text.splitlines() if line not in known))
         return self._pages.write(name, text, **more)
 
-    def _look(self, name: str, text: str) -> None:
-        if name != MEMORY and day_of(name) is None:
+    def _refuse_unconfirmed(self, name: str, text: str) -> None:
+        if name != MEMORY and parse_daily_note_day(name) is None:
             return
         if text.strip() and self._heard.origin_of(text) in UNTRUSTED:
             raise InvalidInput(

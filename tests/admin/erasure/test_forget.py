@@ -15,7 +15,7 @@ import pytest
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, ErasureReport
 from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
-from reverie.context.ledger import shown_cursor
+from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
@@ -328,7 +328,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     elsewhere = memory.session("chat:2")
     repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
     elsewhere.add("assistant", "Yes.")
-    assert memory._store.cursor(shown_cursor(chat.id)) is not None
+    assert memory._store.cursor(build_shown_cursor(chat.id)) is not None
     plan = memory.forgetting(session=chat.id)
     assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 4, "entry": 1}
     assert left(plan) == {("record", older.id), ("turn", repeated.id)}
@@ -340,7 +340,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     assert (now.content, now.source) == ("Anna gets up early", "")
     for word in ("5551234", "crowded", "timetable", "quiet boat", "ferries", "about boats"):
         assert word not in said(memory), word
-    assert memory._store.cursor(shown_cursor(chat.id)) is None
+    assert memory._store.cursor(build_shown_cursor(chat.id)) is None
     assert [one.state.id for one in memory.sessions()] == ["chat:2"]
     assert memory.history("telegram:5551234") == []
     assert chat.turns() == []
@@ -435,7 +435,7 @@ def test_a_summary_loses_the_lines_that_have_it(memory: Memory) -> None:
     chat.add("user", "Hello")
     store, state = memory._store, chat.state
     told = replace(state, summary="They met.\nAnna lives in Lisbon.\nThey parted.")
-    memory._noticed(store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock()))
+    memory._publish(store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock()))
     memory.forget(match="Lisbon")
     assert chat.state.summary == "They met.\nThey parted."
     assert "lisbon" not in said(memory)
@@ -654,7 +654,7 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
         state = chat.state
         told = replace(state, summary=SECRET)
         edits = [Change(before=state, after=told)]
-        memory._noticed(memory._store.commit(edits, actor="digest", at=memory._clock()))
+        memory._publish(memory._store.commit(edits, actor="digest", at=memory._clock()))
     memory.delete_session("chat:1")
     memory.archive(kept.id)
     memory.forget(match=SECRET)

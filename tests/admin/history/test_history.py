@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
-from reverie.admin.history.diff import brought, unified
+from reverie.admin.history.diff import extract_added_words, format_unified_diff
 from reverie.domain.change import Change
 from tests.conftest import MovableClock
 
@@ -27,7 +27,7 @@ def last(memory: Memory) -> int:
 def forget(memory: Memory, record: Record, after: Record | None = None) -> None:
     """What `Memory.forget` does to the store: a record goes, or stays as `after`, and its past is erased."""
     rows = memory._store.erase([Change(before=record, after=after)], actor="owner", at=memory._clock())
-    memory._noticed(rows)
+    memory._publish(rows)
 
 
 # -- history ---------------------------------------------------------------------------------------------
@@ -227,21 +227,21 @@ def test_long_lines_are_compared_by_sentences() -> None:
         "The first sentence of a paragraph. The second one, which is not short. The third one follows it. "
         "And that is all."
     )
-    assert unified(before, before.replace("third", "last"), context=1) == [
+    assert format_unified_diff(before, before.replace("third", "last"), context=1) == [
         "…",
         "  The second one, which is not short.",
         "- The third one follows it.",
         "+ The last one follows it.",
         "  And that is all.",
     ]
-    assert unified("", "one\ntwo\n") == ["+ one", "+ two"]
-    assert unified("same", "same") == ["…"]
+    assert format_unified_diff("", "one\ntwo\n") == ["+ one", "+ two"]
+    assert format_unified_diff("same", "same") == ["…"]
 
 
 def test_words_brought() -> None:
-    assert brought("", "all of it") == "all of it"
-    assert brought("a b c", "a x b y z c") == "x … y z"
-    assert brought("a b", "b") == ""
+    assert extract_added_words("", "all of it") == "all of it"
+    assert extract_added_words("a b c", "a x b y z c") == "x … y z"
+    assert extract_added_words("a b", "b") == ""
 
 
 # -- blame -----------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def merge(memory: Memory, merged: Record, *sources: Record) -> None:
     edits += [
         Change(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
     ]
-    memory._noticed(memory._store.commit(edits, actor="dream", reason="merge", at=now))
+    memory._publish(memory._store.commit(edits, actor="dream", reason="merge", at=now))
 
 
 def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
@@ -621,7 +621,7 @@ def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, c
     rows = memory._store.erase(
         [Change(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
     )
-    memory._noticed(rows)
+    memory._publish(rows)
     undone = memory.undo(since=moment)
     assert [turn.content for turn in memory.turns("cli:1")] == ["message 0", "[forgotten]", "message 2"]
     assert memory.turns("cli:2") == []
@@ -750,7 +750,7 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
     forget(memory, left, after=replace(left, content="The staging database is somebody's"))
     state = chat.state
     rows = memory._store.erase([Change(before=state, after=state)], actor="owner", at=clock.now)
-    memory._noticed(rows)
+    memory._publish(rows)
     with memory.as_of(moment) as past:
         assert past.get(gone.id) is None
         assert [hit.content for hit in past.search("staging database")] == [

@@ -20,7 +20,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.files.folder import MemoryFolder
 from reverie.search.analyzer import analyze
 from reverie.snapshot import Snapshot
-from reverie.stores.contract.replay import contents, replay
+from reverie.stores.contract.replay import read_contents, replay
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
@@ -279,7 +279,7 @@ def test_the_journal_alone_makes_the_same_store(
             SQLiteStore(tmp_path_factory.mktemp("replayed") / "reverie.db", analyse=analyze),
         ):
             replay(rows, again)
-            assert contents(again) == contents(here.memory._store)
+            assert read_contents(again) == read_contents(here.memory._store)
             assert again.journal(limit=1_000_000) == rows
             assert again.check() == []
             again.close()

@@ -16,12 +16,12 @@ from reverie.domain.conversation import (
     SessionState,
     ToolCall,
     Turn,
-    checked_session,
-    checked_turn,
+    validate_session,
+    validate_turn,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, Page, Paragraph, checked_page, checked_paragraph
+from reverie.domain.page import HISTORY, Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record, validate_record
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
@@ -86,7 +86,7 @@ pages = (
             "updated_at": moments,
         }
     )
-    .map(_kept(Page, checked_page))
+    .map(_kept(Page, validate_page))
     .filter(bool)
 )
 paragraphs = (
@@ -100,7 +100,7 @@ paragraphs = (
             "source": texts(longest=2),
         }
     )
-    .map(_kept(Paragraph, checked_paragraph))
+    .map(_kept(Paragraph, validate_paragraph))
     .filter(bool)
 )
 calls = st.lists(
@@ -126,7 +126,7 @@ def conversations(draw: Any) -> Conversation | None:
         "window_start": draw(st.integers(0, 9)), "summary": draw(texts(plain=False)),
         "metadata": draw(metadata),
     }  # fmt: skip
-    state = _kept(SessionState, checked_session)(given)
+    state = _kept(SessionState, validate_session)(given)
     turns: list[Turn] = []
     for _ in range(draw(st.integers(0, 5)) if state else 0):
         role = draw(st.sampled_from(ROLES))
@@ -137,7 +137,7 @@ def conversations(draw: Any) -> Conversation | None:
             "tool_call_id": draw(texts(longest=2)) if role == "tool" else "",
             "metadata": draw(metadata), "scope": scope,
         }  # fmt: skip
-        turn = _kept(Turn, checked_turn)(fields)
+        turn = _kept(Turn, validate_turn)(fields)
         turns += [turn] if turn is not None else []
     return Conversation(state, tuple(turns)) if state else None
 

@@ -260,8 +260,8 @@ def test_front_matter_is_yaml_that_a_yaml_library_reads() -> None:
         "g": {"k": "v\u2028w"}, "h": "2026-03-01T12:00:00Z", "i": True, "j": 'say "hi"\\',
         "k": "\x85\ufeffé🦊",
     }  # fmt: skip
-    document = frontmatter.with_fields(fields, "text\n---\nmore")
-    assert frontmatter.parted(document) == (fields, "text\n---\nmore")
+    document = frontmatter.render_document(fields, "text\n---\nmore")
+    assert frontmatter.split_document(document) == (fields, "text\n---\nmore")
     read = yaml.safe_load(document.split("---\n")[1])
     assert {name: value for name, value in read.items() if name != "h"} == {
         name: value for name, value in fields.items() if name != "h"
@@ -278,7 +278,7 @@ def test_front_matter_is_yaml_that_a_yaml_library_reads() -> None:
 )
 def test_broken_front_matter_is_said_to_be(text: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
-        frontmatter.parted(text)
+        frontmatter.split_document(text)
 
 
 def test_the_forms_are_those_that_can_be_asked_for() -> None:

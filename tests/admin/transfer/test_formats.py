@@ -13,8 +13,8 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.detection import form_of
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, moment
+from reverie.admin.transfer.formats.detection import detect_format
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, parse_moment
 from reverie.admin.transfer.items import SOURCE_ID
 from tests.admin.transfer import samples
 from tests.admin.transfer.samples import (
@@ -42,7 +42,7 @@ def utc(*parts: int) -> datetime:
 
 @pytest.mark.parametrize("form", samples.SOURCES)
 def test_every_format_is_known_by_looking(form: str, tmp_path: Path) -> None:
-    assert form_of(samples.SOURCES[form](tmp_path)) == form
+    assert detect_format(samples.SOURCES[form](tmp_path)) == form
 
 
 @pytest.mark.parametrize("form", samples.SOURCES)
@@ -322,7 +322,7 @@ def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> 
 
 
 def test_headings_bullets_and_code_are_told_apart() -> None:
-    found = [(number, tags, text) for number, tags, text in notes.blocks(samples.MEMORY_MD)]
+    found = [(number, tags, text) for number, tags, text in notes.split_blocks(samples.MEMORY_MD)]
     assert found == [
         (3, (), "User prefers concise responses."),
         (6, ("Project",), "Spring Boot 4.0.2"),
@@ -330,7 +330,7 @@ def test_headings_bullets_and_code_are_told_apart() -> None:
         (10, ("Project",), "```sql\nSELECT 1;\n\nSELECT 2;\n```"),
     ]
     text = "~~~\n# no heading\n```\n~~~\n## Deep\n### Deeper\n1. one\ntwo\n## Next\nthree"
-    assert [(tags, block) for _, tags, block in notes.blocks(text)] == [
+    assert [(tags, block) for _, tags, block in notes.split_blocks(text)] == [
         ((), "~~~\n# no heading\n```\n~~~"), (("Deep", "Deeper"), "one\ntwo"), (("Next",), "three"),
     ]  # fmt: skip
 
@@ -350,10 +350,10 @@ def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Pa
     assert json.loads(call.tool_calls[0].arguments) == {"input": "print(1 + 1)"}
     assert (result.role, result.content, result.tool_call_id) == ("tool", "2", call.tool_calls[0].id)
     assert answer.content == "Postgres, with a time-series extension."
-    assert answer.at == moment(1736209406.0)
+    assert answer.at == parse_moment(1736209406.0)
     assert (answer.metadata["model"], answer.metadata[SOURCE_ID]) == ("gpt-4o", "a1")
     state = memory.session(CHATGPT_ID).state
-    assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", moment(1736209400.25))
+    assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", parse_moment(1736209400.25))
     assert not memory.search_turns("Postgress", mode="literal")
 
 
@@ -387,7 +387,7 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
     done = memory.import_(samples.document(tmp_path / "conversations.json", grown))
     assert (done.sessions, done.turns, samples.whys(done)["known"]) == (0, 1, 4)
     last = memory.turns(CHATGPT_ID)[-1]
-    assert (last.position, last.content, last.at) == (4, "Why?", moment(1736209406.0))
+    assert (last.position, last.content, last.at) == (4, "Why?", parse_moment(1736209406.0))
 
 
 @pytest.mark.parametrize(
@@ -552,11 +552,13 @@ def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) 
 
 
 def test_moments_in_every_form_are_understood() -> None:
-    assert moment("2026-02-07T14:15:00.1234567Z") == datetime(2026, 2, 7, 14, 15, 0, 123456, tzinfo=UTC)
-    assert moment("2026-02-07 14:15") == utc(2026, 2, 7, 14, 15)
-    assert moment(1770473700) == moment(1770473700000) == moment("2026-02-07T15:15:00+01:00")
+    assert parse_moment("2026-02-07T14:15:00.1234567Z") == datetime(2026, 2, 7, 14, 15, 0, 123456, tzinfo=UTC)
+    assert parse_moment("2026-02-07 14:15") == utc(2026, 2, 7, 14, 15)
+    assert (
+        parse_moment(1770473700) == parse_moment(1770473700000) == parse_moment("2026-02-07T15:15:00+01:00")
+    )
     for nothing in ("soon", "", None, True, 0, -5, 1e300, [2026, 13, 1], [2026], {}, "0001-01-01T00:00:00Z"):
-        assert moment(nothing) is None
+        assert parse_moment(nothing) is None
 
 
 def test_names_of_fields_are_compared_without_their_form() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory
 from reverie.admin.transfer import batch as deciding
-from reverie.admin.transfer.items import another_id
+from reverie.admin.transfer.items import build_alternative_id
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import make_record, session, turn
+from reverie.stores.contract.factories import make_record, make_session, make_turn
 from reverie.stores.in_memory import InMemoryStore
 from tests.admin.transfer import samples
 from tests.admin.transfer.holdings import NOW, dump
@@ -148,7 +148,7 @@ def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
         decided.add(deciding.FoundRecord(place="y", record=mine, form="mcp"))
         if decided.edits():
             store.commit(decided.edits(), actor="owner", at=NOW)
-    assert [found.content for found in store.records([another_id(theirs, "mcp", 1)])] == ["Theirs"]
+    assert [found.content for found in store.records([build_alternative_id(theirs, "mcp", 1)])] == ["Theirs"]
     assert store.records([mine.id]) == [mine]
     assert decided.taken == {}
     assert [each.why for each in decided.skipped] == ["known", "known"]
@@ -156,22 +156,24 @@ def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
 
 def test_a_session_that_is_here_gets_the_turns_it_lacks(memory: Memory, tmp_path: Path) -> None:
     memory.session("chat:1").add("user", "Said here")
-    lines = [as_line(session(), "session"), *(as_line(turn(n), "turn") for n in range(3))]
+    lines = [as_line(make_session(), "session"), *(as_line(make_turn(n), "turn") for n in range(3))]
     done = memory.import_(own(tmp_path / "x.jsonl", *lines))
     assert (done.sessions, done.turns) == (0, 3)
     assert [each.content for each in memory.turns("chat:1")] == [
         "Said here",
-        *(turn(n).content for n in range(3)),
+        *(make_turn(n).content for n in range(3)),
     ]
     memory.session("chat:1").add("user", "Said later")
-    done = memory.import_(own(tmp_path / "x.jsonl", *lines, as_line(turn(3), "turn")))
+    done = memory.import_(own(tmp_path / "x.jsonl", *lines, as_line(make_turn(3), "turn")))
     assert (done.turns, samples.whys(done)) == (1, {"known": 3})
     assert [each.position for each in memory.turns("chat:1")] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_session_of_another_scope_is_left_alone(memory: Memory, tmp_path: Path) -> None:
     memory.session("chat:1", scope="user:a").add("user", "Said here")
-    done = memory.import_(own(tmp_path / "x.jsonl", as_line(session(), "session"), as_line(turn(0), "turn")))
+    done = memory.import_(
+        own(tmp_path / "x.jsonl", as_line(make_session(), "session"), as_line(make_turn(0), "turn"))
+    )
     assert (done.turns, samples.whys(done)) == (0, {"differs": 1})
     assert len(memory.turns("chat:1")) == 1
 
@@ -201,8 +203,8 @@ def test_own_exports_keep_their_scope_and_origin_unless_others_are_named(
 ) -> None:
     lines = [
         as_line(make_record(1, scope="user:a", origin="web"), "record"),
-        as_line(session(scope="user:a"), "session"),
-        as_line(turn(0, scope="user:a"), "turn"),
+        as_line(make_session(scope="user:a"), "session"),
+        as_line(make_turn(0, scope="user:a"), "turn"),
     ]
     file = own(tmp_path / "x.jsonl", *lines)
     memory.import_(file)
@@ -287,16 +289,16 @@ def test_broken_lines_of_an_export_are_named_and_the_others_are_taken(memory: Me
 
 def test_turns_whose_session_line_is_broken_are_kept(memory: Memory, tmp_path: Path) -> None:
     lines = [
-        as_line(session(), "session") | {"status": "asleep"},
-        *(as_line(turn(n), "turn") for n in (0, 1)),
+        as_line(make_session(), "session") | {"status": "asleep"},
+        *(as_line(make_turn(n), "turn") for n in (0, 1)),
     ]
     done = memory.import_(own(tmp_path / "x.jsonl", *lines))
     assert (done.sessions, done.turns, samples.whys(done)) == (1, 2, {"broken": 1})
-    assert memory.session("chat:1").state.created_at == turn(0).at
+    assert memory.session("chat:1").state.created_at == make_turn(0).at
 
 
 def test_a_gap_in_a_session_is_closed(memory: Memory, tmp_path: Path) -> None:
-    lines = [as_line(session(), "session"), as_line(turn(0), "turn"), as_line(turn(7), "turn")]
+    lines = [as_line(make_session(), "session"), as_line(make_turn(0), "turn"), as_line(make_turn(7), "turn")]
     memory.import_(own(tmp_path / "x.jsonl", *lines))
     assert [each.position for each in memory.turns("chat:1")] == [0, 1]
 

@@ -17,7 +17,7 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.safe_reading import ZipArchive, elements, parsed
+from reverie.admin.transfer.safe_reading import ZipArchive, iter_elements, parse_json
 from tests.admin.transfer import samples
 
 
@@ -109,9 +109,9 @@ def test_a_file_of_an_archive_is_read_as_it_was_packed(tmp_path: Path) -> None:
 def test_absurd_nesting_is_refused_wherever_it_stands(tmp_path: Path, depth: int) -> None:
     nested = "[" * depth + "]" * depth
     with pytest.raises(InvalidInput, match="nested"):
-        parsed(nested)
+        parse_json(nested)
     with pytest.raises(InvalidInput, match="nested"):
-        list(elements(io.BytesIO(f'[{{"a": {nested}}}]'.encode())))
+        list(iter_elements(io.BytesIO(f'[{{"a": {nested}}}]'.encode())))
     line = f'{{"type": "entity", "name": "n", "observations": {nested}}}'
     file = samples.text(
         tmp_path / "x.jsonl", json.dumps(samples.MCP[0]) + f"\n{line}\n" + json.dumps(samples.MCP[1])
@@ -134,14 +134,14 @@ def test_absurd_nesting_is_refused_wherever_it_stands(tmp_path: Path, depth: int
 )
 def test_what_is_no_json_is_said_to_be_none_without_quoting_it(text: str) -> None:
     with pytest.raises(InvalidInput, match="not JSON"):
-        parsed(text)
+        parse_json(text)
     with pytest.raises(InvalidInput) as raised:
-        parsed('{"a": "a secret of mine" "b"}')
+        parse_json('{"a": "a secret of mine" "b"}')
     assert "secret" not in str(raised.value)
     with pytest.raises(InvalidInput):
-        parsed('{"a": ' + "9" * 5_000 + "}")  # more digits than Python reads
+        parse_json('{"a": ' + "9" * 5_000 + "}")  # more digits than Python reads
     with pytest.raises(InvalidInput, match="UTF-8"):
-        parsed(b'{"a": "\xff"}')
+        parse_json(b'{"a": "\xff"}')
 
 
 def test_a_list_is_read_one_element_at_a_time_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,10 +160,10 @@ def test_a_list_is_read_one_element_at_a_time_however_it_is_cut(monkeypatch: pyt
         for _ in range(30):
             data = [chance.choice([{"a": value()}, 5, -1.5e-7, None, True, value()]) for _ in range(4)]
             text = json.dumps(data, ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
-            read = [json.loads(each) for each in elements(io.BytesIO(f"\ufeff {text}".encode()))]
+            read = [json.loads(each) for each in iter_elements(io.BytesIO(f"\ufeff {text}".encode()))]
             assert read == data
             with pytest.raises(InvalidInput, match="ends in the middle"):
-                list(elements(io.BytesIO(text.encode()[:-1])))
+                list(iter_elements(io.BytesIO(text.encode()[:-1])))
 
 
 def test_one_element_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_one_element_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sources, "_CHUNK", 10_000)
     for begin in ('["', '[{"a": "', "[" + "1" * 10, "{"):
         with pytest.raises(InvalidInput, match="in one piece"):
-            list(elements(io.BytesIO((begin + "1" * 3_000_000).encode())))
+            list(iter_elements(io.BytesIO((begin + "1" * 3_000_000).encode())))
 
 
 # -- lines and files -----------------------------------------------------------------------------------

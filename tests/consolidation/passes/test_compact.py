@@ -8,7 +8,7 @@ import pytest
 
 from reverie.consolidation.passes.compact import compact, estimate, is_due
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
@@ -38,7 +38,7 @@ def passed(
 
     def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
-        return no_model(ask) if answer is None else answer
+        return answer_without_model(ask) if answer is None else answer
 
     return run_pass(compact(PassInput(now=NOW), STATE, turns, start=start), play), asked
 

@@ -7,12 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reverie.consolidation.passes.digest import DigestPages, digest, headline, kept, stamped
+from reverie.consolidation.passes.digest import (
+    DigestPages,
+    build_headline,
+    compute_kept_count,
+    digest,
+    stamp_paragraph,
+)
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
-from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
+from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -47,7 +53,7 @@ def passed(
     def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
-            return no_model(ask)
+            return answer_without_model(ask)
         return ModelReply(text=answer) if isinstance(answer, str) else answer
 
     flow = digest(PassInput(now=NOW), STATE, turns, start=4, notes=DigestPages(page=page, position=7.0))
@@ -63,14 +69,14 @@ def parts(plan: Plan) -> tuple[Paragraph, Page | None, SessionState]:
     assert isinstance(values[0], Paragraph)
     assert isinstance(values[-1], SessionState)
     pages = [value for value in values if isinstance(value, Page)]
-    checked_paragraph(values[0])
+    validate_paragraph(values[0])
     for page in pages:
-        checked_page(page)
+        validate_page(page)
     return values[0], pages[0] if pages else None, values[-1]
 
 
 def test_how_much_stays_in_the_window() -> None:
-    assert [kept(window) for window in (1, 4, 5, 20, 50, 100)] == [2, 2, 2, 10, 10, 10]
+    assert [compute_kept_count(window) for window in (1, 4, 5, 20, 50, 100)] == [2, 2, 2, 10, 10, 10]
 
 
 def test_the_conversation_is_told_in_autobots_lines_without_output_of_tools() -> None:
@@ -148,17 +154,17 @@ def test_turns_without_words_move_the_window_and_ask_nobody() -> None:
 
 
 def test_nothing_due_is_no_plan() -> None:
-    plan = run_pass(digest(PassInput(now=NOW), STATE, [], start=0, notes=DigestPages()), no_model)
+    plan = run_pass(digest(PassInput(now=NOW), STATE, [], start=0, notes=DigestPages()), answer_without_model)
     assert not plan
     assert plan.skipped
 
 
 def test_headlines_are_short() -> None:
-    text = headline([turn(0, "word " * 1000), turn(1, "We agreed " + "x" * 1000, "assistant")])
+    text = build_headline([turn(0, "word " * 1000), turn(1, "We agreed " + "x" * 1000, "assistant")])
     assert len(text) < 500
-    assert headline([]) == "0 messages."
+    assert build_headline([]) == "0 messages."
 
 
 def test_a_paragraph_has_one_stamp() -> None:
-    assert stamped("[2025-01-15 10:30] Done.", NOW) == "[2026-03-01 12:00] Done."
-    assert stamped("Done.\n\nReally.", NOW) == "[2026-03-01 12:00] Done. Really."
+    assert stamp_paragraph("[2025-01-15 10:30] Done.", NOW) == "[2026-03-01 12:00] Done."
+    assert stamp_paragraph("Done.\n\nReally.", NOW) == "[2026-03-01 12:00] Done. Really."

@@ -10,7 +10,7 @@ import pytest
 
 from reverie.consolidation.passes.enrich import enrich
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
@@ -29,7 +29,7 @@ def enriched(
     def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
-            return no_model(ask)
+            return answer_without_model(ask)
         return ModelReply(text=answer) if isinstance(answer, str) else answer
 
     view = PassInput(now=NOW, records=(note, *others), new_id=fresh_id)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reverie.consolidation.passes.extract import Extraction, extract
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW
@@ -26,7 +26,7 @@ def extracted(
     def play(ask: ModelRequest) -> ModelReply | ModelFailure:
         asked.append(ask)
         if answer is None:
-            return no_model(ask)
+            return answer_without_model(ask)
         return ModelReply(text=answer) if isinstance(answer, str) else answer
 
     return run_pass(extract(PassInput(now=NOW), output, step="GOAL:deploy"), play), asked

@@ -12,7 +12,7 @@ import pytest
 
 from reverie.consolidation.passes.infer import infer, needs_permission
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
@@ -32,7 +32,7 @@ def turn(content: str, role: Role = "user", *, session: str = "chat:1", scope: s
 
 def cycle(
     turns: Sequence[Turn],
-    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = no_model,
+    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = answer_without_model,
     *,
     records: Sequence[Record] = (),
     injected: Sequence[str] = (),

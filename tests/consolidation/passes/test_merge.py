@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from reverie.consolidation.passes.merge import merge
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import no_model, run_pass
+from reverie.consolidation.planning.driver import answer_without_model, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import MERGE_DEPTH, MERGED_FROM
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.record import Record
-from reverie.domain.similarity.deduplication import folds
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.deduplication import find_duplicate_groups
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ def fresh_id() -> str:
 
 def cycle(
     records: Sequence[Record],
-    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = no_model,
+    answer: Callable[[ModelRequest], ModelReply | ModelFailure] | str = answer_without_model,
     *,
     changed: Sequence[Record] | None = None,
     signals: Sequence[Signal] = (),
@@ -50,7 +50,7 @@ def cycle(
     new = frozenset(each.id for each in (records if changed is None else changed))
     view = PassInput(now=NOW, records=tuple(records), changed=new, new_id=fresh_id)
     how = (lambda ask: ModelReply(text=answer)) if isinstance(answer, str) else answer
-    return run_pass(merge(view, folds(records, new), signals), how)
+    return run_pass(merge(view, find_duplicate_groups(records, new), signals), how)
 
 
 def proposal(**lists: list[Any]) -> str:
@@ -396,9 +396,10 @@ def test_whatever_a_model_proposes_no_specific_leaves_the_memory(contents: list[
     plan = cycle(records, proposal(merge=list(proposals())), changed=mine)
     kept = left(records, plan)
     for each in mine:
-        assert any(not specifics(each.content).missing_from(specifics(one.content)) for one in kept), (
-            each.content
-        )
+        assert any(
+            not extract_specifics(each.content).find_missing_from(extract_specifics(one.content))
+            for one in kept
+        ), each.content
     assert len({each.id for each in records} - {each.id for each in kept}) <= 4
 
 
@@ -421,7 +422,9 @@ def test_a_hundred_cycles_lose_nothing_and_do_not_grow() -> None:
         records = left(records, plan)
     assert len(records) <= 148
     for fact in facts:
-        assert any(not specifics(fact).missing_from(specifics(each.content)) for each in records), fact
+        assert any(
+            not extract_specifics(fact).find_missing_from(extract_specifics(each.content)) for each in records
+        ), fact
 
 
 def test_a_record_does_not_come_to_be_found_by_every_word() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from reverie.consolidation.planning.driver import Flow, no_model, run_async, run_pass
+from reverie.consolidation.planning.driver import Flow, answer_without_model, run_async, run_pass
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 
@@ -31,7 +31,7 @@ def test_a_pass_is_resumed_with_the_answers() -> None:
 
 
 def test_a_pass_runs_without_a_model() -> None:
-    assert run_pass(two_questions(), no_model) == ["(no model)", "(no model)"]
+    assert run_pass(two_questions(), answer_without_model) == ["(no model)", "(no model)"]
 
 
 def test_an_empty_answer_is_asked_for_once_more_and_both_are_counted() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from reverie.consolidation.planning.reply_parsing import (
     UnusableReply,
-    as_share,
-    as_text,
-    as_texts,
     parse_json,
-    without_reasoning,
+    strip_reasoning,
+    to_share,
+    to_text,
+    to_texts,
 )
 
 GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
@@ -97,18 +97,18 @@ def test_no_part_of_a_broken_object_is_taken_for_the_whole(
 
 
 def test_reasoning_is_cut_off() -> None:
-    assert without_reasoning("<thinking>\nhm\n</thinking>\nYes.") == "Yes."
-    assert without_reasoning("<Reasoning depth='3'>hm</Reasoning>Yes.") == "Yes."
+    assert strip_reasoning("<thinking>\nhm\n</thinking>\nYes.") == "Yes."
+    assert strip_reasoning("<Reasoning depth='3'>hm</Reasoning>Yes.") == "Yes."
 
 
 def test_what_should_be_text_is_made_text() -> None:
-    assert as_text({"text": " Prefers tea "}) == "Prefers tea"
-    assert as_text({"when": "Monday", "what": "review"}) == "when: Monday; what: review"
-    assert as_text(12) == "12"
-    assert as_texts("one\ntwo\n\none") == ["one", "two"]
-    assert as_texts([{"content": "one"}, None, "two", "", "two"]) == ["one", "two"]
-    assert as_texts({"content": "one"}) == ["one"]
-    assert as_texts(None) == []
+    assert to_text({"text": " Prefers tea "}) == "Prefers tea"
+    assert to_text({"when": "Monday", "what": "review"}) == "when: Monday; what: review"
+    assert to_text(12) == "12"
+    assert to_texts("one\ntwo\n\none") == ["one", "two"]
+    assert to_texts([{"content": "one"}, None, "two", "", "two"]) == ["one", "two"]
+    assert to_texts({"content": "one"}) == ["one"]
+    assert to_texts(None) == []
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_what_should_be_text_is_made_text() -> None:
      (True, 0.5), (float("nan"), 0.5), (1_000, 1.0)],
 )  # fmt: skip
 def test_what_should_be_a_share_is_made_one(value: object, share: float) -> None:
-    assert as_share(value, otherwise=0.5) == pytest.approx(share)
+    assert to_share(value, otherwise=0.5) == pytest.approx(share)

@@ -12,8 +12,8 @@ from reverie.consolidation import rules
 
 
 def said(text: str, speaker: rules.Speaker = "user", **more: bool) -> set[str]:
-    parts = rules.sentences(text)
-    return {rule for part in parts for rule in rules.stated(part, speaker=speaker, **more)}
+    parts = rules.split_sentences(text)
+    return {rule for part in parts for rule in rules.match_rules(part, speaker=speaker, **more)}
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,20 @@ def test_a_no_that_answers_a_question_corrects_nobody() -> None:
 
 def test_a_sentence_states_what_it_says_and_not_what_stands_beside_it() -> None:
     text = "Hello! The weather is nice. We decided to use Redis. Is that fine?"
-    stating = [each for each in rules.sentences(text) if rules.stated(each, speaker="user")]
+    stating = [each for each in rules.split_sentences(text) if rules.match_rules(each, speaker="user")]
     assert stating == ["We decided to use Redis."]
 
 
 def test_sentences_do_not_end_at_abbreviations_and_leave_code_out() -> None:
     code = "```\nraise ValueError('failed')\n```"
     text = f"I saw Dr. Weiss at 3 p.m. yesterday.\n{code}\n> We decided.\n- One\n- Two"
-    assert rules.sentences(text) == ["I saw Dr. Weiss at 3 p.m. yesterday.", "One", "Two"]
+    assert rules.split_sentences(text) == ["I saw Dr. Weiss at 3 p.m. yesterday.", "One", "Two"]
 
 
 def test_a_hard_wrapped_sentence_is_one() -> None:
-    assert rules.sentences("We decided to use\npostgres for it.") == ["We decided to use postgres for it."]
+    assert rules.split_sentences("We decided to use\npostgres for it.") == [
+        "We decided to use postgres for it."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_a_hard_wrapped_sentence_is_one() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_seen(text: str) -> None:
-    assert rules.looks_secret(text)
+    assert rules.is_likely_secret(text)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_what_looks_like_a_secret_is_seen(text: str) -> None:
     ],
 )
 def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
-    assert not rules.looks_secret(text)
+    assert not rules.is_likely_secret(text)
 
 
 def test_references_are_files_tests_issues_commits_and_addresses() -> None:
@@ -122,7 +124,7 @@ def test_references_are_files_tests_issues_commits_and_addresses() -> None:
         "Fixed tests/test_api.py::test_login in 4f2a9c1 (#42, JIRA-12), see https://x.org/a, "
         "/etc/nginx/conf.d and README.md; and/or 3/4 of them."
     )
-    assert rules.references(text) == (
+    assert rules.extract_references(text) == (
         "tests/test_api.py::test_login",
         "4f2a9c1",
         "#42",
@@ -134,28 +136,35 @@ def test_references_are_files_tests_issues_commits_and_addresses() -> None:
 
 
 def test_a_reference_that_holds_a_secret_is_left_out() -> None:
-    assert rules.references("clone https://me:hunter2@git.org/x") == ()
+    assert rules.extract_references("clone https://me:hunter2@git.org/x") == ()
 
 
 def test_tags_are_languages_and_tools_and_not_words_that_only_look_so() -> None:
-    assert rules.tags("The Docker build of the Go service fails in app.py") == ("docker", "go", "python")
-    assert rules.tags("Let us go to the bakery and react calmly to the rust on the door") == ("react", "rust")
-    assert rules.tags("I went home") == ()
+    assert rules.extract_tags("The Docker build of the Go service fails in app.py") == (
+        "docker",
+        "go",
+        "python",
+    )
+    assert rules.extract_tags("Let us go to the bakery and react calmly to the rust on the door") == (
+        "react",
+        "rust",
+    )
+    assert rules.extract_tags("I went home") == ()
 
 
 def test_a_sentence_that_only_points_back_does_not_speak_for_itself() -> None:
-    assert not rules.speaks_for_itself("That fixed it, thanks!")
-    assert rules.speaks_for_itself("Restarting the daemon solved it.")
+    assert not rules.is_self_contained("That fixed it, thanks!")
+    assert rules.is_self_contained("Restarting the daemon solved it.")
 
 
 @given(st.text(max_size=400), st.sampled_from(["user", "assistant"]))
 def test_any_text_is_read_without_an_error(text: str, speaker: rules.Speaker) -> None:
-    for part in rules.sentences(text):
-        assert set(rules.stated(part, speaker=speaker)) <= set(rules.RULES)
-        rules.looks_secret(part)
-        rules.speaks_for_itself(part)
-    assert len(rules.references(text)) <= 20
-    assert len(rules.tags(text)) <= 8
+    for part in rules.split_sentences(text):
+        assert set(rules.match_rules(part, speaker=speaker)) <= set(rules.RULES)
+        rules.is_likely_secret(part)
+        rules.is_self_contained(part)
+    assert len(rules.extract_references(text)) <= 20
+    assert len(rules.extract_tags(text)) <= 8
 
 
 @pytest.mark.parametrize(
@@ -167,11 +176,11 @@ def test_a_long_text_costs_time_in_proportion_to_its_length(piece: str) -> None:
         best = 9.0
         for _ in range(3):
             began = time.perf_counter()
-            for part in rules.sentences(text):
-                rules.stated(part, speaker="user")
-                rules.looks_secret(part)
-            rules.references(text)
-            rules.tags(text)
+            for part in rules.split_sentences(text):
+                rules.match_rules(part, speaker="user")
+                rules.is_likely_secret(part)
+            rules.extract_references(text)
+            rules.extract_tags(text)
             best = min(best, time.perf_counter() - began)
         return best
 

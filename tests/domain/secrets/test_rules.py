@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.secrets import KINDS, OWN, Redactor, redacted, unsound
-from reverie.domain.secrets.checksums import crc62, has_crc, is_card, is_jwt, is_placeholder, is_random
+from reverie.domain.secrets import KINDS, OWN, Redactor, explain_unsafe_pattern, redact_secrets
+from reverie.domain.secrets.checksums import (
+    compute_crc62,
+    has_crc,
+    is_card,
+    is_jwt,
+    is_placeholder,
+    is_random,
+)
 from reverie.evals.rules.synthetic_secrets import LOOK_ALIKES, SECRETS
 
 REDACTOR = Redactor()
@@ -76,34 +83,34 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
     ],
 )
 def test_the_name_in_a_mapping_speaks_of_its_value(name: str, value: str, kept: bool) -> None:
-    clean = REDACTOR.mapping({name: value, "other": "x"})
+    clean = REDACTOR.redact_mapping({name: value, "other": "x"})
     assert (clean[name] == value) == kept
     assert clean["other"] == "x"
 
 
 def test_a_category_keeps_its_form() -> None:
-    assert REDACTOR.segment(f"keys/{made('github')}/old") == "keys/redacted-github-token/old"
-    assert REDACTOR.segment("user-preferences/style") == "user-preferences/style"
+    assert REDACTOR.redact_path(f"keys/{made('github')}/old") == "keys/redacted-github-token/old"
+    assert REDACTOR.redact_path("user-preferences/style") == "user-preferences/style"
 
 
 def test_a_name_is_judged_by_its_form_alone() -> None:
-    assert REDACTOR.unmistakable(f"telegram:{made('visa')}") is None
-    assert REDACTOR.unmistakable("password: hunter2") is None
-    assert REDACTOR.unmistakable(made("gitlab")) == "gitlab token"
+    assert REDACTOR.detect_secret_name(f"telegram:{made('visa')}") is None
+    assert REDACTOR.detect_secret_name("password: hunter2") is None
+    assert REDACTOR.detect_secret_name(made("gitlab")) == "gitlab token"
 
 
 def test_switched_off_nothing_is_found() -> None:
     off = Redactor(enabled=False, patterns=["ZX-[0-9]+"])
     text = f"{made('openai')} and ZX-12"
     assert off.text(text) == text
-    assert off.unmistakable(made("openai")) is None
-    assert off.mapping({"password": "hunter2"}) == {"password": "hunter2"}
+    assert off.detect_secret_name(made("openai")) is None
+    assert off.redact_mapping({"password": "hunter2"}) == {"password": "hunter2"}
 
 
 def test_patterns_of_ones_own_go_beside_the_rules() -> None:
     own = Redactor(patterns=[r"ZX-\d{6}", r"member (?P<value>[A-Z]{4})"])
     assert own.text("ZX-123456, member ABCD") == f"[redacted: {OWN}], member [redacted: {OWN}]"
-    assert own.unmistakable("ZX-123456") == OWN
+    assert own.detect_secret_name("ZX-123456") == OWN
 
 
 @pytest.mark.parametrize(
@@ -117,12 +124,12 @@ def test_an_argument_that_is_passed_is_no_password(text: str) -> None:
     "pattern", ["", "(", ".*", "[a-z]+", "x?", "(a+)+b", r"(\w*\s*)*=", "(?:(?:ab)*)*c", "q" * 501]
 )
 def test_patterns_that_match_anything_or_never_end_are_refused(pattern: str) -> None:
-    assert unsound(pattern)
+    assert explain_unsafe_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"])
 def test_sound_patterns_are_taken(pattern: str) -> None:
-    assert unsound(pattern) is None
+    assert explain_unsafe_pattern(pattern) is None
 
 
 # -- laws ----------------------------------------------------------------------------------------------
@@ -226,7 +233,7 @@ def test_checksums() -> None:
     token = made("github")
     assert has_crc(token.removeprefix("ghp_"))
     assert not has_crc(token.removeprefix("ghp_")[:-1] + ("a" if token[-1] != "a" else "b"))
-    assert crc62("") == "000000"
+    assert compute_crc62("") == "000000"
     assert is_card(made("amex"))
     assert is_jwt(made("jwt"))
     assert not is_jwt(LOOK_ALIKES["json_b64"](Random(1)) + ".a.b")
@@ -242,7 +249,7 @@ def test_placeholders_and_words_are_no_secrets() -> None:
     assert is_placeholder("YOUR_API_KEY")
     assert is_placeholder("sk-xxxxxxxx")
     assert not is_random("user_preferences_2024_style_guide")
-    assert redacted("OPENAI_API_KEY=sk-...") == "OPENAI_API_KEY=sk-..."
+    assert redact_secrets("OPENAI_API_KEY=sk-...") == "OPENAI_API_KEY=sk-..."
 
 
 def test_importing_compiles_no_pattern() -> None:
@@ -268,6 +275,6 @@ def test_a_long_key_with_such_a_word_in_it_by_chance_is_a_key(word: str) -> None
         Random(7).choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", k=80)
     )
     key = f"sk-ant-api03-{letters[:40]}{word}{letters[40:]}AA"
-    assert redacted(f"use {key} now") == "use [redacted: anthropic key] now"
+    assert redact_secrets(f"use {key} now") == "use [redacted: anthropic key] now"
     placeholder = f"sk-ant-api03-{word}-key-goes-here-and-nothing-else-stands-here-xxxx"
-    assert redacted(placeholder) == placeholder
+    assert redact_secrets(placeholder) == placeholder

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.comparison import relation
-from reverie.domain.similarity.specifics import maybe_thousands, plain_number, specifics
-from reverie.domain.text.ids import fingerprint, without_case
+from reverie.domain.similarity.comparison import classify_relation
+from reverie.domain.similarity.specifics import extract_specifics, is_ambiguous_thousands, normalize_number
+from reverie.domain.text.ids import compute_fingerprint, normalize_case
 
 DIFFERENT = [
     # a capital
@@ -72,50 +72,52 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_what_a_capital_or_a_mark_tells_apart_is_never_folded(one: str, other: str) -> None:
-    assert relation(one, other) == relation(other, one) == "differs"
-    assert fingerprint("fact", one) != fingerprint("fact", other)
+    assert classify_relation(one, other) == classify_relation(other, one) == "differs"
+    assert compute_fingerprint("fact", one) != compute_fingerprint("fact", other)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_a_matter_of_style_is_still_folded(one: str, other: str) -> None:
-    assert relation(one, other) == relation(other, one) == "repeats"
+    assert classify_relation(one, other) == classify_relation(other, one) == "repeats"
 
 
 @given(st.text(st.characters(exclude_characters="Σ")))  # whose small letter depends on what follows
 def test_nothing_but_case_is_ever_taken_away(text: str) -> None:
-    assert without_case(text).lower() == text.lower()
+    assert normalize_case(text).lower() == text.lower()
 
 
 @given(st.text(alphabet="abcäß ,.", min_size=1))
 def test_small_letters_stay_as_they_are(text: str) -> None:
-    assert without_case(text) == text
+    assert normalize_case(text) == text
 
 
 @pytest.mark.parametrize("text", ["aB" * 100_000, "a" * 200_000 + "B", "`" * 100_000 + "A", "A/" * 100_000])
 def test_the_time_is_linear_in_the_text(text: str) -> None:
     began = time.perf_counter()
-    without_case(text)
+    normalize_case(text)
     once = time.perf_counter() - began
     began = time.perf_counter()
-    without_case(text * 4)
+    normalize_case(text * 4)
     assert time.perf_counter() - began < max(once, 0.005) * 40
 
 
 def test_a_flag_in_another_case_does_not_stand_in_for_one() -> None:
-    known = specifics("Start the server with -p and `yarn Build`")
-    assert known.missing_from(specifics("Start the server with -P and `yarn Build`")) == {"-p"}
-    assert known.missing_from(specifics("Start the server with -p and yarn Build")) == frozenset()
+    known = extract_specifics("Start the server with -p and `yarn Build`")
+    assert known.find_missing_from(extract_specifics("Start the server with -P and `yarn Build`")) == {"-p"}
+    assert (
+        known.find_missing_from(extract_specifics("Start the server with -p and yarn Build")) == frozenset()
+    )
 
 
 def test_a_point_that_may_part_thousands_keeps_its_zeros() -> None:
-    assert plain_number("3.50") == "3.5"
-    assert plain_number("1.250") == "1.250"
-    assert maybe_thousands("12.500")
-    assert not maybe_thousands("0.500")
+    assert normalize_number("3.50") == "3.5"
+    assert normalize_number("1.250") == "1.250"
+    assert is_ambiguous_thousands("12.500")
+    assert not is_ambiguous_thousands("0.500")
 
 
 def test_a_summary_that_speaks_of_something_else_leaves_everything_unsaid() -> None:
-    source = specifics("The smoke test needs a real printer")
-    assert source.missing_from(specifics("The user has several preferences")) == frozenset()
-    assert source.unsaid_in(specifics("The user has several preferences"))
-    assert not source.unsaid_in(specifics("Smoke tests need a printer that is real"))
+    source = extract_specifics("The smoke test needs a real printer")
+    assert source.find_missing_from(extract_specifics("The user has several preferences")) == frozenset()
+    assert source.find_unaffirmed_in(extract_specifics("The user has several preferences"))
+    assert not source.find_unaffirmed_in(extract_specifics("Smoke tests need a printer that is real"))

@@ -16,10 +16,10 @@ from reverie.domain.similarity.deduplication import (
     Decision,
     Extend,
     Reinforce,
+    can_deduplicate,
     decide,
-    extended,
-    may_fold,
-    reinforced,
+    extend_record,
+    reinforce_record,
 )
 
 THEN = datetime(2025, 1, 1, tzinfo=UTC)
@@ -177,8 +177,8 @@ def test_the_order_of_candidates_makes_no_difference(new: Record, olds: list[Rec
     ],
 )
 def test_what_would_be_lost_or_mixed_up_does_not_fold(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert not may_fold(record(**old), new_record("Likes tea!", **new))
-    assert may_fold(record(), new_record("Likes tea!"))
+    assert not can_deduplicate(record(**old), new_record("Likes tea!", **new))
+    assert can_deduplicate(record(), new_record("Likes tea!"))
     assert isinstance(decide(new_record("Likes tea!", **new), [record(**old)], now=NOW), Create)
 
 
@@ -333,7 +333,7 @@ def test_the_text_saved_stands_in_what_becomes_of_it(new: Record, olds: list[Rec
 
 @given(NEW_RECORDS, NEW_RECORDS)
 def test_reinforcing_and_extending_twice_change_nothing_but_the_count(old: Record, new: Record) -> None:
-    for merge in (reinforced, extended):
+    for merge in (reinforce_record, extend_record):
         once = merge(old, new, now=NOW)
         twice = merge(once, new, now=NOW)
         assert replace(twice, seen_count=once.seen_count) == once
@@ -344,19 +344,19 @@ def test_a_reinforced_record_keeps_everything_else() -> None:
     old = record(category="general", source="chat", valid_from=THEN, pinned=True, seen_count=3)
     for kind in KINDS:
         new = new_record("Another text", kind=kind, source="mail", valid_to=LATER)
-        assert reinforced(old, new, now=NOW) == replace(old, seen_count=4, last_seen_at=NOW)
+        assert reinforce_record(old, new, now=NOW) == replace(old, seen_count=4, last_seen_at=NOW)
 
 
 def test_an_older_clock_never_moves_a_record_back() -> None:
     old = record(last_seen_at=NOW, updated_at=NOW)
-    assert reinforced(old, new_record(), now=THEN).last_seen_at == NOW
-    assert extended(old, new_record(), now=THEN).updated_at == NOW
+    assert reinforce_record(old, new_record(), now=THEN).last_seen_at == NOW
+    assert extend_record(old, new_record(), now=THEN).updated_at == NOW
 
 
 def test_golemcores_merge_takes_the_longer_content_and_the_newer_fields() -> None:
     old = record("A rather long text", kind="fact", source="old", importance=0.9, confidence=0.1, tags=("a",))
     new = new_record("A text", kind="finding", source="new", importance=0.1, confidence=0.9, tags=("b", "a"))
-    merged = extended(old, new, now=NOW)
+    merged = extend_record(old, new, now=NOW)
     assert (merged.content, merged.kind, merged.source) == (old.content, "finding", "new")
     assert (merged.importance, merged.confidence, merged.tags) == (0.9, 0.9, ("a", "b"))
     assert (merged.id, merged.created_at) == (old.id, old.created_at)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.similarity.rewrites import guard_rewrite
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.specifics import extract_specifics
 
 PAGE = """# Long-term memory
 
@@ -147,7 +147,7 @@ def test_what_is_kept_and_what_is_new_is_in_the_result_and_no_negation_is_lost(o
         assert line in found.text.split("\n")
     for line in new.split("\n")[:-1] if re.search(r"\w", new) else ():
         assert line in found.text.split("\n") or not line
-    lost = specifics(old).negations - specifics(found.text).negations
+    lost = extract_specifics(old).negations - extract_specifics(found.text).negations
     assert not lost
 
 

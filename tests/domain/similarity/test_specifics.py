@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.domain.similarity.specifics import Specifics, extract_specifics
 
 PAIRS = Path(__file__).with_name("pairs.jsonl").read_text("utf-8").splitlines()
 VOCABULARY = """
@@ -60,7 +60,7 @@ SENTENCES = st.lists(st.sampled_from(VOCABULARY.split()), max_size=15).map(" ".j
     ],
 )
 def test_each_class_is_recognised_and_spelled_in_one_way(text: str, where: str, expected: set[str]) -> None:
-    assert getattr(specifics(text), where) == expected
+    assert getattr(extract_specifics(text), where) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,32 +86,34 @@ def test_each_class_is_recognised_and_spelled_in_one_way(text: str, where: str, 
     ],
 )
 def test_what_a_merge_has_lost_is_named(source: str, merged: str, missing: set[str]) -> None:
-    assert specifics(source).missing_from(specifics(merged)) == missing
+    assert extract_specifics(source).find_missing_from(extract_specifics(merged)) == missing
 
 
 @given(st.one_of(SENTENCES, st.text()))
 def test_a_text_loses_nothing_to_itself(text: str) -> None:
-    assert specifics(text).missing_from(specifics(text)) == frozenset()
+    assert extract_specifics(text).find_missing_from(extract_specifics(text)) == frozenset()
 
 
 @given(SENTENCES, SENTENCES)
 def test_two_texts_side_by_side_lose_nothing_of_either(one: str, two: str) -> None:
-    both = specifics(f"{one}\n{two}")
-    assert specifics(one).missing_from(both) == frozenset()
-    assert specifics(two).missing_from(both) == frozenset()
+    both = extract_specifics(f"{one}\n{two}")
+    assert extract_specifics(one).find_missing_from(both) == frozenset()
+    assert extract_specifics(two).find_missing_from(both) == frozenset()
 
 
 @given(SENTENCES)
 def test_everything_specific_is_missing_from_nothing(text: str) -> None:
-    found = specifics(text)
-    assert bool(found.missing_from(Specifics())) == bool(found)
+    found = extract_specifics(text)
+    assert bool(found.find_missing_from(Specifics())) == bool(found)
 
 
 def test_a_changed_date_version_or_number_is_always_missed() -> None:
     pairs = [json.loads(line) for line in PAIRS]
     changed = [p for p in pairs if p["group"] == "dates and versions" and any(c.isdigit() for c in p["new"])]
     assert len(changed) > 10
-    assert [p for p in changed if not specifics(p["new"]).missing_from(specifics(p["old"]))] == []
+    assert [
+        p for p in changed if not extract_specifics(p["new"]).find_missing_from(extract_specifics(p["old"]))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -126,9 +128,9 @@ def test_a_changed_date_version_or_number_is_always_missed() -> None:
 def test_numbers_beside_letters_without_spaces_are_specific(
     source: str, merged: str, missing: set[str]
 ) -> None:
-    assert missing <= specifics(source).missing_from(specifics(merged))
+    assert missing <= extract_specifics(source).find_missing_from(extract_specifics(merged))
 
 
 def test_the_time_is_linear_in_hostile_texts() -> None:
     for piece in ("a~", "-", "`", "a@", "1,", "x\n", "/", "A.", "我 ", "May 3 "):
-        assert isinstance(specifics(piece * (100_000 // len(piece))), Specifics)
+        assert isinstance(extract_specifics(piece * (100_000 // len(piece))), Specifics)

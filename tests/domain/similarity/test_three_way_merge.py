@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import MOST_LABELS, Record, validate_record
-from reverie.domain.similarity.three_way_merge import matches, merge_text, merge_values
-from reverie.stores.contract.factories import NOW, at, make_record, session, turn
+from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 # -- values ------------------------------------------------------------------------------------------------
 
 
 def page(content: str, seconds: float = 0) -> Page:
-    return Page(name="MEMORY.md", content=content, updated_at=at(seconds))
+    return Page(name="MEMORY.md", content=content, updated_at=make_time(seconds))
 
 
 def test_changes_of_different_fields_are_both_taken() -> None:
@@ -67,25 +67,29 @@ def test_metadata_merges_by_key_and_names_the_key_in_conflict() -> None:
 
 def test_bookkeeping_never_conflicts() -> None:
     base = make_record(seen_count=2)
-    ours = replace(base, seen_count=5, last_seen_at=at(50), updated_at=at(20))
-    theirs = replace(base, seen_count=3, last_seen_at=at(10), updated_at=at(30))
+    ours = replace(base, seen_count=5, last_seen_at=make_time(50), updated_at=make_time(20))
+    theirs = replace(base, seen_count=3, last_seen_at=make_time(10), updated_at=make_time(30))
     found = merge_values(base, ours, theirs)
     assert found.conflicts == ()
-    assert (found.value.seen_count, found.value.last_seen_at, found.value.updated_at) == (6, at(50), at(30))
+    assert (found.value.seen_count, found.value.last_seen_at, found.value.updated_at) == (
+        6,
+        make_time(50),
+        make_time(30),
+    )
 
 
 def test_an_archive_and_its_reason_come_from_one_side() -> None:
-    base = make_record(archived_at=at(1), archive_reason="old")
-    ours = replace(base, archived_at=at(2), importance=0.1)
+    base = make_record(archived_at=make_time(1), archive_reason="old")
+    ours = replace(base, archived_at=make_time(2), importance=0.1)
     theirs = replace(base, archive_reason="because")
     found = merge_values(base, ours, theirs)
-    assert (found.value.archived_at, found.value.archive_reason) == (at(1), "because")
+    assert (found.value.archived_at, found.value.archive_reason) == (make_time(1), "because")
     assert found.conflicts == ("archived_at", "archive_reason")
     assert found.value.importance == 0.1
 
 
 def test_a_sessions_window_and_summary_come_from_one_side() -> None:
-    base = session()
+    base = make_session()
     ours = replace(base, window_start=4, summary="four turns", status="paused")
     theirs = replace(base, summary="my words")
     found = merge_values(base, ours, theirs)
@@ -95,9 +99,9 @@ def test_a_sessions_window_and_summary_come_from_one_side() -> None:
 
 
 def test_what_is_sound_alone_and_not_together_is_a_conflict() -> None:
-    base = make_record(valid_from=at(10), valid_to=at(20))
-    found = merge_values(base, replace(base, valid_from=at(19)), replace(base, valid_to=at(15)))
-    assert (found.value.valid_from, found.value.valid_to) == (at(10), at(15))
+    base = make_record(valid_from=make_time(10), valid_to=make_time(20))
+    found = merge_values(base, replace(base, valid_from=make_time(19)), replace(base, valid_to=make_time(15)))
+    assert (found.value.valid_from, found.value.valid_to) == (make_time(10), make_time(15))
     assert found.conflicts == ("valid_from", "valid_to")
     many = make_record()
     ours = replace(many, tags=tuple(f"a{n}" for n in range(MOST_LABELS)))
@@ -138,11 +142,11 @@ RECORDS = st.builds(
     importance=st.sampled_from([0.1, 0.5]),
     pinned=st.booleans(),
     seen_count=st.integers(1, 5),
-    updated_at=st.integers(0, 3).map(at),
-    valid_from=st.sampled_from([None, at(0), at(9)]),
-    valid_to=st.sampled_from([None, at(10), at(5)]).map(lambda moment: moment),
+    updated_at=st.integers(0, 3).map(make_time),
+    valid_from=st.sampled_from([None, make_time(0), make_time(9)]),
+    valid_to=st.sampled_from([None, make_time(10), make_time(5)]).map(lambda moment: moment),
     metadata=st.dictionaries(st.sampled_from("kl"), st.sampled_from("xy")),
-    archived_at=st.sampled_from([None, at(3)]),
+    archived_at=st.sampled_from([None, make_time(3)]),
 ).filter(lambda made: not (made.valid_from and made.valid_to and made.valid_to < made.valid_from))
 PARAGRAPHS = st.builds(
     lambda content, position: Paragraph(
@@ -151,7 +155,7 @@ PARAGRAPHS = st.builds(
     st.sampled_from("abc"),
     st.sampled_from([1.0, 2.0]),
 )
-TURNS = st.builds(turn, content=st.sampled_from("abc"), speaker=st.sampled_from(["", "Ann"]))
+TURNS = st.builds(make_turn, content=st.sampled_from("abc"), speaker=st.sampled_from(["", "Ann"]))
 VALUES = st.sampled_from([RECORDS, PARAGRAPHS, TURNS])
 
 
@@ -279,7 +283,7 @@ def test_of_different_lines_exactly_what_somebody_took_out_is_gone(
 
 @given(old=REPEATING, new=REPEATING)
 def test_pairs_are_of_equal_items_and_ascend(old: list[str], new: list[str]) -> None:
-    pairs = matches(old, new)
+    pairs = match_items(old, new)
     assert all(old[i] == new[j] for i, j in pairs)
     assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
     if old == new:

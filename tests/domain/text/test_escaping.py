@@ -19,7 +19,7 @@ ANY = st.text(max_size=80) | st.text(
 def test_what_nobody_sees_is_gone_and_doing_it_again_changes_nothing(text: str) -> None:
     shown = quoting.strip_invisible(text)
     assert quoting.strip_invisible(shown) == shown
-    assert not prompts.unseen(shown) or "\u200c" in shown or "\u200d" in shown
+    assert not prompts.find_unseen(shown) or "\u200c" in shown or "\u200d" in shown
 
 
 @given(ANY)
@@ -44,7 +44,7 @@ def test_a_fence_cannot_be_ended_from_inside(text: str) -> None:
     first, *inside, last = shown.split("\n")
     assert last == f"data {first.removeprefix('<<<data ')}>>>"
     assert last not in inside
-    assert quoting.unfenced(shown).strip("\n") == quoting.escape_message(text).strip("\n")
+    assert quoting.remove_fence(shown).strip("\n") == quoting.escape_message(text).strip("\n")
 
 
 def test_letters_that_joiners_hold_together_stay_together() -> None:

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.text import tokenizer as analysis
-from reverie.domain.text.tokenizer import cues, date_tokens, is_question, pack, tokenize, unpack, words
+from reverie.domain.text.tokenizer import (
+    extract_cues,
+    is_question,
+    pack,
+    tokenize,
+    tokenize_chunks,
+    tokenize_date,
+    unpack,
+)
 
 TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control characters too
 
@@ -87,8 +95,8 @@ def test_case_does_not_matter_to_simple_words(text: str) -> None:
 
 @given(TEXT)
 def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
-    parts = [token for _, found, _ in words(text) for token in found]
-    wholes = [token for _, _, found in words(text) for token in found]
+    parts = [token for _, found, _ in tokenize_chunks(text) for token in found]
+    wholes = [token for _, _, found in tokenize_chunks(text) for token in found]
     assert parts + wholes == tokenize(text)
 
 
@@ -118,7 +126,7 @@ def test_a_hundred_thousand_characters_are_analysed_in_linear_time(unit: str) ->
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
         started = time.perf_counter()
-        tokenize(text), cues(text)
+        tokenize(text), extract_cues(text)
         return time.perf_counter() - started
 
     seconds(1_000)
@@ -136,14 +144,14 @@ def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
 
 
 def test_a_day_goes_by_all_its_names() -> None:
-    assert date_tokens(datetime(2023, 12, 1, 23, 59, tzinfo=UTC)) == [
+    assert tokenize_date(datetime(2023, 12, 1, 23, 59, tzinfo=UTC)) == [
         "@2023", "@december", "@2023-12", "@2023-12-01", "@12-01",
     ]  # fmt: skip
-    assert date_tokens(datetime(900, 1, 2, tzinfo=UTC))[0] == "@0900"
+    assert tokenize_date(datetime(900, 1, 2, tzinfo=UTC))[0] == "@0900"
 
 
 def test_a_text_never_gives_a_token_of_a_date_field() -> None:
-    assert not set(tokenize("@2023 @may @2023-05-08")) & set(date_tokens(datetime(2023, 5, 8, tzinfo=UTC)))
+    assert not set(tokenize("@2023 @may @2023-05-08")) & set(tokenize_date(datetime(2023, 5, 8, tzinfo=UTC)))
 
 
 @pytest.mark.parametrize(
@@ -169,11 +177,11 @@ def test_a_text_that_ends_otherwise_does_not_ask(text: str) -> None:
     ],
 )
 def test_cues_tell_how_much_is_said_and_how(text: str, expected: str) -> None:
-    assert cues(text) == expected
+    assert extract_cues(text) == expected
 
 
 @given(TEXT)
 def test_cues_are_two_digits_and_letters(text: str) -> None:
-    found = cues(text)
+    found = extract_cues(text)
     assert found[:2].isdigit()
     assert set(found[2:]) <= set("aqnt")

@@ -88,7 +88,7 @@ def test_a_file_is_created_replaced_added_to_and_removed(root: Path, way: str) -
     seen = disk.append(FILE, b"three\n", seen)
     assert seen is not None
     assert disk.read(FILE) == (b"two\nthree\n", seen)
-    assert disk.last_line(FILE, seen) == b"three\n"
+    assert disk.read_last_line(FILE, seen) == b"three\n"
     assert disk.remove(FILE, seen)
     assert not (root / FILE).exists()
     assert disk.recovered == []
@@ -371,26 +371,26 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
 )
 def test_what_was_left_tells_which_file_it_belongs_to(tmp_path: Path, path: str, told: str) -> None:
     disk = AtomicFolder(tmp_path)
-    draft = disk._draft(path, b"left", False)
-    ((left, belongs),) = disk.leftovers()
+    draft = disk._write_draft(path, b"left", False)
+    ((left, belongs),) = disk.list_leftovers()
     assert tmp_path / left == Path(draft)
     assert belongs == told
     assert disk.put_back(left, belongs)
     assert (tmp_path / belongs).read_bytes() == b"left"
-    assert disk.leftovers() == []
+    assert disk.list_leftovers() == []
 
 
 def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> None:
     disk = AtomicFolder(tmp_path)
     disk.create(FILE, b"there")
-    disk._draft(FILE, b"left", False)
-    ((left, path),) = disk.leftovers()
+    disk._write_draft(FILE, b"left", False)
+    ((left, path),) = disk.list_leftovers()
     assert not disk.put_back(left, path)
     assert (tmp_path / f"{FILE}.recovered-1").read_bytes() == b"left"
-    disk._draft(FILE, b"left", False)
-    ((left, path),) = disk.leftovers()
+    disk._write_draft(FILE, b"left", False)
+    ((left, path),) = disk.list_leftovers()
     disk.discard(left)
-    assert disk.leftovers() == []
+    assert disk.list_leftovers() == []
 
 
 @pytest.mark.parametrize(
@@ -407,9 +407,9 @@ def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> Non
 def test_the_last_line_is_read_from_the_end(root: Path, data: bytes, line: bytes | None) -> None:
     disk = AtomicFolder(root)
     seen = written(disk, FILE, data)
-    assert disk.last_line(FILE, seen) == line
+    assert disk.read_last_line(FILE, seen) == line
     save_in_place(root / FILE, b"other\n")
-    assert disk.last_line(FILE, seen) is None
+    assert disk.read_last_line(FILE, seen) is None
 
 
 def test_the_file_of_a_session_with_a_long_odd_name_is_written(tmp_path: Path) -> None:

@@ -28,14 +28,14 @@ from reverie.files.disk.state import (
     MirrorProgress,
     StateBusy,
     StateUnavailable,
-    checksum,
-    stamp_of,
+    compute_checksum,
+    compute_stamp,
 )
 from reverie.stores.contract.factories import NOW, make_record
 
-A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, checksum(b"a"))
-B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, checksum(b"b"))
-C = FileRecord("sessions/x.jsonl", 30, 1_700_000_000_000_000_003, checksum(b"c"), 4)
+A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, compute_checksum(b"a"))
+B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, compute_checksum(b"b"))
+C = FileRecord("sessions/x.jsonl", 30, 1_700_000_000_000_000_003, compute_checksum(b"c"), 4)
 
 
 @pytest.fixture
@@ -74,10 +74,10 @@ def ended(process: subprocess.Popen[str]) -> None:
 
 
 def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_path: Path) -> None:
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A, B, C])
         ledger.advance(MirrorProgress(7, "stamp"))
-        ledger.owe(["memory/due.json", "memory/due.json"])
+        ledger.mark_due(["memory/due.json", "memory/due.json"])
         ledger.note("problem:x", "why")
         assert ledger.find(A.path) == A
     state.close()
@@ -98,10 +98,10 @@ def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_pat
 
 
 def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A, B, C, A._replace(size=11)])
         ledger.drop([B.path, "memory/never.json"])
-        ledger.owe(["x", "y"])
+        ledger.mark_due(["x", "y"])
         ledger.settle(["x"])
         ledger.note("one", "1")
         ledger.note("two", "2")
@@ -121,21 +121,21 @@ def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
 
 def test_an_error_inside_the_lock_undoes_what_was_set(state: FileState) -> None:
     def fail() -> None:
-        with state.locked() as ledger:
+        with state.lock() as ledger:
             ledger.put([A])
             raise RuntimeError("on the way")
 
     with pytest.raises(RuntimeError, match="on the way"):
         fail()
     assert state.known() == {}
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([B])
     assert state.known() == {B.path: B}
 
 
 def test_the_thread_that_holds_the_lock_takes_it_again(state: FileState) -> None:
-    with state.locked() as outer:
-        with state.locked(0.0) as inner:
+    with state.lock() as outer:
+        with state.lock(0.0) as inner:
             inner.put([A])
         assert inner is outer
         assert state.known() == {A.path: A}
@@ -148,7 +148,7 @@ def test_another_thread_waits_and_is_told_when_it_takes_too_long(state: FileStat
     taken = threading.Event()
 
     def hold() -> None:
-        with state.locked() as ledger:
+        with state.lock() as ledger:
             ledger.put([A])
             taken.set()
             let_go.wait(10)
@@ -157,20 +157,20 @@ def test_another_thread_waits_and_is_told_when_it_takes_too_long(state: FileStat
     thread.start()
     taken.wait(10)
     try:
-        with state.locked(0.05):
+        with state.lock(0.05):
             pass
     except StateBusy as error:
         refused.append(error)
     let_go.set()
     thread.join()
     assert refused
-    with state.locked(5.0) as ledger:
+    with state.lock(5.0) as ledger:
         assert ledger.known() == {A.path: A}
 
 
 def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path: Path) -> None:
     process = holding(tmp_path, "sys.stdin.readline()")
-    with pytest.raises(StateBusy), state.locked(0.05):
+    with pytest.raises(StateBusy), state.lock(0.05):
         pass
     began = time.monotonic()
     assert state.known() == {}  # reading does not wait
@@ -178,18 +178,18 @@ def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    with state.locked(10.0) as ledger:
+    with state.lock(10.0) as ledger:
         assert "memory/child.json" in ledger.known()
     ended(process)
 
 
 def test_a_killed_process_lets_go_and_leaves_nothing_half_done(state: FileState, tmp_path: Path) -> None:
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A])
     process = holding(tmp_path, "time.sleep(60)")
     process.send_signal(signal.SIGKILL)
     ended(process)
-    with state.locked(5.0) as ledger:
+    with state.lock(5.0) as ledger:
         assert ledger.known() == {A.path: A}
         ledger.put([B])
     assert state.known() == {A.path: A, B.path: B}
@@ -219,7 +219,7 @@ def test_the_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path, umas
     before = os.umask(umask)
     try:
         state = FileState(tmp_path)
-        with state.locked() as ledger:
+        with state.lock() as ledger:
             ledger.put([A])
         modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
         state.close()
@@ -257,7 +257,7 @@ def damage(file: Path) -> None:
 @pytest.mark.parametrize("spoil", [a_text, another_program, a_newer_version, damage, emptied, Path.unlink])
 def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A])
         ledger.advance(MirrorProgress(5, "x"))
     state.close()
@@ -266,7 +266,7 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
     spoil(tmp_path / "files.db")
     again = FileState(tmp_path)
     assert (again.known(), again.progress()) == ({}, NO_PROGRESS)
-    with again.locked() as ledger:
+    with again.lock() as ledger:
         ledger.put([B])
     assert again.known() == {B.path: B}
     again.close()
@@ -276,21 +276,21 @@ def test_a_link_in_its_place_is_not_followed(state: FileState, tmp_path: Path) -
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"precious")
     (tmp_path / "files.db").symlink_to(elsewhere)
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A])
     assert elsewhere.read_bytes() == b"precious"
     assert not (tmp_path / "files.db").is_symlink()
 
 
 def test_a_file_removed_while_it_is_open_is_missed(state: FileState, tmp_path: Path) -> None:
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([A])
     (tmp_path / "files.db").unlink()
     other = FileState(tmp_path)
-    with other.locked() as ledger:
+    with other.lock() as ledger:
         ledger.put([B])
     assert state.known() == {B.path: B}
-    with state.locked() as ledger:
+    with state.lock() as ledger:
         ledger.put([C])
     assert other.known() == {B.path: B, C.path: C}
     other.close()
@@ -298,7 +298,7 @@ def test_a_file_removed_while_it_is_open_is_missed(state: FileState, tmp_path: P
 
 def test_without_a_folder_it_cannot_be_used(tmp_path: Path) -> None:
     state = FileState(tmp_path / "missing")
-    with pytest.raises(StateUnavailable), state.locked():
+    with pytest.raises(StateUnavailable), state.lock():
         pass
     with pytest.raises(StateUnavailable):
         state.known()
@@ -320,7 +320,7 @@ def test_once_closed_it_stays_closed(state: FileState) -> None:
     state.close()
     with pytest.raises(StateUnavailable):
         state.known()
-    with pytest.raises(StateUnavailable), state.locked():
+    with pytest.raises(StateUnavailable), state.lock():
         pass
 
 
@@ -362,10 +362,10 @@ def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) ->
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_a_checksum_goes_on_from_that_of_the_beginning(begin: bytes, rest: bytes) -> None:
-    whole = checksum(begin + rest)
-    assert checksum(rest, checksum(begin)) == whole
+    whole = compute_checksum(begin + rest)
+    assert compute_checksum(rest, compute_checksum(begin)) == whole
     assert -(1 << 63) <= whole < 1 << 63
-    assert checksum(b"") == NOTHING_WRITTEN
+    assert compute_checksum(b"") == NOTHING_WRITTEN
 
 
 def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
@@ -379,5 +379,14 @@ def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
         subject="record",
         edit=Change(before=None, after=make_record()),
     )
-    assert stamp_of(replace(row, edit=None, reason="")) == stamp_of(row)
-    assert len({stamp_of(row), stamp_of(replace(row, key=2)), stamp_of(replace(row, actor="agent"))}) == 3
+    assert compute_stamp(replace(row, edit=None, reason="")) == compute_stamp(row)
+    assert (
+        len(
+            {
+                compute_stamp(row),
+                compute_stamp(replace(row, key=2)),
+                compute_stamp(replace(row, actor="agent")),
+            }
+        )
+        == 3
+    )

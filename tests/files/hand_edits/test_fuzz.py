@@ -23,9 +23,9 @@ from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.files.expected import present
-from reverie.files.layout import path_of
-from reverie.stores.contract.factories import NOW, session, turn
+from reverie.files.expected import render_expected_content
+from reverie.files.layout import build_path
+from reverie.stores.contract.factories import NOW, make_session, make_turn
 from tests.files.desk import Desk, desk_in, note
 
 WORD = re.compile(r"word\d+")
@@ -114,8 +114,8 @@ class Play:
 
     def say(self) -> list[Change]:
         there = self.desk.store.turns(session="chat:1")
-        edits = [] if self.desk.store.session("chat:1") else [Change(before=None, after=session())]
-        said = turn(len(there), id=self.id(), content=self.word(), at=self.desk.clock())
+        edits = [] if self.desk.store.session("chat:1") else [Change(before=None, after=make_session())]
+        said = make_turn(len(there), id=self.id(), content=self.word(), at=self.desk.clock())
         return [*edits, Change(before=None, after=said)]
 
     def log(self) -> list[Change]:
@@ -335,7 +335,7 @@ class Play:
         before = self._words_on_disk()
         if self.dice.random() < 0.15:
             try:
-                with self.desk.state.locked():
+                with self.desk.state.lock():
                     self.desk.hands.take_in()
                     raise Killed
             except Killed:
@@ -377,12 +377,12 @@ class Play:
         self.desk.quiet()
         for name in self.desk.files():
             if not name.endswith(".conflict.json"):
-                content = present(self.desk.store, name)
+                content = render_expected_content(self.desk.store, name)
                 assert content is not None, f"{name!r} should not be there after {self.done}"
                 assert content.data == self.desk.path(name).read_bytes(), f"{name!r} after {self.done}"
         there = set(self.desk.files())
         for record in self.desk.store.find(Filter(archived=None)):
-            assert path_of(record) in there, f"{path_of(record)!r} is missing after {self.done}"
+            assert build_path(record) in there, f"{build_path(record)!r} is missing after {self.done}"
         assert len(self._archived_by_hand()) <= self.removals
 
     def _archived_by_hand(self) -> list[Change]:

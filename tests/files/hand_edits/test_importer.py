@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reverie.files.layout import render_record
-from reverie.stores.contract.factories import NOW, at, session, turn
+from reverie.stores.contract.factories import NOW, make_session, make_time, make_turn
 from tests.files.desk import CHAT, DAY, Desk, contents, desk_in, file_of, note, page, paragraph
 
 
@@ -144,7 +144,7 @@ def test_a_file_moved_into_the_archive_archives(desk: Desk) -> None:
 
 
 def test_deleting_the_file_of_an_archived_record_loses_nothing(desk: Desk) -> None:
-    desk.add(note(1, archived_at=at(1), archive_reason="old"))
+    desk.add(note(1, archived_at=make_time(1), archive_reason="old"))
     desk.path("memory/.archive/notes/000000000001.json").unlink()
     (taken,) = desk.sync().taken
     assert taken.what == "kept"
@@ -154,7 +154,7 @@ def test_deleting_the_file_of_an_archived_record_loses_nothing(desk: Desk) -> No
 
 
 def test_archived_at_null_restores_too(desk: Desk) -> None:
-    desk.add(note(1, archived_at=at(1), archive_reason="old"))
+    desk.add(note(1, archived_at=make_time(1), archive_reason="old"))
     desk.edit("memory/.archive/notes/000000000001.json", archived_at=None)
     assert [each.what for each in desk.sync().taken] == ["restored"]
     assert (desk.record(1).archived, desk.record(1).archive_reason) == (False, "")
@@ -229,7 +229,7 @@ def test_a_pin_can_be_taken_back_by_hand(desk: Desk) -> None:
 def test_changes_of_different_fields_merge_silently(desk: Desk) -> None:
     desk.add(note(1))
     desk.edit(file_of(1), content="The person's")
-    desk.change(note(1), note(1, importance=0.9, seen_count=2, last_seen_at=at(60)))
+    desk.change(note(1), note(1, importance=0.9, seen_count=2, last_seen_at=make_time(60)))
     assert [each.what for each in desk.sync().taken] == ["changed"]
     found = desk.record(1)
     assert (found.content, found.importance, found.seen_count) == ("The person's", 0.9, 2)
@@ -288,7 +288,7 @@ def test_conflicts_are_found_again_when_the_state_of_the_files_was_lost(desk: De
 def test_a_record_archived_by_the_program_while_a_person_edits_it_is_live_with_a_conflict(desk: Desk) -> None:
     desk.add(note(1))
     desk.edit(file_of(1), content="Still of use")
-    desk.change(note(1), note(1, archived_at=at(5), archive_reason="merged"))
+    desk.change(note(1), note(1, archived_at=make_time(5), archive_reason="merged"))
     desk.sync()
     assert (desk.record(1).content, desk.record(1).archived) == ("Still of use", False)
     assert [conflict.fields for conflict in desk.hands.conflicts()] == [("archived_at",)]
@@ -299,7 +299,7 @@ def test_a_record_archived_by_the_program_while_a_person_edits_it_is_live_with_a
 def test_a_record_moved_by_the_program_while_a_person_edits_it_has_both(desk: Desk) -> None:
     desk.add(note(1))
     desk.edit(file_of(1), content="Edited at the old place")
-    desk.change(note(1), note(1, category="ideas", updated_at=at(5)))
+    desk.change(note(1), note(1, category="ideas", updated_at=make_time(5)))
     desk.sync()
     assert (desk.record(1).content, desk.record(1).category) == ("Edited at the old place", "ideas")
     assert desk.files() == ["memory/ideas/000000000001.json"]
@@ -309,7 +309,7 @@ def test_a_record_moved_by_the_program_while_a_person_edits_it_has_both(desk: De
 def test_an_old_version_on_disk_is_stale_and_not_an_edit(desk: Desk) -> None:
     desk.add(note(1))
     old = desk.path(file_of(1)).read_bytes()
-    desk.change(note(1), note(1, content="Newer", updated_at=at(5)))
+    desk.change(note(1), note(1, content="Newer", updated_at=make_time(5)))
     desk.write(file_of(1), old)
     before = desk.store.sequence()
     assert not desk.sync().taken
@@ -339,7 +339,7 @@ def test_the_edit_of_a_file_whose_state_was_lost_starts_from_the_version_most_li
 def test_what_the_program_changed_while_a_record_was_open_stays(desk: Desk) -> None:
     desk.add(note(1))
     open_in_editor = desk.json(file_of(1))
-    desk.change(note(1), note(1, source="s2", updated_at=at(5)))
+    desk.change(note(1), note(1, source="s2", updated_at=make_time(5)))
     desk.write(file_of(1), json.dumps(open_in_editor | {"tags": ["by hand"]}))
     desk.sync()
     assert (desk.record(1).source, desk.record(1).tags) == ("s2", ("by hand",))
@@ -625,7 +625,7 @@ def test_what_nobody_changed_needs_no_lock(desk: Desk) -> None:
     desk.add(note(1), page("a\n"))
     desk.write("memory/notes/broken.json", "{")
     desk.sync()
-    with desk_in(desk.root) as other, other.state.locked():
+    with desk_in(desk.root) as other, other.state.lock():
         assert [problem.path for problem in desk.hands.take_in().problems] == ["memory/notes/broken.json"]
 
 
@@ -633,7 +633,7 @@ def test_what_nobody_changed_needs_no_lock(desk: Desk) -> None:
 
 
 def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(desk: Desk) -> None:
-    desk.add(note(1), page("a\n"), paragraph(1, "One."), session(), turn(0))
+    desk.add(note(1), page("a\n"), paragraph(1, "One."), make_session(), make_turn(0))
     desk.edit(file_of(1), content="Edited")
     desk.write("memory/notes/new.json", '{"content": "New"}')
     desk.write("memory/MEMORY.md", "a\nmine\n")
@@ -645,7 +645,7 @@ def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(des
         pass
 
     def take_in_and_be_killed() -> None:
-        with desk.state.locked():
+        with desk.state.lock():
             assert len(desk.hands.take_in().taken) == 6
             raise Killed  # what was committed is in the store, and the state does not know of it
 
@@ -664,7 +664,7 @@ def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(des
 def test_an_edit_that_slipped_in_while_its_file_was_replaced_is_taken_in(desk: Desk) -> None:
     desk.add(note(1), page("a\nb\n"))
     edited = desk.json(file_of(1)) | {"content": "Slipped in"}
-    desk.change(note(1), note(1, importance=0.9, updated_at=at(1)))
+    desk.change(note(1), note(1, importance=0.9, updated_at=make_time(1)))
     desk.change(page("a\nb\n"), page("a\nb\nprogram\n"))
     desk.write(f"{file_of(1)}.recovered-1", json.dumps(edited))
     desk.write("memory/MEMORY.md.recovered-1", "person\na\nb\n")

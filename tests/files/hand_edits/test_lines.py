@@ -11,7 +11,7 @@ import pytest
 
 from reverie.domain.change import Change
 from reverie.domain.page import Page
-from reverie.stores.contract.factories import NOW, at, make_record, session, turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.files.desk import CHAT, DAY, Desk, contents, desk_in, file_of, note, page, paragraph
 
 
@@ -125,7 +125,7 @@ def test_a_paragraph_changed_by_both_stands_in_both_versions(desk: Desk) -> None
 
 
 def test_a_daily_note_is_edited_line_by_line_and_takes_the_times_that_stand_there(desk: Desk) -> None:
-    desk.add(paragraph(1, "[09:00] User: hello | Assistant: hello", "2026-03-01.md", at=at(-10_800)))
+    desk.add(paragraph(1, "[09:00] User: hello | Assistant: hello", "2026-03-01.md", at=make_time(-10_800)))
     desk.write(
         "memory/2026-03-01.md", "[09:00] User: hello | Assistant: hello\n\n[11:30] Went for a walk\nlater\n"
     )
@@ -177,7 +177,7 @@ def test_many_paragraphs_put_between_two_find_room(desk: Desk) -> None:
 
 
 def test_lines_of_an_episodic_file_are_edited_added_and_taken_out(desk: Desk) -> None:
-    desk.add(*(make_record(n, layer="episodic", kind="event", moment=at(n)) for n in (1, 2, 3)))
+    desk.add(*(make_record(n, layer="episodic", kind="event", moment=make_time(n)) for n in (1, 2, 3)))
     desk.clock.move(hours=2)
     desk.edit_line(DAY, 1, content="Corrected")
     lines = desk.read(DAY).split("\n")
@@ -204,9 +204,9 @@ def test_a_new_line_for_another_day_is_of_that_day(desk: Desk) -> None:
 
 
 def test_a_line_added_by_the_program_meanwhile_is_not_taken_for_deleted(desk: Desk) -> None:
-    desk.add(*(make_record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
+    desk.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)))
     desk.edit_line(DAY, 0, content="Corrected")
-    desk.add(make_record(3, layer="episodic", moment=at(3)))
+    desk.add(make_record(3, layer="episodic", moment=make_time(3)))
     desk.sync()
     assert [desk.record(n).archived for n in (1, 2, 3)] == [False, False, False]
     assert desk.record(1).content == "Corrected"
@@ -215,7 +215,7 @@ def test_a_line_added_by_the_program_meanwhile_is_not_taken_for_deleted(desk: De
 
 
 def test_a_deleted_episodic_file_archives_its_records(desk: Desk) -> None:
-    desk.add(*(make_record(n, layer="episodic", moment=at(n)) for n in (1, 2)))
+    desk.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)))
     desk.path(DAY).unlink()
     assert [each.what for each in desk.sync().taken] == ["archived", "archived"]
     assert desk.files() == ["memory/.archive/000000000001.json", "memory/.archive/000000000002.json"]
@@ -238,14 +238,14 @@ def test_the_layer_of_a_record_can_be_changed_by_hand(desk: Desk) -> None:
 
 
 def test_what_a_turn_says_can_be_changed_and_turns_added_at_the_end(desk: Desk) -> None:
-    desk.add(session(), turn(0), turn(1, role="assistant"))
+    desk.add(make_session(), make_turn(0), make_turn(1, role="assistant"))
     desk.edit_line(CHAT, 1, content="What I meant")
     desk.edit_line(CHAT, 0, metadata={"topic": "x"})
     desk.write(CHAT, desk.read(CHAT) + '{"role": "user", "content": "One more thing"}\n')
     desk.sync()
     found = desk.store.turns(session="chat:1")
     assert [each.content for each in found] == ["What I meant", "Words of turn 1", "One more thing"]
-    assert found[0].id == turn(0).id
+    assert found[0].id == make_turn(0).id
     assert (found[2].position, found[2].at) == (2, NOW)
     state = desk.store.session("chat:1")
     assert state is not None
@@ -254,9 +254,9 @@ def test_what_a_turn_says_can_be_changed_and_turns_added_at_the_end(desk: Desk) 
 
 
 def test_a_turn_added_by_the_program_meanwhile_comes_first(desk: Desk) -> None:
-    desk.add(session(), turn(0))
+    desk.add(make_session(), make_turn(0))
     desk.write(CHAT, desk.read(CHAT) + '{"role": "user", "content": "The person\'s"}\n')
-    desk.add(turn(1, content="The program's"))
+    desk.add(make_turn(1, content="The program's"))
     desk.sync()
     said = [each.content for each in desk.store.turns(session="chat:1")]
     assert said == ["Words of turn 0", "The program's", "The person's"]
@@ -275,7 +275,7 @@ def test_a_turn_added_by_the_program_meanwhile_comes_first(desk: Desk) -> None:
 def test_turns_are_not_taken_out_nor_put_in_another_order(
     desk: Desk, order: tuple[int, ...], why: str
 ) -> None:
-    desk.add(session(), turn(0), turn(1), turn(2))
+    desk.add(make_session(), make_turn(0), make_turn(1), make_turn(2))
     desk.clock.move(hours=2)
     lines = [*desk.read(CHAT).split("\n")[:4], '{"role": "user", "content": "New"}']
     desk.write(CHAT, "\n".join(lines[n] for n in order) + "\n")
@@ -289,7 +289,7 @@ def test_turns_are_not_taken_out_nor_put_in_another_order(
 
 
 def test_a_deleted_session_file_is_written_again(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    desk.add(session(), turn(0))
+    desk.add(make_session(), make_turn(0))
     desk.path(CHAT).unlink()
     with caplog.at_level(logging.WARNING, "reverie"):
         (taken,) = desk.sync().taken
@@ -344,12 +344,17 @@ def test_a_line_can_be_taken_out_that_has_stood_there_for_long(desk: Desk) -> No
 
 
 def test_what_the_program_added_while_a_log_was_open_stays(desk: Desk) -> None:
-    desk.add(paragraph(1, "One."), make_record(1, layer="episodic", moment=at(1)), session(), turn(0))
+    desk.add(
+        paragraph(1, "One."),
+        make_record(1, layer="episodic", moment=make_time(1)),
+        make_session(),
+        make_turn(0),
+    )
     before = {name: desk.read(name) for name in ("memory/HISTORY.md", DAY, CHAT)}
     desk.add(
         paragraph(2, "Two, by the program."),
-        make_record(2, layer="episodic", moment=at(2)),
-        turn(1, content="by the program"),
+        make_record(2, layer="episodic", moment=make_time(2)),
+        make_turn(1, content="by the program"),
     )
     desk.write("memory/HISTORY.md", before["memory/HISTORY.md"] + "\nThree, by hand.\n")
     desk.write(DAY, before[DAY] + '{"content": "by hand"}\n')

@@ -15,10 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from reverie.files.disk.state import FileRecord, checksum
-from reverie.files.layout import path_of, render_record
+from reverie.files.disk.state import FileRecord, compute_checksum
+from reverie.files.layout import build_path, render_record
 from reverie.files.mirror.writer import FILES_FAILED
-from reverie.stores.contract.factories import added, at, changed, make_record, removed, session, turn
+from reverie.stores.contract.factories import (
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
+)
 from tests.files.house import House, agree, expected, page, paragraph, some_of_everything
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -38,24 +46,26 @@ def house(tmp_path: Path) -> Iterator[House]:
 EDITS: list[tuple[str, Callable[[House], object]]] = [
     (
         "memory/000000000002.json",
-        lambda house: house.make(changed(make_record(2), replace(make_record(2), content="By the program"))),
+        lambda house: house.make(
+            make_change(make_record(2), replace(make_record(2), content="By the program"))
+        ),
     ),
-    ("memory/000000000002.json", lambda house: house.make(removed(make_record(2)))),
+    ("memory/000000000002.json", lambda house: house.make(make_removals(make_record(2)))),
     (
         "memory/000000000002.json",
-        lambda house: house.make(changed(make_record(2), make_record(2, category="else"))),
+        lambda house: house.make(make_change(make_record(2), make_record(2, category="else"))),
     ),
-    ("memory/MEMORY.md", lambda house: house.make(changed(page(), page("By the program\n")))),
-    ("memory/HISTORY.md", lambda house: house.make(added(paragraph(9)))),
-    ("memory/2026-03-01.md", lambda house: house.make(added(paragraph(9, "2026-03-01.md")))),
-    ("sessions/telegram:1.jsonl", lambda house: house.make(added(turn(2, "telegram:1")))),
+    ("memory/MEMORY.md", lambda house: house.make(make_change(page(), page("By the program\n")))),
+    ("memory/HISTORY.md", lambda house: house.make(make_additions(paragraph(9)))),
+    ("memory/2026-03-01.md", lambda house: house.make(make_additions(paragraph(9, "2026-03-01.md")))),
+    ("sessions/telegram:1.jsonl", lambda house: house.make(make_additions(make_turn(2, "telegram:1")))),
     (
         "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(added(make_record(7, layer="episodic", created_at=at(7)))),
+        lambda house: house.make(make_additions(make_record(7, layer="episodic", created_at=make_time(7)))),
     ),
     (
         "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(removed(make_record(4, layer="episodic", kind="event"))),
+        lambda house: house.make(make_removals(make_record(4, layer="episodic", kind="event"))),
     ),
 ]
 
@@ -75,9 +85,9 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(
     house.mirror.write()
     assert file.read_bytes() == edited
     seen = file.stat()
-    with house.state.locked() as ledger:  # as `handedits` does when its content is in the store
-        ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, checksum(edited))])
-        ledger.owe([path])
+    with house.state.lock() as ledger:  # as `handedits` does when its content is in the store
+        ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, compute_checksum(edited))])
+        ledger.mark_due([path])
     house.mirror.write()
     agree(house)
 
@@ -90,9 +100,9 @@ def test_what_a_person_deleted_is_not_written_again(
     (house.root / path).unlink()
     change(house)
     assert not (house.root / path).exists()
-    with house.state.locked() as ledger:
+    with house.state.lock() as ledger:
         ledger.drop([path])
-        ledger.owe([path])
+        ledger.mark_due([path])
     house.mirror.write()
     agree(house)
 
@@ -112,7 +122,7 @@ def test_a_file_that_a_person_added_is_left(house: House) -> None:
     some_of_everything(house)
     mine = house.root / "memory/a/b/00000000abcd.json"
     mine.write_bytes(render_record(make_record(0xABCD, content="By hand")))
-    house.make(added(make_record(0xABCD, category="a/b", content="By the program")))
+    house.make(make_additions(make_record(0xABCD, category="a/b", content="By the program")))
     assert b"By hand" in mine.read_bytes()
     house.lose_state()
     house.mirror.write()
@@ -142,7 +152,7 @@ def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
         return real(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(house.mirror.disk, "replace", late)
-    outcome = house.make(changed(page(), page("By the program\n")))
+    outcome = house.make(make_change(page(), page("By the program\n")))
     assert outcome.edited == ["memory/MEMORY.md"]
     assert file.read_bytes() == b"By hand\n"
     assert house.state.due() == ["memory/MEMORY.md"]
@@ -156,7 +166,9 @@ def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
 def test_a_torn_addition_is_made_whole(house: House, path: str, lost: bool) -> None:
     some_of_everything(house)
     before = house.read(path)
-    house.commit(added(turn(2, "telegram:1"), turn(3, "telegram:1"), paragraph(8), paragraph(9)))
+    house.commit(
+        make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), paragraph(8), paragraph(9))
+    )
     whole = expected(house.store)[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
         (house.root / path).write_bytes(whole[:cut])
@@ -165,9 +177,9 @@ def test_a_torn_addition_is_made_whole(house: House, path: str, lost: bool) -> N
         outcome = house.mirror.write()
         assert outcome.edited == []
         agree(house)
-        with house.state.locked() as ledger:  # as if it had not been written
-            ledger.put([FileRecord(path, len(before), 1, checksum(before))])
-            ledger.owe([path])
+        with house.state.lock() as ledger:  # as if it had not been written
+            ledger.put([FileRecord(path, len(before), 1, compute_checksum(before))])
+            ledger.mark_due([path])
 
 
 @pytest.mark.parametrize("way", ["exchange", "link", "rename"])
@@ -189,7 +201,7 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
 
 def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
     house = House(tmp_path / "memory")
-    house.make(added(session("shared")))
+    house.make(make_additions(make_session("shared")))
     command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
     running = [subprocess.Popen([*command, str(number), "150"]) for number in range(4)]
     assert [process.wait(110) for process in running] == [0] * 4
@@ -201,7 +213,7 @@ def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
 
 def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
     house = House(tmp_path / "memory")
-    house.make(added(session("shared")))
+    house.make(make_additions(make_session("shared")))
     command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
     chance = random.Random(7)
     for round_ in range(4):
@@ -238,16 +250,16 @@ def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
 ) -> None:
     some_of_everything(house)
     monkeypatch.setattr(os, "open", failing_below(house.root / "memory", number))
-    outcome = house.make(added(make_record(20), session("y")))
+    outcome = house.make(make_additions(make_record(20), make_session("y")))
     assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
     assert house.mirror.failed == outcome.failed
     assert house.store.count(FILES_FAILED) == 1
     assert (house.root / "sessions/y.jsonl").exists()
     assert [message for message in caplog.messages if "memory/000000000014.json" in message]
-    house.make(added(make_record(21)))
+    house.make(make_additions(make_record(21)))
     assert house.store.count(FILES_FAILED) == 2
     monkeypatch.undo()
-    house.make(added(make_record(22)))
+    house.make(make_additions(make_record(22)))
     assert house.mirror.failed == {}
     house.mirror.write()
     agree(house)
@@ -257,7 +269,7 @@ def test_a_failed_write_is_made_good_by_another_process(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "open", failing_below(house.root / "memory", errno.EROFS))
-    house.make(added(make_record(20)))
+    house.make(make_additions(make_record(20)))
     monkeypatch.undo()
     house.state.close()
     house.open()
@@ -280,11 +292,11 @@ def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: P
 
 def test_a_state_that_cannot_be_kept_costs_no_exception(house: House) -> None:
     (house.root / "files.db").mkdir()
-    outcome = house.make(added(make_record(1)))
+    outcome = house.make(make_additions(make_record(1)))
     assert not outcome.complete
     assert list(house.mirror.failed) == [""]
     (house.root / "files.db").rmdir()
-    house.make(added(make_record(2)))
+    house.make(make_additions(make_record(2)))
     assert house.mirror.failed == {}
     agree(house)
 
@@ -296,7 +308,7 @@ def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path
     (house.root / "memory/a").symlink_to(outside)
     (tmp_path / "notes.md").write_text("precious")
     (house.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
-    house.make(added(make_record(1, category="a"), make_record(2, category="b"), page("ours")))
+    house.make(make_additions(make_record(1, category="a"), make_record(2, category="b"), page("ours")))
     assert sorted(house.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
     assert list(outside.iterdir()) == []
     assert (tmp_path / "notes.md").read_text() == "precious"
@@ -308,16 +320,16 @@ def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path
 
 
 def test_a_record_that_cannot_be_read_costs_the_others_nothing(house: House) -> None:
-    house.make(added(*(make_record(n) for n in range(3))))
+    house.make(make_additions(*(make_record(n) for n in range(3))))
     with sqlite3.connect(house.root / "reverie.db") as file:
         file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (make_record(1).id,))
     file.close()
-    house.commit(changed(make_record(0), replace(make_record(0), seen_count=2)))
-    house.commit(added(make_record(3)))
-    with house.state.locked() as ledger:
-        ledger.owe([path_of(make_record(1))])
+    house.commit(make_change(make_record(0), replace(make_record(0), seen_count=2)))
+    house.commit(make_additions(make_record(3)))
+    with house.state.lock() as ledger:
+        ledger.mark_due([build_path(make_record(1))])
     outcome = house.mirror.write()
-    assert list(outcome.failed) == [path_of(make_record(1))]
-    assert house.read(path_of(make_record(1))) == render_record(make_record(1))
-    assert b'"seen_count": 2' in house.read(path_of(make_record(0)))
-    assert (house.root / path_of(make_record(3))).exists()
+    assert list(outcome.failed) == [build_path(make_record(1))]
+    assert house.read(build_path(make_record(1))) == render_record(make_record(1))
+    assert b'"seen_count": 2' in house.read(build_path(make_record(0)))
+    assert (house.root / build_path(make_record(3))).exists()

@@ -20,8 +20,17 @@ from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
 from reverie.files.mirror import writer as mirror_module
-from reverie.files.mirror.writer import patched
-from reverie.stores.contract.factories import NOW, added, at, changed, make_record, removed, session, turn
+from reverie.files.mirror.writer import patch_episodic_file
+from reverie.stores.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
+)
 from tests.files.house import House, agree, on_disk, page, paragraph, some_of_everything
 
 
@@ -67,17 +76,17 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(house: House, umask:
 
 def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> None:
     here = make_record(1, category="a/b")
-    house.make(added(here))
+    house.make(make_additions(here))
     there = replace(here, category="c")
-    house.make(changed(here, there))
+    house.make(make_change(here, there))
     agree(house)
     assert not (house.root / "memory/a").exists()
     archived = replace(there, archived_at=NOW)
-    house.make(changed(there, archived))
+    house.make(make_change(there, archived))
     agree(house)
     assert not (house.root / "memory/c").exists()
-    house.make(changed(archived, there))
-    house.make(removed(there))
+    house.make(make_change(archived, there))
+    house.make(make_removals(there))
     agree(house)
     assert not (house.root / "memory/.archive").exists()
 
@@ -85,10 +94,10 @@ def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> 
 def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(house: House) -> None:
     semantic = make_record(1, category="a")
     episodic = replace(semantic, layer="episodic")
-    house.make(added(semantic))
-    house.make(changed(semantic, episodic))
+    house.make(make_additions(semantic))
+    house.make(make_change(semantic, episodic))
     agree(house)
-    house.make(changed(episodic, semantic))
+    house.make(make_change(episodic, semantic))
     agree(house)
 
 
@@ -96,46 +105,52 @@ def test_turns_and_paragraphs_are_added_to_their_files(house: House) -> None:
     some_of_everything(house)
     paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md", "memory/episodic/2026-03-01.jsonl")
     before = {path: (house.root / path).stat().st_ino for path in paths}
-    house.make(added(turn(2, "telegram:1"), turn(3, "telegram:1")))
-    house.make(added(turn(4, "telegram:1")))
-    house.make(added(paragraph(4)))
-    house.make(added(make_record(6, layer="episodic", created_at=at(9))))
+    house.make(make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1")))
+    house.make(make_additions(make_turn(4, "telegram:1")))
+    house.make(make_additions(paragraph(4)))
+    house.make(make_additions(make_record(6, layer="episodic", created_at=make_time(9))))
     assert {path: (house.root / path).stat().st_ino for path in paths} == before
     agree(house)
 
 
 def test_adding_a_turn_costs_what_the_turn_is_long(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.make(added(session(), *(turn(n) for n in range(200))))
+    house.make(make_additions(make_session(), *(make_turn(n) for n in range(200))))
 
     def refuse(*args: object, **options: object) -> None:
         raise AssertionError("the whole session was read")
 
     monkeypatch.setattr(house.store, "turns", refuse)
     monkeypatch.setattr(mirror_module, "present", refuse)
-    house.make(added(turn(200)))
+    house.make(make_additions(make_turn(200)))
     monkeypatch.undo()
     agree(house)
 
 
 def test_a_change_of_a_session_or_log_that_is_no_addition_writes_it_anew(house: House) -> None:
     some_of_everything(house)
-    state = session("telegram:1")
-    house.make(changed(state, replace(state, window_start=1, summary="before")))
+    state = make_session("telegram:1")
+    house.make(make_change(state, replace(state, window_start=1, summary="before")))
     agree(house)
-    house.make(changed(turn(0, "telegram:1"), replace(turn(0, "telegram:1"), content="said otherwise")))
+    house.make(
+        make_change(make_turn(0, "telegram:1"), replace(make_turn(0, "telegram:1"), content="said otherwise"))
+    )
     agree(house)
-    house.make(added(paragraph(7, position=1.5)))
+    house.make(make_additions(paragraph(7, position=1.5)))
     agree(house)
-    house.make(removed(paragraph(1)))
+    house.make(make_removals(paragraph(1)))
     agree(house)
-    house.make(removed(paragraph(2), paragraph(7, position=1.5)))
+    house.make(make_removals(paragraph(2), paragraph(7, position=1.5)))
     assert not (house.root / "memory/HISTORY.md").exists()
     agree(house)
 
 
 def test_a_session_and_a_page_that_are_gone_leave_no_file(house: House) -> None:
     some_of_everything(house)
-    house.make(removed(turn(1, "telegram:1"), turn(0, "telegram:1"), session("telegram:1"), page()))
+    house.make(
+        make_removals(
+            make_turn(1, "telegram:1"), make_turn(0, "telegram:1"), make_session("telegram:1"), page()
+        )
+    )
     assert not (house.root / "sessions/telegram:1.jsonl").exists()
     assert not (house.root / "memory/MEMORY.md").exists()
     agree(house)
@@ -145,7 +160,11 @@ def test_names_cannot_lead_out_of_the_folder(house: House) -> None:
     outside = set(house.root.parent.iterdir())
     for name in ("../../x", "/etc/passwd", "..", "a/../../../b", "a\\..\\b", "~root", ".."):
         if house.store.session(name) is None:
-            house.make(added(session(name), replace(turn(0), id=f"{len(name):012x}", session=name)))
+            house.make(
+                make_additions(
+                    make_session(name), replace(make_turn(0), id=f"{len(name):012x}", session=name)
+                )
+            )
     agree(house)
     assert set(house.root.parent.iterdir()) == outside
     assert all(path.count("/") == 1 for path in on_disk(house.root) if path.startswith("sessions/"))
@@ -153,28 +172,32 @@ def test_names_cannot_lead_out_of_the_folder(house: House) -> None:
 
 def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(house: House) -> None:
     for number, name in enumerate(("Chat:A", "chat:a", "CHAT:A")):
-        house.make(added(session(name), replace(turn(0), id=f"{number:012x}", session=name)))
+        house.make(
+            make_additions(make_session(name), replace(make_turn(0), id=f"{number:012x}", session=name))
+        )
     agree(house)
     assert len({path.lower() for path in on_disk(house.root)}) == 3
 
 
 def test_lines_of_a_day_change_in_their_place() -> None:
-    first, second, third = (make_record(n, layer="episodic", created_at=at(n)) for n in (1, 2, 3))
+    first, second, third = (make_record(n, layer="episodic", created_at=make_time(n)) for n in (1, 2, 3))
     old = render_episodic([first, third])
-    assert patched(old, {second.id: second}) == render_episodic([first, second, third])
-    assert patched(old, {first.id: None}) == render_episodic([third])
+    assert patch_episodic_file(old, {second.id: second}) == render_episodic([first, second, third])
+    assert patch_episodic_file(old, {first.id: None}) == render_episodic([third])
     again = replace(third, seen_count=2)
-    assert patched(old, {third.id: again, second.id: second}) == render_episodic([first, second, again])
-    earlier = replace(third, created_at=at(0))
-    assert patched(old, {third.id: earlier}) == render_episodic([earlier, first])
-    assert patched(b"", {}) == b""
+    assert patch_episodic_file(old, {third.id: again, second.id: second}) == render_episodic(
+        [first, second, again]
+    )
+    earlier = replace(third, created_at=make_time(0))
+    assert patch_episodic_file(old, {third.id: earlier}) == render_episodic([earlier, first])
+    assert patch_episodic_file(b"", {}) == b""
 
 
 def test_what_was_forgotten_leaves_the_files(house: House) -> None:
     some_of_everything(house)
     gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
-    last = turn(1, "telegram:1")
-    rows = house.store.erase(removed(*gone, last), actor="owner", at=NOW)
+    last = make_turn(1, "telegram:1")
+    rows = house.store.erase(make_removals(*gone, last), actor="owner", at=NOW)
     house.mirror.notice(rows)
     agree(house)
     text = b"".join(on_disk(house.root).values())
@@ -185,7 +208,7 @@ def test_what_was_forgotten_leaves_the_files(house: House) -> None:
 
 def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: House) -> None:
     some_of_everything(house)
-    house.store.erase(removed(make_record(2), turn(1, "telegram:1")), actor="owner", at=NOW)
+    house.store.erase(make_removals(make_record(2), make_turn(1, "telegram:1")), actor="owner", at=NOW)
     house.mirror.write()
     agree(house)
 
@@ -194,12 +217,12 @@ def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: Hous
 
 
 def test_what_another_process_committed_and_did_not_write_is_made_good(house: House) -> None:
-    house.make(added(make_record(1, category="a")))
-    house.commit(changed(make_record(1, category="a"), make_record(1, category="b")))
-    house.commit(added(make_record(2), session("x"), turn(0, "x")))
-    house.commit(removed(make_record(2)))
-    assert house.mirror.behind() == 5
-    house.make(added(make_record(3)))  # the next one writes them all
+    house.make(make_additions(make_record(1, category="a")))
+    house.commit(make_change(make_record(1, category="a"), make_record(1, category="b")))
+    house.commit(make_additions(make_record(2), make_session("x"), make_turn(0, "x")))
+    house.commit(make_removals(make_record(2)))
+    assert house.mirror.count_pending_changes() == 5
+    house.make(make_additions(make_record(3)))  # the next one writes them all
     agree(house)
 
 
@@ -207,9 +230,9 @@ def test_much_that_is_to_be_made_good_is_left_to_the_background(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror_module, "AT_ONCE", 10)
-    house.make(added(make_record(1)))
-    house.commit(added(*(make_record(n) for n in range(100, 120))))
-    assert not house.make(added(make_record(2))).complete
+    house.make(make_additions(make_record(1)))
+    house.commit(make_additions(*(make_record(n) for n in range(100, 120))))
+    assert not house.make(make_additions(make_record(2))).complete
     assert not (house.root / "memory/000000000002.json").exists()
     house.mirror.write()
     agree(house)
@@ -218,8 +241,8 @@ def test_much_that_is_to_be_made_good_is_left_to_the_background(
 def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "_BATCH", 7)
     for number in range(20):
-        house.commit(added(make_record(number * 2), make_record(number * 2 + 1, layer="episodic")))
-        house.commit(added(*([session("x")] if number == 0 else []), turn(number, "x")))
+        house.commit(make_additions(make_record(number * 2), make_record(number * 2 + 1, layer="episodic")))
+        house.commit(make_additions(*([make_session("x")] if number == 0 else []), make_turn(number, "x")))
     outcomes = []
     while not (outcome := house.mirror.write(batches=1)).complete:
         outcomes.append(outcome)
@@ -232,8 +255,8 @@ def test_a_turn_added_between_two_batches_is_written_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mirror_module, "_BATCH", 3)
-    house.commit(added(session("x"), turn(0, "x"), turn(1, "x")))
-    rows = house.commit(added(turn(2, "x")))
+    house.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
+    rows = house.commit(make_additions(make_turn(2, "x")))
     assert not house.mirror.write(batches=1).complete  # the first three changes; the file holds all turns
     house.mirror.notice(rows)
     agree(house)
@@ -243,7 +266,7 @@ def test_a_turn_added_between_two_batches_is_written_once(
 def test_ten_thousand_records_are_written_and_found_to_be_written(house: House) -> None:
     values = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(10_000)]
     for start in range(0, 10_000, 1_000):
-        house.commit(added(*values[start : start + 1_000]))
+        house.commit(make_additions(*values[start : start + 1_000]))
     outcome = house.mirror.write()
     assert (outcome.written, outcome.complete) == (10_000, True)
     agree(house)
@@ -271,14 +294,14 @@ class Changes:
         )()
 
     def add(self) -> list[Change]:
-        return added(self.new_record())
+        return make_additions(self.new_record())
 
     def many(self) -> list[Change]:
-        return added(*(self.new_record() for _ in range(self.random.randrange(2, 9))))
+        return make_additions(*(self.new_record() for _ in range(self.random.randrange(2, 9))))
 
     def new_record(self) -> Record:
         self.number += 1
-        moment = at(self.random.randrange(-200_000, 200_000))
+        moment = make_time(self.random.randrange(-200_000, 200_000))
         layer = self.random.choice(["semantic", "episodic", "episodic"])
         category = self.random.choice([None, "a", "a/b", "a/b/c", "episodic", "D"])
         return make_record(self.number, layer=layer, category=category, created_at=moment)
@@ -300,18 +323,18 @@ class Changes:
                 replace(old, created_at=old.created_at + timedelta(seconds=self.random.randrange(100_000))),
             ]
         )
-        return changed(old, new)
+        return make_change(old, new)
 
     def drop(self) -> list[Change]:
         old = self.a_record()
-        return removed(old) if old else self.add()
+        return make_removals(old) if old else self.add()
 
     def talk(self) -> list[Change]:
         name = self.random.choice(["telegram:1", "Web:B", "x/y"])
-        before: list[Value] = [] if self.house.store.session(name) else [session(name)]
+        before: list[Value] = [] if self.house.store.session(name) else [make_session(name)]
         start = len(self.house.store.turns(session=name))
-        turns = [turn(start + n, name, id=self.new_id()) for n in range(self.random.randrange(1, 4))]
-        return added(*before, *turns)
+        turns = [make_turn(start + n, name, id=self.new_id()) for n in range(self.random.randrange(1, 4))]
+        return make_additions(*before, *turns)
 
     def new_id(self) -> str:
         return f"{self.random.getrandbits(47) | 1 << 47:012x}"
@@ -321,14 +344,14 @@ class Changes:
         if not states:
             return self.talk()
         old = self.random.choice(states)
-        return changed(old, replace(old, summary=old.summary + "x", window_start=old.window_start + 1))
+        return make_change(old, replace(old, summary=old.summary + "x", window_start=old.window_start + 1))
 
     def end(self) -> list[Change]:
         states = [overview.state for overview in self.house.store.sessions()]
         if not states or self.random.random() < 0.5:
             return self.talk()
         old = self.random.choice(states)
-        return removed(*reversed(self.house.store.turns(session=old.id)), old)
+        return make_removals(*reversed(self.house.store.turns(session=old.id)), old)
 
     def tell(self) -> list[Change]:
         self.number += 1
@@ -336,21 +359,25 @@ class Changes:
         there = self.house.store.paragraphs(page=name)
         last = there[-1].position if there else 0.0
         place = self.random.choice([last + 1, last + 1, last + 1, last - 0.5])
-        return added(paragraph(self.number, name, place))
+        return make_additions(paragraph(self.number, name, place))
 
     def retell(self) -> list[Change]:
         there = self.house.store.paragraphs(page=HISTORY)
         if not there:
             return self.tell()
         old = self.random.choice(there)
-        return removed(old) if self.random.random() < 0.5 else changed(old, replace(old, content="told anew"))
+        return (
+            make_removals(old)
+            if self.random.random() < 0.5
+            else make_change(old, replace(old, content="told anew"))
+        )
 
     def write_page(self) -> list[Change]:
         name = self.random.choice(["MEMORY.md", "projects/atlas.md"])
         old = next(iter(self.house.store.pages([name])), None)
         text = "".join(self.random.choice("abc \n") for _ in range(self.random.randrange(40)))
         if old is not None and self.random.random() < 0.3:
-            return removed(old)
+            return make_removals(old)
         new = page(text, name)
         return self.write_page() if new == old else [Change(before=old, after=new)]
 
@@ -410,7 +437,7 @@ def is_told(row: JournalEntry) -> bool:
 def test_a_folder_that_was_lost_is_written_again(house: House, top: str) -> None:
     some_of_everything(house)
     shutil.rmtree(house.root / top)
-    house.make(added(make_record(8)))
+    house.make(make_additions(make_record(8)))
     agree(house)
 
 
@@ -427,14 +454,14 @@ def test_without_its_state_only_what_differs_is_written(house: House) -> None:
 def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) -> None:
     some_of_everything(house)
     old = on_disk(house.root)
-    house.make(changed(make_record(2), replace(make_record(2), content="Newer")))
-    house.make(added(turn(2, "telegram:1"), paragraph(5)))
-    house.make(changed(page(), page("Newer\n")))
+    house.make(make_change(make_record(2), replace(make_record(2), content="Newer")))
+    house.make(make_additions(make_turn(2, "telegram:1"), paragraph(5)))
+    house.make(make_change(page(), page("Newer\n")))
     house.make(
-        changed(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
+        make_change(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
     )
     event = make_record(4, layer="episodic", kind="event")
-    house.make(changed(event, replace(event, seen_count=2)))
+    house.make(make_change(event, replace(event, seen_count=2)))
     house.lose_state()
     for path, data in old.items():
         (house.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -446,8 +473,8 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) ->
 
 def test_the_state_of_another_memory_is_not_believed(house: House, tmp_path: Path) -> None:
     other = House(tmp_path / "other")
-    other.make(added(*(make_record(n, moment=at(n)) for n in range(50))))
-    other.store.commit([Change(before=None, after=page())], actor="somebody else", at=at(1))
+    other.make(make_additions(*(make_record(n, moment=make_time(n)) for n in range(50))))
+    other.store.commit([Change(before=None, after=page())], actor="somebody else", at=make_time(1))
     other.mirror.write()
     other.close()
     some_of_everything(house)
@@ -468,8 +495,8 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(house: House,
     source.backup(backup)
     source.close()
     backup.close()
-    house.make(added(make_record(50, category="late"), turn(2, "telegram:1")))
-    house.make(changed(page(), page("late\n")))
+    house.make(make_additions(make_record(50, category="late"), make_turn(2, "telegram:1")))
+    house.make(make_change(page(), page("late\n")))
     house.close()
     for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):
         (house.root / name).unlink(missing_ok=True)

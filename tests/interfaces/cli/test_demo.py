@@ -65,7 +65,7 @@ def test_the_demo_shows_the_same_scores_whenever_it_is_run(answer: Answer, call:
 def test_an_interrupted_demo_is_finished_by_the_next(answer: Answer, folder: Path) -> None:
     at = demo._Clock()
     with Memory.open(folder, clock=at) as memory:
-        steps = sorted([*demo._turns(memory), *demo._saves(memory)], key=lambda step: step[0])
+        steps = sorted([*demo._iterate_turns(memory), *demo._iterate_saves(memory)], key=lambda step: step[0])
         for moment, step in steps[:30]:
             at.now = moment
             step()

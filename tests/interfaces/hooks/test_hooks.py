@@ -20,10 +20,10 @@ from click.testing import Result
 from reverie import Memory
 from reverie.domain.conversation import Turn
 from reverie.interfaces.hooks import runner as running
-from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, bounded, read_event
-from reverie.interfaces.hooks.projects import project_scope
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, read_event, truncate_text
+from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
-from reverie.interfaces.hooks.transcript import last_exchange
+from reverie.interfaces.hooks.transcript import read_last_exchange
 from tests.interfaces.conftest import environment
 
 ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
@@ -120,7 +120,7 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
 )
 def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
     for event in ("user-prompt", "stop"):
-        output = running.attempted(event, HookOptions(folder=str(folder)), _Input(data))
+        output = running.try_run(event, HookOptions(folder=str(folder)), _Input(data))
         assert output == b""
         complaint = capfd.readouterr().err
         if data != b'{"session_id": 7}' or event == "stop":
@@ -438,7 +438,7 @@ def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
         "{ broken",
         "7",
     )
-    found = last_exchange(path)
+    found = read_last_exchange(path)
     assert found.prompt == "The question"
     assert found.answer == "First part.\n\nSecond part."
     assert found.tools == {"Read"}
@@ -448,10 +448,10 @@ def test_an_answer_that_is_not_there_yet_is_not_the_one_before(tmp_path: Path) -
     before = exchange("One", "Answer one.")
     path = transcript(tmp_path / "t.jsonl", *before, *exchange("Two", "x", tools=["Bash"])[:-1])
     began = time.monotonic()
-    found = last_exchange(path, settle_s=0.2)
+    found = read_last_exchange(path, settle_s=0.2)
     assert time.monotonic() - began >= 0.2
     assert (found.prompt, found.answer, found.tools) == ("Two", "", {"Bash"})
-    assert last_exchange(str(tmp_path / "nowhere")).tools is None
+    assert read_last_exchange(str(tmp_path / "nowhere")).tools is None
 
 
 def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:
             result = {"type": "tool_result", "tool_use_id": "t", "content": "y" * 1_000_000}
             file.write(json.dumps(message("user", [result])) + "\n")
         file.write(json.dumps(message("assistant", [{"type": "text", "text": "Done."}])) + "\n")
-    found = last_exchange(str(path))
+    found = read_last_exchange(str(path))
     assert (found.prompt, found.answer, found.tools) == ("", "Done.", None)
 
 
@@ -507,7 +507,7 @@ def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(
     assert "British" in here
     assert "6380" not in there
     assert "British" in there
-    scope = project_scope(atlas)
+    scope = derive_project_scope(atlas)
     assert scope.startswith("project:atlas-")
     with Memory.open(folder) as memory:
         assert len(memory.scoped(scope).turns(SESSION)) == 2
@@ -521,14 +521,14 @@ def test_a_project_is_its_repository_wherever_one_works_in_it(
     (main / "deep" / "er").mkdir(parents=True)
     tree.mkdir()
     (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
-    scope = project_scope(str(main))
+    scope = derive_project_scope(str(main))
     assert scope.startswith("project:my-project-")
-    assert project_scope(str(main / "deep" / "er")) == scope
-    assert project_scope(str(tree)) == scope
-    assert project_scope(str(tmp_path / "gone")).startswith("project:gone-")
-    assert project_scope(str(main), within="user:alice") == f"user:alice/{scope}"
+    assert derive_project_scope(str(main / "deep" / "er")) == scope
+    assert derive_project_scope(str(tree)) == scope
+    assert derive_project_scope(str(tmp_path / "gone")).startswith("project:gone-")
+    assert derive_project_scope(str(main), within="user:alice") == f"user:alice/{scope}"
     monkeypatch.chdir(main)
-    assert project_scope("") == scope
+    assert derive_project_scope("") == scope
 
 
 # -- what to paste -----------------------------------------------------------------------------------------
@@ -558,7 +558,7 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
 
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:
-    assert running.parsed(
+    assert running.parse_arguments(
         ["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
     ) == HookOptions(folder="a", scope="b", per_project=True, quiet=True, timeout=3.0)
     for wrong in (
@@ -570,14 +570,14 @@ def test_the_options_are_read_without_click_as_click_reads_them() -> None:
         ["word"],
         ["--help"],
     ):
-        assert running.parsed(wrong) is None
+        assert running.parse_arguments(wrong) is None
 
 
 def test_an_event_is_read_tolerantly() -> None:
     told = {"conversation_id": " a\nb ", "prompt": ["no", "text"], "extra": {}, "tool_input": "no mapping"}
     event = read_event(json.dumps(told).encode())
     assert (event.session, event.prompt, event.arguments) == ("a b", "", "{}")
-    assert bounded(" short ") == "short"
+    assert truncate_text(" short ") == "short"
 
 
 def test_it_imports_neither_click_nor_rich(folder: Path) -> None:

@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from reverie import Memory
-from reverie.interfaces.mcp.offer import offered
+from reverie.interfaces.mcp.offer import create_offer
 from reverie.interfaces.mcp.server import MemoryServer
 from tests.interfaces.conftest import environment
 
@@ -44,7 +44,7 @@ def played(scene: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:
 async def client_of(memory: Memory, mode: str, *, interval: float = 0.02, **how: Any):  # type: ignore[no-untyped-def]
     """The real client, connected to a server in this process."""
     handler = how.pop("message_handler", None)
-    server = MemoryServer(offered(memory, **how), interval=interval)
+    server = MemoryServer(create_offer(memory, **how), interval=interval)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.changes.run)
         async with Client(server.protocol, mode=mode, message_handler=handler) as client:

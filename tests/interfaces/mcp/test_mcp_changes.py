@@ -16,14 +16,14 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from reverie import Memory
 from reverie.domain.errors import StoreUnavailable
 from reverie.interfaces.mcp import resources
-from reverie.interfaces.mcp.offer import offered
-from reverie.interfaces.mcp.subscriptions import SubscriptionHub, changed_by
+from reverie.interfaces.mcp.offer import create_offer
+from reverie.interfaces.mcp.subscriptions import SubscriptionHub, collect_changes
 from reverie.interfaces.mcp.threads import CallThreads
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
-MEMORY = resources.page_uri("MEMORY.md")
+MEMORY = resources.build_page_uri("MEMORY.md")
 LIST = "list"
 
 
@@ -92,7 +92,7 @@ def test_a_change_of_what_was_subscribed_to_is_told(memory: Memory, mode: str) -
     record = memory.save("Alice likes tea").record
     session = memory.session("cli:1")
     session.add("user", "hello")
-    uris = [MEMORY, resources.record_uri(record.id), resources.session_uri("cli:1")]
+    uris = [MEMORY, resources.build_record_uri(record.id), resources.build_session_uri("cli:1")]
 
     async def scene() -> None:
         async with subscribed(memory, mode, *uris) as (client, heard):
@@ -164,7 +164,7 @@ def test_nothing_is_told_of_another_scope(memory: Memory, mode: str) -> None:
     record = bob.save("Bob likes coffee").record
 
     async def scene() -> None:
-        uri = resources.record_uri(record.id)
+        uri = resources.build_record_uri(record.id)
         async with subscribed(memory, mode, uri, MEMORY, scope="user:alice") as (_, heard):
             bob.update(record.id, content="Bob likes tea")
             bob.save("Bob is new here")
@@ -185,7 +185,7 @@ def test_what_another_scope_forgets_is_told_to_nobody_else(memory: Memory, mode:
     memory.pages.write("MEMORY.md", "w")
 
     async def scene() -> None:
-        uri, other = resources.record_uri(mine.id), resources.record_uri(theirs.id)
+        uri, other = resources.build_record_uri(mine.id), resources.build_record_uri(theirs.id)
         async with subscribed(memory, mode, uri, other, MEMORY, scope="user:alice") as (_, heard):
             alice.save("Alice rows")
             await heard.until(LIST)
@@ -204,7 +204,7 @@ def test_what_another_scope_forgets_is_told_to_nobody_else(memory: Memory, mode:
 
 def test_who_unsubscribes_is_told_no_more(memory: Memory) -> None:
     async def scene() -> None:
-        other = resources.page_uri("other.md")
+        other = resources.build_page_uri("other.md")
         async with subscribed(memory, LEGACY, MEMORY, other) as (client, heard):
             await client.unsubscribe_resource(MEMORY)
             memory.pages.write("MEMORY.md", "x")
@@ -238,7 +238,7 @@ def test_the_journal_is_read_only_while_somebody_asks(
         looks += 1
         return look(self)
 
-    monkeypatch.setattr(SubscriptionHub, "_look", counted)
+    monkeypatch.setattr(SubscriptionHub, "_check_changes", counted)
 
     async def scene() -> None:
         async with client_of(memory, STATELESS) as client:
@@ -268,7 +268,7 @@ def test_a_store_that_fails_for_a_while_ends_nothing(
             raise StoreUnavailable("the disk is full: make room")
         return look(self)
 
-    monkeypatch.setattr(SubscriptionHub, "_look", failing)
+    monkeypatch.setattr(SubscriptionHub, "_check_changes", failing)
 
     async def scene() -> None:
         async with subscribed(memory, STATELESS, MEMORY) as (_, heard):
@@ -291,7 +291,7 @@ def test_connections_that_ask_without_end_do_not_pile_up(
             self.session = object()
 
     async def scene() -> None:
-        changes = SubscriptionHub(offered(memory), CallThreads())
+        changes = SubscriptionHub(create_offer(memory), CallThreads())
         for _ in range(10):
             await changes.subscribe(Request(), "x")  # type: ignore[arg-type]
         assert len(changes._clients) == 3
@@ -303,9 +303,9 @@ def test_the_same_change_is_told_of_once(memory: Memory) -> None:
     record = memory.save("Alice likes tea").record
     for n in range(5):
         memory.update(record.id, importance=n / 10)
-    changed = changed_by(memory.history(), [""], graph=False, known=set())
-    assert list(changed.uris) == [resources.record_uri(record.id)]
+    changed = collect_changes(memory.history(), [""], graph=False, known=set())
+    assert list(changed.uris) == [resources.build_record_uri(record.id)]
     assert changed.list
     rows = memory.history(after=1)
-    assert not changed_by(rows, [""], graph=False, known=set()).list
-    assert not changed_by(rows, ["user:alice"], graph=False, known=set()).uris
+    assert not collect_changes(rows, [""], graph=False, known=set()).list
+    assert not collect_changes(rows, ["user:alice"], graph=False, known=set()).uris

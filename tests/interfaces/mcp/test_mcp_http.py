@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.mcp.http import RequestGuard, checked_token, is_loopback, listening
+from reverie.interfaces.mcp.http import RequestGuard, is_loopback, open_socket, validate_token
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
 
@@ -208,12 +208,12 @@ def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Res
     ):
         result = call("mcp", "--transport", "http", "--port", "0", *options)
         assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
-    assert checked_token(None, host="localhost") is None
+    assert validate_token(None, host="localhost") is None
     assert [is_loopback(host) for host in ("127.0.0.9", "::1", "localhost", "box", "10.0.0.1")] == [
         True
     ] * 3 + [False] * 2
     with pytest.raises(InvalidInput):
-        checked_token("with blanks in the middle of it", host="localhost")
+        validate_token("with blanks in the middle of it", host="localhost")
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Result], served: Served) -> None:
@@ -259,7 +259,7 @@ def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_its_beginning() -> None:
-    with listening("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+    with open_socket("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
         accepted, _ = sock.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.mcp import prompts, resources
-from reverie.interfaces.mcp.offer import offered
-from reverie.interfaces.mcp.server import tool_shown
+from reverie.interfaces.mcp.offer import create_offer
+from reverie.interfaces.mcp.server import to_protocol_tool
 from reverie.tools import Tool, ToolResult, Toolset
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
@@ -73,11 +73,11 @@ def test_the_tools_are_shown_with_our_own_schemas_and_hints(memory: Memory, mode
     async def scene() -> None:
         async with client_of(memory, mode, session="cli:1", knowledge_graph=True) as client:
             shown = {tool.name: tool for tool in (await client.list_tools()).tools}
-        ours = offered(memory, session="cli:1", knowledge_graph=True).tools
+        ours = create_offer(memory, session="cli:1", knowledge_graph=True).tools
         assert list(shown) == list(ours.names)
         for tool in ours:
             there = shown[tool.name]
-            assert there.input_schema == json.loads(json.dumps(tool_shown(tool).input_schema))
+            assert there.input_schema == json.loads(json.dumps(to_protocol_tool(tool).input_schema))
             assert there.output_schema is not None
             hints = there.annotations
             assert hints is not None
@@ -138,12 +138,12 @@ def test_fewer_tools_and_other_names_can_be_asked_for(memory: Memory, mode: str)
 
     played(scene)
     with pytest.raises(InvalidInput, match="group"):
-        offered(memory, groups=["nothing"])
+        create_offer(memory, groups=["nothing"])
 
 
 def test_a_slow_call_holds_up_no_other(memory: Memory, mode: str) -> None:
     go_on = threading.Event()
-    offer = offered(memory)
+    offer = create_offer(memory)
 
     def slow(given: Any) -> ToolResult:
         assert go_on.wait(30)
@@ -207,12 +207,12 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
             assert "Bob" not in listed
             assert "bob" not in listed
             (bobs,) = memory.records(scope="user:bob")
-            error = await refused(client.read_resource(resources.record_uri(bobs.id)))
-            nobodys = await refused(client.read_resource(resources.record_uri("f" * 12)))
+            error = await refused(client.read_resource(resources.build_record_uri(bobs.id)))
+            nobodys = await refused(client.read_resource(resources.build_record_uri("f" * 12)))
             assert str(error).replace(bobs.id, "") == str(nobodys).replace("f" * 12, "")
             assert error.code == nobodys.code
-            await refused(client.read_resource(resources.session_uri("user:bob//telegram:1")))
-            assert "Bergen" in read_text(await client.read_resource(resources.record_uri(everybody.id)))
+            await refused(client.read_resource(resources.build_session_uri("user:bob//telegram:1")))
+            assert "Bergen" in read_text(await client.read_resource(resources.build_record_uri(everybody.id)))
 
     played(scene)
     assert [each.content for each in memory.scoped("user:alice").records(limit=1)] == ["Alice likes tea"]
@@ -229,15 +229,15 @@ def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str
 
     async def scene() -> None:
         async with client_of(memory, mode) as client:
-            error = await refused(client.read_resource(resources.session_uri(id)))
+            error = await refused(client.read_resource(resources.build_session_uri(id)))
             assert "There is no resource" in str(error)
             asked = {"message": "wasps in Basel", "session": id}
             assert prompt_text(await client.get_prompt("context-for", asked)) == "wasps in Basel"
 
     played(scene)
     with pytest.raises(InvalidInput, match="belongs to the scope 'user:bob', which is not served"):
-        offered(memory, session=id)
-    assert offered(memory, session=id, scope="user:bob").session == id
+        create_offer(memory, session=id)
+    assert create_offer(memory, session=id, scope="user:bob").session == id
 
 
 def test_pages_records_and_sessions_are_resources(memory: Memory, mode: str) -> None:
@@ -433,7 +433,7 @@ def test_arguments_of_prompts_are_completed(memory: Memory, mode: str) -> None:
                 assert done.completion.values == values
 
     played(scene)
-    assert list(prompts.completed(offered(memory), "nothing", "x", "")) == []
+    assert list(prompts.complete_argument(create_offer(memory), "nothing", "x", "")) == []
 
 
 def test_no_more_than_a_hundred_values_complete_anything(memory: Memory, mode: str) -> None:

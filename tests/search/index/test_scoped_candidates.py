@@ -13,7 +13,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery, TermWeight
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
-from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, brevity, emphasis
+from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, compute_brevity, compute_emphasis
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
@@ -30,18 +30,18 @@ def wanted(*words: str) -> CandidateQuery:
 
 
 def test_what_is_short_and_what_is_said_often_counts_for_more() -> None:
-    figures = [brevity(length) for length in range(2_000)]
+    figures = [compute_brevity(length) for length in range(2_000)]
     assert figures[0] == BRIEFEST
     assert figures[-1] >= 1
     assert figures == sorted(figures, reverse=True)
-    assert brevity(10**9) == 1
-    assert [emphasis(times) for times in (1, 2, 3, 4, 9, 99)] == [2, 3, 4, 5, 7, 8]
+    assert compute_brevity(10**9) == 1
+    assert [compute_emphasis(times) for times in (1, 2, 3, 4, 9, 99)] == [2, 3, 4, 5, 7, 8]
 
 
 def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
     """For every brevity: tantivy multiplies by the binary logarithm of a field."""
     committed = TantivyIndex(None)
-    lengths = {brevity(length): length for length in range(20_000)}
+    lengths = {compute_brevity(length): length for length in range(20_000)}
     leaves = []
     for key, length in enumerate(lengths.values(), start=1):
         analysis = analyze(record(key, "tea tea garden"))
@@ -59,9 +59,11 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
         TermWeight(among="words", token=token, weight=weight)
         for token, weight in (("tea", 701), ("garden", 977))
     ]
-    found = committed.weighed("record", weights, Filter(), 100, brief=True)
+    found = committed.search_weighted("record", weights, Filter(), 100, brief=True)
     assert len(lengths) > 50
-    assert dict(found) == {leaf.key: (701 * 3 + 977 * 2) * brevity(leaf.analysis.length) for leaf in leaves}
+    assert dict(found) == {
+        leaf.key: (701 * 3 + 977 * 2) * compute_brevity(leaf.analysis.length) for leaf in leaves
+    }
 
 
 @settings(max_examples=12, deadline=None)
@@ -94,7 +96,7 @@ def test_they_do_not_depend_on_commits_nor_on_what_others_hold(
                 index.fold()
         if fold_every == 1_000:
             index.fold()
-        keys = index.any_of("record", wanted(*asked), MINE, limit)
+        keys = index.search_any("record", wanted(*asked), MINE, limit)
         told.append([one.id for one in store.records(keys)])
         assert told[-1] == told[0]
         index.close()
@@ -113,9 +115,9 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
     for one in live:
         analysis = analyze(one)
         times = Counter(analysis.terms.split())
-        total = sum(weights[token] * emphasis(times[token]) for token in tokens if times[token])
+        total = sum(weights[token] * compute_emphasis(times[token]) for token in tokens if times[token])
         if total:
-            figures[one.id] = total * brevity(analysis.length)
+            figures[one.id] = total * compute_brevity(analysis.length)
     return sorted(figures, key=lambda name: (-figures[name], -int(name, 16)))[:limit]
 
 
@@ -132,7 +134,7 @@ def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
     index.fold()
     for one in mine[-300:-3]:
         put(store, one, None)
-    keys = index.any_of("record", wanted("tea", "oolong"), Filter(scopes=("user:ann",)), 10)
+    keys = index.search_any("record", wanted("tea", "oolong"), Filter(scopes=("user:ann",)), 10)
     expected = [best, *mine[:-4:-1], *mine[-301:-307:-1]]
     assert store.records(keys) == expected
     index.close()
@@ -147,8 +149,8 @@ def test_a_question_of_very_many_words_stays_exact() -> None:
     asked = CandidateQuery(
         words=[(token, 1.0) for token in analyze(record(1, " ".join(words))).terms.split()]
     )
-    before = index.any_of("record", asked, Filter(scopes=("user:ann",)), 10)
+    before = index.search_any("record", asked, Filter(scopes=("user:ann",)), 10)
     index.fold()
-    assert index.any_of("record", asked, Filter(scopes=("user:ann",)), 10) == before
+    assert index.search_any("record", asked, Filter(scopes=("user:ann",)), 10) == before
     assert len(before) == 10
     index.close()

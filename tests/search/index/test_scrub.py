@@ -52,7 +52,7 @@ def forget(store: Store, before: Record, after: Record | None = None) -> None:
 
 
 def found(index: SearchIndex, token: str) -> list[int]:
-    return index.any_of("record", CandidateQuery(words=[(token, 1.0)]), Filter(), 500)
+    return index.search_any("record", CandidateQuery(words=[(token, 1.0)]), Filter(), 500)
 
 
 def terms(folder: Path) -> set[str]:
@@ -148,10 +148,12 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
         for index in (here, there, fresh):
             assert index.frequencies("record", TOKENS, scopes) == counted
             for token in TOKENS:
-                keys = index.any_of("record", CandidateQuery(words=[(token, 1.0)]), Filter(scopes=scopes), 50)
+                keys = index.search_any(
+                    "record", CandidateQuery(words=[(token, 1.0)]), Filter(scopes=scopes), 50
+                )
                 assert len(keys) == len(set(keys)) == counted[token]
-    keys_there = there.keys("record", 0, None)
-    assert keys_there == fresh.keys("record", 0, None)
+    keys_there = there.collect_keys("record", 0, None)
+    assert keys_there == fresh.collect_keys("record", 0, None)
     for index in (here, there, fresh):
         index.close()
 

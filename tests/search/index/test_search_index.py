@@ -23,7 +23,7 @@ from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import IndexCorrupt, TantivyIndex, WriterBusy
-from reverie.stores.contract.factories import added, changed, paragraph, removed
+from reverie.stores.contract.factories import make_additions, make_change, make_paragraph, make_removals
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
@@ -60,22 +60,24 @@ def store(tmp_path: Path) -> Iterator[SQLiteStore]:
 def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:
     index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     put(store, None, record(1, "tea in the garden"))
-    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     assert index.status().committed == 0
     put(store, None, record(2, "green tea"))
-    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 2
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 2
     index.close()
 
 
 def test_another_index_on_the_same_folder_sees_writes_and_commits(store: SQLiteStore, tmp_path: Path) -> None:
     here, there = (SearchIndex(store, tmp_path / "index", analyse=analyze) for _ in range(2))
     put(store, None, record(1, "tea in the garden"))
-    assert there.any_of("record", wanted("tea"), LIVE, 10) == here.any_of("record", wanted("tea"), LIVE, 10)
+    assert there.search_any("record", wanted("tea"), LIVE, 10) == here.search_any(
+        "record", wanted("tea"), LIVE, 10
+    )
     assert here.fold()
     assert there.status().waiting == 0
     assert there.status().committed == 1
     put(store, record(1, "tea in the garden"), record(1, "coffee in the garden"))
-    assert there.any_of("record", wanted("tea"), LIVE, 10) == []
+    assert there.search_any("record", wanted("tea"), LIVE, 10) == []
     assert there.frequencies("record", ["tea", "coffe", "garden"], None) == {
         "tea": 0,
         "coffe": 1,
@@ -136,9 +138,9 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
         allowed = Filter(scopes=scopes)
         for token in tokens:
             one = CandidateQuery(words=[(token, 1.0)])
-            found = followed.any_of("record", one, allowed, 50)
+            found = followed.search_any("record", one, allowed, 50)
             assert len(found) == len(set(found)) == counted[token]
-            assert set(found) == set(fresh.any_of("record", one, allowed, 50))
+            assert set(found) == set(fresh.search_any("record", one, allowed, 50))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -156,14 +158,14 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
         if what == "fold":
             followed.fold()
         elif what == "add":
-            now[number] = paragraph(number, content=text, page=page)
-            store.commit(added(now[number]), actor="test", at=NOON)
+            now[number] = make_paragraph(number, content=text, page=page)
+            store.commit(make_additions(now[number]), actor="test", at=NOON)
         elif old is not None and what in ("change", "archive"):
             key = int(old.id, 16)
             now[key] = replace(old, content=text, page=page if what == "archive" else old.page)
-            store.commit(changed(old, now[key]), actor="test", at=NOON) if now[key] != old else None
+            store.commit(make_change(old, now[key]), actor="test", at=NOON) if now[key] != old else None
         elif old is not None:
-            store.commit(removed(old), actor="test", at=NOON)
+            store.commit(make_removals(old), actor="test", at=NOON)
             del now[int(old.id, 16)]
         if number % 3 == 0:
             followed.frequencies("paragraph", ["tea"], None)
@@ -181,9 +183,9 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
             assert there == {token: count for token, count in expected.items() if count}
         for token in tokens:
             one = CandidateQuery(words=[(token, 1.0)])
-            assert len(index.any_of("paragraph", one, LIVE, 50)) == counted[token]
-            assert index.any_of("paragraph", one, Filter(tags=("a",)), 50) == []
-            assert index.any_of("turn", one, LIVE, 50) == index.any_of("record", one, LIVE, 50) == []
+            assert len(index.search_any("paragraph", one, LIVE, 50)) == counted[token]
+            assert index.search_any("paragraph", one, Filter(tags=("a",)), 50) == []
+            assert index.search_any("turn", one, LIVE, 50) == index.search_any("record", one, LIVE, 50) == []
 
 
 def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
@@ -242,7 +244,7 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
         expected = {r.id for r in store.find(allowed)}
         assert expected
         for index in (waiting, folded):
-            keys = index.any_of("record", wanted("tea"), allowed, 200)
+            keys = index.search_any("record", wanted("tea"), allowed, 200)
             assert {r.id for r in store.records(keys)} == expected, allowed
 
 
@@ -271,13 +273,13 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
     ]
     store.commit([Change(before=None, after=value) for value in (state, *turns)], actor="test", at=NOON)
     for _ in range(2):
-        roses = index.any_of("turn", wanted("roses"), Filter(sessions=("chat:1",)), 10)
+        roses = index.search_any("turn", wanted("roses"), Filter(sessions=("chat:1",)), 10)
         assert [t.position for t in sorted(store.turns(roses), key=lambda t: t.position)] == [0, 1]
-        by_ann = index.any_of("turn", CandidateQuery(words=[], speakers=[("ann", 1.0)]), Filter(), 10)
+        by_ann = index.search_any("turn", CandidateQuery(words=[], speakers=[("ann", 1.0)]), Filter(), 10)
         assert sorted(t.position for t in store.turns(by_ann)) == [0, 2]
-        in_march = index.any_of("turn", CandidateQuery(words=[], dates=[("@2025-03", 1.0)]), Filter(), 10)
+        in_march = index.search_any("turn", CandidateQuery(words=[], dates=[("@2025-03", 1.0)]), Filter(), 10)
         assert len(in_march) == 3
-        assert index.any_of("turn", wanted("roses"), Filter(sessions=("chat:2",)), 10) == []
+        assert index.search_any("turn", wanted("roses"), Filter(sessions=("chat:2",)), 10) == []
         index.fold()
     assert index.status().waiting == 0
     index.close()
@@ -291,16 +293,16 @@ def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteSt
     assert index.fold()
     assert index.status().committed == 29
     shutil.rmtree(folder)
-    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 29
+    assert len(index.search_any("record", wanted("tea"), LIVE, 100)) == 29
     put(store, None, record(99, "tea and cake"))
-    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    assert len(index.search_any("record", wanted("tea"), LIVE, 100)) == 30
     _until(lambda: index.status().state == "current")
-    assert len(index.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    assert len(index.search_any("record", wanted("tea"), LIVE, 100)) == 30
     index.fold()
     index.close()
     assert (folder / "meta.json").exists()
     again = SearchIndex(store, folder, analyse=analyze)
-    assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 30
+    assert len(again.search_any("record", wanted("tea"), LIVE, 100)) == 30
     assert again.status().committed == 30
     again.close()
 
@@ -321,7 +323,7 @@ def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broke
         for file in folder.glob("*.term"):
             file.write_bytes(b"")
     again = SearchIndex(store, folder, analyse=analyze)
-    assert len(again.any_of("record", wanted("tea"), LIVE, 100)) == 29
+    assert len(again.search_any("record", wanted("tea"), LIVE, 100)) == 29
     again.close()
 
 
@@ -335,8 +337,8 @@ def test_an_index_of_another_store_is_not_believed(store: SQLiteStore, tmp_path:
     with_less = SQLiteStore(tmp_path / "other.db", analyse=analyze)
     put(with_less, None, record(1, "coffee"))
     other = SearchIndex(with_less, folder, analyse=analyze)
-    assert other.any_of("record", wanted("tea"), LIVE, 10) == []
-    assert len(other.any_of("record", wanted("coffee"), LIVE, 10)) == 1
+    assert other.search_any("record", wanted("tea"), LIVE, 10) == []
+    assert len(other.search_any("record", wanted("coffee"), LIVE, 10)) == 1
     other.close()
     with_less.close()
 
@@ -347,9 +349,9 @@ def test_where_the_disk_refuses_the_index_is_held_in_memory(
     (tmp_path / "file").write_text("not a folder")
     index = SearchIndex(store, tmp_path / "file" / "index", analyse=analyze)
     put(store, None, record(1, "tea in the garden"))
-    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     assert index.fold()
-    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     status = index.status()
     assert (status.state, status.committed) == ("in memory", 1)
     assert status.problem
@@ -369,7 +371,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     with pytest.raises(WriterBusy):
         TantivyIndex(folder).write(lambda _: 1, merge=False)
     assert index.fold() is False
-    assert len(index.any_of("record", wanted("tea"), LIVE, 10)) == 1
+    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     del writer
     assert index.fold() is True
     index.close()
@@ -380,9 +382,9 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
     for start in range(0, 200, 20):
         new = [record(n, f"tea note{n}") for n in range(start + 1, start + 21)]
         store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
-        assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == start + 20
+        assert len(index.search_any("record", wanted("tea"), LIVE, 500)) == start + 20
     _until(lambda: index.status().waiting < 50)
-    assert len(index.any_of("record", wanted("tea"), LIVE, 500)) == 200
+    assert len(index.search_any("record", wanted("tea"), LIVE, 500)) == 200
     index.close()
     assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
 

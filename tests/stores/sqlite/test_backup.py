@@ -14,16 +14,16 @@ import pytest
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.stores.contract.factories import (
     NOW,
-    added,
     analyse,
+    make_additions,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    removed,
-    session,
-    turn,
+    make_removals,
+    make_session,
+    make_turn,
 )
-from reverie.stores.contract.replay import contents
+from reverie.stores.contract.replay import read_contents
 from reverie.stores.sqlite import SQLiteStore
 
 
@@ -42,8 +42,12 @@ def store(path: Path) -> Iterator[SQLiteStore]:
 def test_a_copy_has_everything_and_is_for_its_owner_alone(
     store: SQLiteStore, tmp_path: Path, mask: int
 ) -> None:
-    store.commit(added(make_record(1), session(), turn(0), page(), paragraph(1)), actor="owner", at=NOW)
-    store.erase(removed(make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
+    store.commit(
+        make_additions(make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(1)),
+        actor="owner",
+        at=NOW,
+    )
+    store.erase(make_removals(make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
     target = tmp_path / "backups" / "monday.db"
     before = os.umask(mask)
     try:
@@ -55,10 +59,10 @@ def test_a_copy_has_everything_and_is_for_its_owner_alone(
     assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
     with contextlib.closing(SQLiteStore(target, analyse=analyse, create=False)) as copy:
         assert copy.journal() == store.journal()
-        assert contents(copy) == contents(store)
+        assert read_contents(copy) == read_contents(store)
         assert copy.tombstones(["mark"]) == {"mark"}
         assert copy.check() == []
-        copy.commit(added(make_record(2)), actor="owner", at=NOW)
+        copy.commit(make_additions(make_record(2)), actor="owner", at=NOW)
         assert copy.check() == []
     assert store.sequence() == 6, "the store itself is not touched"
 
@@ -97,7 +101,7 @@ def test_copies_made_while_others_write_are_each_of_one_moment(store: SQLiteStor
                     make_record(number),
                     make_record(number + 500_000, content=f"The other of {number} " + "x" * 3000),
                 )
-                store.commit(added(*pair), actor=str(first), at=NOW)
+                store.commit(make_additions(*pair), actor=str(first), at=NOW)
                 number += 1
         except BaseException as error:
             failures.append(error)

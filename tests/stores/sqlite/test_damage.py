@@ -15,16 +15,16 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.stores.contract.factories import (
     NOW,
-    added,
     analyse,
-    at,
-    changed,
-    entry,
+    make_additions,
+    make_change,
+    make_entry,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    session,
-    turn,
+    make_session,
+    make_time,
+    make_turn,
 )
 from reverie.stores.sqlite import SQLiteStore
 
@@ -47,7 +47,7 @@ def spoil(path: Path, sql: str, *values: object) -> None:
 
 
 def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(make_record(number) for number in range(200))), actor="test", at=NOW)
+    store.commit(make_additions(*(make_record(number) for number in range(200))), actor="test", at=NOW)
     store.close()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -77,8 +77,8 @@ def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
 def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
     path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
 ) -> None:
-    known = [make_record(number, moment=at(number), tags=("x",)) for number in range(1, 4)]
-    store.commit(added(*known), actor="test", at=NOW)
+    known = [make_record(number, moment=make_time(number), tags=("x",)) for number in range(1, 4)]
+    store.commit(make_additions(*known), actor="test", at=NOW)
     spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
     with pytest.raises(StoreCorrupt):
         store.records([known[0].id, known[1].id])
@@ -92,12 +92,14 @@ def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
 
 
 def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(session(), turn(0), turn(1), turn(2)), actor="test", at=NOW)
+    store.commit(
+        make_additions(make_session(), make_turn(0), make_turn(1), make_turn(2)), actor="test", at=NOW
+    )
     spoil(path, "UPDATE turns SET tool_calls = '[1]' WHERE position = 1")
-    assert list(store.scan_turns(Filter())) == [turn(2), turn(0)]
-    with pytest.raises(StoreCorrupt, match=turn(1).id):
+    assert list(store.scan_turns(Filter())) == [make_turn(2), make_turn(0)]
+    with pytest.raises(StoreCorrupt, match=make_turn(1).id):
         store.turns(session="chat:1")
-    assert turn(1).id in " ".join(problem.what for problem in store.check())
+    assert make_turn(1).id in " ".join(problem.what for problem in store.check())
 
 
 @pytest.mark.parametrize(
@@ -142,18 +144,22 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
 )
 def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
     one, two = make_record(1), make_record(2)
-    note, line = page(content="Old"), paragraph(2, page="2026-03-01.md")
-    store.commit(added(one, two, session(), turn(0), turn(1), note, paragraph(1), line), actor="test", at=NOW)
-    store.commit(changed(two, replace(two, pinned=True)), actor="test", at=NOW, counts={"n": 1})
-    store.erase(changed(note, page()), actor="test", at=NOW, tombstones=["mark"])
-    store.put_entry(entry(), capacity=None, now=NOW)
+    note, line = make_page(content="Old"), make_paragraph(2, page="2026-03-01.md")
+    store.commit(
+        make_additions(one, two, make_session(), make_turn(0), make_turn(1), note, make_paragraph(1), line),
+        actor="test",
+        at=NOW,
+    )
+    store.commit(make_change(two, replace(two, pinned=True)), actor="test", at=NOW, counts={"n": 1})
+    store.erase(make_change(note, make_page()), actor="test", at=NOW, tombstones=["mark"])
+    store.put_entry(make_entry(), capacity=None, now=NOW)
     assert store.check() == []
     spoil(path, sql)
     assert told in "\n".join(problem.what for problem in store.check())
 
 
 def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(*(make_record(number) for number in range(400))), actor="test", at=NOW)
+    store.commit(make_additions(*(make_record(number) for number in range(400))), actor="test", at=NOW)
     store.close()
     content = bytearray(path.read_bytes())
     content[4096 * 5 : 4096 * 40] = os.urandom(4096 * 35)
@@ -165,15 +171,15 @@ def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStor
 
 
 def test_a_page_and_a_paragraph_that_cannot_be_read_are_named(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(page(), paragraph(1), paragraph(2)), actor="test", at=NOW)
+    store.commit(make_additions(make_page(), make_paragraph(1), make_paragraph(2)), actor="test", at=NOW)
     spoil(path, "UPDATE pages SET content = CAST(x'41ff' AS TEXT)")
     spoil(path, "UPDATE paragraphs SET at = 'noon' WHERE key = 2")
     with pytest.raises(StoreCorrupt):
         store.pages()
-    with pytest.raises(StoreCorrupt, match=paragraph(1).id):
+    with pytest.raises(StoreCorrupt, match=make_paragraph(1).id):
         store.paragraphs(page="HISTORY.md")
-    assert store.paragraphs([3]) == [paragraph(2)]
-    assert [value for _, value in store.live("paragraph")] == [paragraph(2)]
+    assert store.paragraphs([3]) == [make_paragraph(2)]
+    assert [value for _, value in store.live("paragraph")] == [make_paragraph(2)]
 
 
 @pytest.mark.parametrize("around", [0, 2])
@@ -181,7 +187,11 @@ def test_words_that_are_no_text_cost_only_their_own_passage(
     path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, around: int
 ) -> None:
     store.commit(
-        added(make_record(1), make_record(2), session(), turn(0), turn(1), turn(2)), actor="test", at=NOW
+        make_additions(
+            make_record(1), make_record(2), make_session(), make_turn(0), make_turn(1), make_turn(2)
+        ),
+        actor="test",
+        at=NOW,
     )
     spoil(path, "UPDATE records SET terms = CAST(x'41ff' AS TEXT) WHERE key = 1")
     spoil(path, "UPDATE turns SET terms = CAST(x'41ff' AS TEXT) WHERE position = 1")
@@ -194,7 +204,7 @@ def test_words_that_are_no_text_cost_only_their_own_passage(
 def test_the_log_of_a_store_that_is_gone_is_not_taken_for_that_of_a_new_one(
     path: Path, store: SQLiteStore
 ) -> None:
-    store.commit(added(*(make_record(number) for number in range(50))), actor="test", at=NOW)
+    store.commit(make_additions(*(make_record(number) for number in range(50))), actor="test", at=NOW)
     log = Path(f"{path}-wal").read_bytes()
     store.close()
     path.unlink()

@@ -24,18 +24,18 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.contract.factories import (
     NOW,
-    added,
     analyse,
-    at,
-    changed,
+    make_additions,
+    make_change,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    removed,
-    session,
-    turn,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
 )
-from reverie.stores.contract.replay import contents, unbroken
+from reverie.stores.contract.replay import is_journal_consistent, read_contents
 from reverie.stores.sqlite import SQLiteStore
 
 ROOT = os.geteuid() == 0
@@ -87,21 +87,27 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
     texts = [text(seed) for seed in range(12)]
     one = make_record(1, content=texts[0])
     call = ToolCall(id="c1", name="read", arguments=f'{{"path": "{texts[1]}"}}')
-    said = turn(0, "chat:1", content=texts[2], tool_calls=(call,))
-    state, note, told = session("chat:1"), page(content=texts[3]), paragraph(1, content=texts[4])
+    said = make_turn(0, "chat:1", content=texts[2], tool_calls=(call,))
+    state, note, told = (
+        make_session("chat:1"),
+        make_page(content=texts[3]),
+        make_paragraph(1, content=texts[4]),
+    )
     for number in range(100, 130):
-        store.commit(added(make_record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW)
-    store.commit(added(state, said, note, told), actor="owner", reason=f"about {texts[5]}", at=NOW)
-    store.commit(added(one), actor="owner", reason=f"of {texts[6]}", at=NOW)
+        store.commit(
+            make_additions(make_record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW
+        )
+    store.commit(make_additions(state, said, note, told), actor="owner", reason=f"about {texts[5]}", at=NOW)
+    store.commit(make_additions(one), actor="owner", reason=f"of {texts[6]}", at=NOW)
     for seed, version in enumerate(texts[7:10]):
-        later = replace(one, content=version, updated_at=at(seed))
-        store.commit(changed(one, later), actor="agent", at=NOW)
+        later = replace(one, content=version, updated_at=make_time(seed))
+        store.commit(make_change(one, later), actor="agent", at=NOW)
         one = later
         between = make_record(200 + seed, content=f"Between {seed} " + "b" * 2000)
-        store.commit(added(between), actor="owner", at=NOW)
+        store.commit(make_additions(between), actor="owner", at=NOW)
     later_state, later_note = replace(state, summary=texts[10]), replace(note, content=texts[11])
-    store.commit([*changed(state, later_state), *changed(note, later_note)], actor="agent", at=NOW)
-    return removed(one, said, later_state, later_note, told), texts
+    store.commit([*make_change(state, later_state), *make_change(note, later_note)], actor="agent", at=NOW)
+    return make_removals(one, said, later_state, later_note, told), texts
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "with others"])
@@ -113,7 +119,7 @@ def test_not_one_word_is_left_of_what_was_erased(path: Path, store: SQLiteStore,
     with contextlib.ExitStack() as others:
         if shared:
             second = others.enter_context(contextlib.closing(SQLiteStore(path, analyse=analyse)))
-            second.commit(added(make_record(300)), actor="second", at=NOW)
+            second.commit(make_additions(make_record(300)), actor="second", at=NOW)
             third = run(HOLD, path, "connection")
             others.callback(finish, third)
             assert third.stdout is not None
@@ -122,7 +128,7 @@ def test_not_one_word_is_left_of_what_was_erased(path: Path, store: SQLiteStore,
         assert store.scrub()
         assert left_of(path, texts) == set()
         assert store.check() == []
-        assert unbroken(store)
+        assert is_journal_consistent(store)
         assert store.journal(until=30) == kept
         assert all(row.edit is None for edit in removals for row in store.journal(id=edit.id))
     store.close()
@@ -145,16 +151,16 @@ def test_not_one_word_is_left_of_the_past_of_what_stays(path: Path, store: SQLit
     assert left_of(path, texts) == set()
     assert store.turns(session="chat:1") == [left[1]]
     assert store.check() == []
-    assert unbroken(store)
+    assert is_journal_consistent(store)
 
 
 def test_not_one_word_is_left_of_what_had_been_purged_before(path: Path, store: SQLiteStore) -> None:
     secret = text(99)
     one = make_record(1, content=secret)
-    store.commit(added(one), actor="owner", at=NOW)
-    store.commit(removed(one), actor="owner", at=NOW)
+    store.commit(make_additions(one), actor="owner", at=NOW)
+    store.commit(make_removals(one), actor="owner", at=NOW)
     empty = replace(one, content="…")
-    store.erase([*added(empty), *removed(empty)], actor="owner", at=NOW)
+    store.erase([*make_additions(empty), *make_removals(empty)], actor="owner", at=NOW)
     assert store.scrub()
     assert left_of(path, [secret]) == set()
 
@@ -184,8 +190,8 @@ def finish(process: subprocess.Popen[str]) -> None:
 def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) -> None:
     store = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(seconds=0.4))
     with contextlib.closing(store):
-        store.commit(added(make_record(1, content=text(1))), actor="owner", at=NOW)
-        store.erase(removed(make_record(1, content=text(1))), actor="owner", at=NOW)
+        store.commit(make_additions(make_record(1, content=text(1))), actor="owner", at=NOW)
+        store.erase(make_removals(make_record(1, content=text(1))), actor="owner", at=NOW)
         other = run(HOLD, path, what)
         assert other.stdout is not None
         assert other.stdout.readline() == "holding\n"
@@ -193,7 +199,7 @@ def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) 
         assert not store.scrub()
         assert time.monotonic() - began < 30
         if what == "reading":
-            store.commit(added(make_record(2)), actor="owner", at=NOW)
+            store.commit(make_additions(make_record(2)), actor="owner", at=NOW)
         finish(other)
         assert store.scrub()
         assert left_of(path, [text(1)]) == set()
@@ -203,11 +209,11 @@ def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) 
 def test_a_search_that_is_not_finished_is_in_the_way(path: Path) -> None:
     store = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(seconds=0.2))
     with contextlib.closing(store):
-        store.commit(added(*(make_record(number) for number in range(600))), actor="owner", at=NOW)
+        store.commit(make_additions(*(make_record(number) for number in range(600))), actor="owner", at=NOW)
         found = store.find(Filter())
         first = next(found)
         assert not store.scrub()
-        store.commit(changed(first, replace(first, pinned=True)), actor="owner", at=NOW)
+        store.commit(make_change(first, replace(first, pinned=True)), actor="owner", at=NOW)
         assert len(list(found)) == 599
         assert store.scrub()
 
@@ -221,7 +227,7 @@ def test_writers_and_readers_go_on_while_a_store_is_scrubbed(path: Path, store: 
         try:
             number = first
             while not done.is_set():
-                store.commit(added(make_record(number)), actor="owner", at=NOW)
+                store.commit(make_additions(make_record(number)), actor="owner", at=NOW)
                 acknowledged.append(make_record(number).id)
                 number += 1
         except BaseException as error:
@@ -255,7 +261,7 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, added, analyse, make_record
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     print("begun", flush=True)
     while True:
@@ -266,7 +272,7 @@ SCRUBS = """
 def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store: SQLiteStore) -> None:
     removals, texts = secrets_in(store)
     store.erase(removals, actor="owner", at=NOW)
-    before, journal = contents(store), store.journal()
+    before, journal = read_contents(store), store.journal()
     for moment in (0.0, 0.003, 0.01, 0.02, 0.05):
         process = run(SCRUBS, path)
         assert process.stdout is not None
@@ -274,7 +280,7 @@ def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store
         time.sleep(moment)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert (contents(store), store.journal()) == (before, journal)
+        assert (read_contents(store), store.journal()) == (before, journal)
         assert store.check() == []
     assert store.scrub()
     assert left_of(path, texts) == set()
@@ -291,7 +297,9 @@ def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> No
         with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
             for number in range(40):
                 store.commit(
-                    added(make_record(number, content=text(number, words=1000))), actor="owner", at=NOW
+                    make_additions(make_record(number, content=text(number, words=1000))),
+                    actor="owner",
+                    at=NOW,
                 )
             with pytest.raises(StoreUnavailable, match="disk is full"):
                 store.scrub()

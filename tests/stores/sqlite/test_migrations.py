@@ -18,19 +18,19 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
 from reverie.stores.contract.factories import (
     NOW,
-    added,
     analyse,
-    at,
-    changed,
-    entry,
+    make_additions,
+    make_change,
+    make_entry,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    removed,
-    session,
-    turn,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
 )
-from reverie.stores.contract.replay import contents, unbroken
+from reverie.stores.contract.replay import is_journal_consistent, read_contents
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
 
@@ -43,13 +43,13 @@ ONE = make_record(
     metadata=MappingProxyType({"k": "v"}),
     importance=1 / 3,
 )
-TWO = make_record(2, content="Was it the deploy?", moment=at(1))
+TWO = make_record(2, content="Was it the deploy?", moment=make_time(1))
 TWO_LATER = replace(TWO, pinned=True, seen_count=2)
-GONE = make_record(3, content="Not for long", moment=at(2))
-BACK = replace(GONE, archived_at=at(4), archive_reason="old")
+GONE = make_record(3, content="Not for long", moment=make_time(2))
+BACK = replace(GONE, archived_at=make_time(4), archive_reason="old")
 SAID = [
-    turn(0),
-    turn(
+    make_turn(0),
+    make_turn(
         1,
         role="assistant",
         content="",
@@ -57,10 +57,10 @@ SAID = [
     ),
 ]
 EDITS: list[Change] = [
-    *added(ONE, TWO, GONE, session(summary="So far"), *SAID),
-    *changed(TWO, TWO_LATER),
-    *removed(GONE),
-    *added(BACK),
+    *make_additions(ONE, TWO, GONE, make_session(summary="So far"), *SAID),
+    *make_change(TWO, TWO_LATER),
+    *make_removals(GONE),
+    *make_additions(BACK),
 ]
 """What had been done with the file of `version-1.sql`."""
 
@@ -91,7 +91,7 @@ def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
         assert store.check() == []
         assert list(store.find(Filter(archived=None))) == [BACK, TWO_LATER, ONE]
         assert store.turns(session="chat:1") == SAID
-        assert store.session("chat:1") == session(summary="So far")
+        assert store.session("chat:1") == make_session(summary="So far")
         rows = store.journal()
         assert [row.edit for row in rows] == EDITS
         assert [(row.sequence, row.batch, row.key) for row in rows] == [
@@ -99,13 +99,13 @@ def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
         ]  # fmt: skip
         assert [(row.actor, row.reason, row.at, row.subject) for row in rows[2:7:4]] == [
             ("owner", "said so", NOW, "record"),
-            ("dream", "tidy", at(2), "record"),
+            ("dream", "tidy", make_time(2), "record"),
         ]
         assert [row.sequence for row in store.journal(id=GONE.id)] == [3, 8, 9]
         assert store.measure("record", None) == CollectionStats(passages=2, tokens=13)
         assert store.cursor("seen") == "1"
-        assert store.entries("agent", now=NOW) == [Entry(**{**vars_of(entry()), "tags": ("t",)})]
-        assert unbroken(store)
+        assert store.entries("agent", now=NOW) == [Entry(**{**vars_of(make_entry()), "tags": ("t",)})]
+        assert is_journal_consistent(store)
 
 
 def vars_of(one: Entry) -> dict[str, object]:
@@ -135,13 +135,15 @@ def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Pa
 
 def test_a_file_of_version_1_takes_what_is_new(path: Path) -> None:
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        store.commit(added(page(), paragraph(1)), actor="owner", at=at(9), counts={"n": 1})
-        before = contents(store)
-        store.erase(removed(BACK), actor="owner", at=at(9), tombstones=["mark"])
+        store.commit(
+            make_additions(make_page(), make_paragraph(1)), actor="owner", at=make_time(9), counts={"n": 1}
+        )
+        before = read_contents(store)
+        store.erase(make_removals(BACK), actor="owner", at=make_time(9), tombstones=["mark"])
         assert [row.edit for row in store.journal(id=GONE.id)] == [None] * 4
         assert store.check() == []
         assert store.scrub()
-        assert contents(store) == before | {"records": before["records"][1:]}
+        assert read_contents(store) == before | {"records": before["records"][1:]}
         assert b"Not for long" not in path.read_bytes()
         assert b"Was it the deploy?" in path.read_bytes()
 

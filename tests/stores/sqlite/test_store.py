@@ -23,7 +23,7 @@ import pytest
 from reverie.domain.errors import NotFound, ReverieError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import NOW, added, analyse, make_record
+from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
 
@@ -87,7 +87,7 @@ def test_nothing_is_made_when_it_shall_not_be(path: Path) -> None:
 
 
 def test_a_store_that_is_there_is_opened_without_create(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     with contextlib.closing(SQLiteStore(path, analyse=analyse, create=False)) as again:
         assert again.records([1]) == [make_record(1)]
 
@@ -146,7 +146,7 @@ def backup_of(path: Path) -> Path:
 
 
 def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     backup = prepare(path, steps=NEXT)
     assert backup == backup_of(path)
     with contextlib.closing(sqlite3.connect(path)) as file:
@@ -160,7 +160,7 @@ def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQ
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     with pytest.raises(Exception, match=r"reverie\.db"):
         prepare(path, steps=BROKEN)
     assert store.check() == []
@@ -207,7 +207,7 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path, mask
     before = os.umask(mask)
     try:
         store = SQLiteStore(path, analyse=analyse)
-        store.commit(added(make_record(1)), actor="test", at=NOW)
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
         modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
         store.close()
     finally:
@@ -217,7 +217,7 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path, mask
 
 
 def test_closing_leaves_one_file(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     list(store.find(Filter()))
     store.close()
     assert [one.name for one in path.parent.iterdir()] == ["reverie.db"]
@@ -237,7 +237,9 @@ def test_a_folder_that_may_not_be_written_is_reported(there: bool) -> None:
             if ROOT:
                 os.setuid(NOBODY)  # nothing is read-only for root
             with pytest.raises(StoreUnavailable, match=r"reverie\.db.*(denied|writable)"):
-                SQLiteStore(path, analyse=analyse).commit(added(make_record(1)), actor="test", at=NOW)
+                SQLiteStore(path, analyse=analyse).commit(
+                    make_additions(make_record(1)), actor="test", at=NOW
+                )
             return True
 
         assert in_a_fork(use)
@@ -259,7 +261,7 @@ def test_two_that_create_one_file_share_it(path: Path) -> None:
     for thread in threads:
         thread.join()
     for number, one in enumerate(stores):
-        one.commit(added(make_record(number)), actor="test", at=NOW)
+        one.commit(make_additions(make_record(number)), actor="test", at=NOW)
     assert [one.sequence() for one in stores] == [6] * 6
     for one in stores:
         one.close()
@@ -271,7 +273,7 @@ COMMITS = """
     from pathlib import Path
     from reverie.domain.errors import Conflict
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, added, analyse, make_record
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
     path, first = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse)
     for number in range(60):
@@ -301,7 +303,7 @@ def test_threads_write_and_read_together(store: SQLiteStore) -> None:
     def work(first: int) -> None:
         try:
             for number in range(25):
-                store.commit(added(make_record(first + number)), actor="test", at=NOW)
+                store.commit(make_additions(make_record(first + number)), actor="test", at=NOW)
                 assert store.records([make_record(first + number).id])
                 assert len(list(store.find(Filter()))) <= store.sequence()
         except (AssertionError, ReverieError) as failure:
@@ -322,36 +324,36 @@ def test_a_lock_held_too_long_is_reported(path: Path, store: SQLiteStore) -> Non
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked for too long"):
-            hasty.commit(added(make_record(1)), actor="test", at=NOW)
+            hasty.commit(make_additions(make_record(1)), actor="test", at=NOW)
         assert hasty.sequence() == 0, "reading does not wait for a writer"
         other.execute("ROLLBACK")
-    hasty.commit(added(make_record(1)), actor="test", at=NOW)
+    hasty.commit(make_additions(make_record(1)), actor="test", at=NOW)
     hasty.close()
 
 
 def test_a_forked_child_has_connections_of_its_own(store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
 
     def use() -> bool:
-        store.commit(added(make_record(2)), actor="child", at=NOW)
+        store.commit(make_additions(make_record(2)), actor="child", at=NOW)
         known = store.sequence() == 2 and len(store.records([1, 2])) == 2
         store.close()
         return known
 
     assert in_a_fork(use)
-    store.commit(added(make_record(3)), actor="parent", at=NOW)
+    store.commit(make_additions(make_record(3)), actor="parent", at=NOW)
     assert [row.actor for row in store.journal()] == ["test", "child", "parent"]
     assert store.check() == []
 
 
 def test_what_a_child_commits_after_its_parent_closed_is_kept(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     closed_read, closed_write = os.pipe()
 
     def use() -> bool:
         started = store.sequence() == 1
         os.read(closed_read, 1)
-        store.commit(added(make_record(2)), actor="child", at=NOW)
+        store.commit(make_additions(make_record(2)), actor="child", at=NOW)
         return started
 
     def close() -> None:
@@ -368,7 +370,7 @@ def test_what_a_child_commits_after_its_parent_closed_is_kept(path: Path, store:
 
 
 def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStore) -> None:
-    store.commit(added(make_record(1), make_record(2)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
     reading = store.find(Filter())
     next(reading)
 
@@ -380,7 +382,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
 
     assert in_a_fork(use)
     assert len(list(reading)) == 1
-    store.commit(added(make_record(3)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(3)), actor="test", at=NOW)
     assert store.check() == []
 
 
@@ -388,7 +390,7 @@ FORKS = """
     import os, sys, threading
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, added, analyse, make_record
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     def work():
         for number in range(150):
@@ -420,7 +422,7 @@ STREAM = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, added, analyse, make_record, session, turn
+    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     first = store.sequence()
     store.commit(added(session(f"chat:{first}")), actor="test", at=NOW)
@@ -452,7 +454,7 @@ def test_every_acknowledged_commit_survives_a_kill(path: Path, store: SQLiteStor
 
 
 def test_a_log_left_behind_is_read(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
-    store.commit(added(make_record(1)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     copy = tmp_path / "copy" / "reverie.db"
     copy.parent.mkdir()
     for suffix in ("", "-wal"):
@@ -463,7 +465,7 @@ def test_a_log_left_behind_is_read(path: Path, store: SQLiteStore, tmp_path: Pat
 
 
 def test_a_checkpoint_cut_short_is_finished(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
-    store.commit(added(*(make_record(number) for number in range(300))), actor="test", at=NOW)
+    store.commit(make_additions(*(make_record(number) for number in range(300))), actor="test", at=NOW)
     short, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
     store.close()
     whole = path.read_bytes()
@@ -482,7 +484,9 @@ def fill(store: SQLiteStore) -> int:
     count = 0
     with pytest.raises(StoreUnavailable, match="disk is full"):  # noqa: PT012 - any of them may be the last
         for count in range(10_000):
-            store.commit(added(make_record(count, content=f"{count} " + "x" * 20_000)), actor="test", at=NOW)
+            store.commit(
+                make_additions(make_record(count, content=f"{count} " + "x" * 20_000)), actor="test", at=NOW
+            )
     return count
 
 
@@ -502,7 +506,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
         store.close()
         subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
         with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as again:
-            again.commit(added(make_record(count)), actor="test", at=NOW)
+            again.commit(make_additions(make_record(count)), actor="test", at=NOW)
             assert again.sequence() == count + 1
             assert again.check() == []
     finally:
@@ -510,11 +514,13 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store: SQLiteStore) -> None:
-    store.commit(added(make_record(0)), actor="test", at=NOW)
+    store.commit(make_additions(make_record(0)), actor="test", at=NOW)
     with store._connections.writing() as file:
         (pages,) = file.execute("PRAGMA page_count").fetchone()
         file.execute(f"PRAGMA max_page_count = {pages + 3}")
-    edits = added(*(make_record(number, content=f"{number} " + "x" * 900) for number in range(1, 60)))
+    edits = make_additions(
+        *(make_record(number, content=f"{number} " + "x" * 900) for number in range(1, 60))
+    )
     with pytest.raises(StoreUnavailable, match="disk is full"):
         store.commit(edits, actor="test", at=NOW)
     assert store.sequence() == 1
@@ -533,6 +539,6 @@ def test_an_analyser_that_raises_leaves_nothing_behind(path: Path) -> None:
 
     with contextlib.closing(SQLiteStore(path, analyse=failing)) as store:  # type: ignore[arg-type]
         with pytest.raises(ZeroDivisionError):
-            store.commit(added(make_record(1), make_record(2)), actor="test", at=NOW)
+            store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
         assert store.sequence() == 0
-        store.commit(added(make_record(1)), actor="test", at=NOW)
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)

@@ -2,7 +2,7 @@
 
 It follows the journal row by row and holds each change that a pass made against the rules, and it keeps its
 own copy of every record, which is compared with the store from time to time. It shares no code with what
-makes the changes but `passes.specifics`, and the marks of the facts stand beside that.
+makes the changes but `passes.extract_specifics`, and the marks of the facts stand beside that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import ORIGINS, Record
-from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.stores.protocol import Store
 from tests.system.nights.texts import Fact
 
@@ -55,7 +55,7 @@ def _words(line: str) -> set[str]:
 @lru_cache(maxsize=20_000)
 def read(text: str) -> Specifics:
     """The specifics of a text."""
-    return specifics(text)
+    return extract_specifics(text)
 
 
 @dataclass
@@ -295,7 +295,7 @@ class Account:
         there = {" ".join(line.split()) for line in new}
         lost = [line for line in self.lines if " ".join(line.split()) not in there]
         if self.mood in ("empty", "truncated", "deletes everything", "drops half", "never answers"):
-            lost = [line for line in lost if read(line).missing_from(said)]
+            lost = [line for line in lost if read(line).find_missing_from(said)]
             self.expect(not lost, "MEMORY.md keeps its lines", f"{len(lost)} of {len(self.lines)}")
             return
         for line in lost:
@@ -335,7 +335,7 @@ class Account:
         if homes == [name]:
             return
         said = read("\n".join(self.records[home].content for home in homes))
-        if missing := read(record.content).missing_from(said):
+        if missing := read(record.content).find_missing_from(said):
             self.fault("every specific is recoverable", f"{name} into {homes}: {sorted(missing)}")
 
     def _homes(self, name: str) -> list[str]:

@@ -28,7 +28,7 @@ FORMS: dict[str, Callable[[Hit], str]] = {
     "after “remember that”": lambda hit: f"Remember that {hit.content}",
     "after “note”": lambda hit: f"Note: {hit.content}",
     "with other spaces": lambda hit: "  ".join(hit.content.split(" ")),
-    "as the line of the prompt": render.hit_line,
+    "as the line of the prompt": render.render_hit,
 }
 
 

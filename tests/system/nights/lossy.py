@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
 from reverie.domain.errors import ModelError
 from reverie.llm.messages import ChatMessage, ModelRequest
 from tests.system.nights.models import MOODS, Actor
@@ -103,11 +103,11 @@ def _consolidate(entries: dict[str, str], actor: Actor, night: int) -> None:
     gone: Counter[str] = Counter()
     merges = answer.get("merge")
     for place, merge in enumerate(merges if isinstance(merges, list) else []):
-        if isinstance(merge, dict) and (content := as_text(merge.get("content"))):
+        if isinstance(merge, dict) and (content := to_text(merge.get("content"))):
             entries[f"{(night + 1) * 100_000 + place:012x}"] = content
-            gone.update(as_texts(merge.get("sources")))
+            gone.update(to_texts(merge.get("sources")))
     dropped = answer.get("archive") or answer.get("toDelete")
     for entry in dropped if isinstance(dropped, list) else []:
-        gone.update(as_texts(entry.get("id") if isinstance(entry, dict) else entry))
+        gone.update(to_texts(entry.get("id") if isinstance(entry, dict) else entry))
     for name in gone:
         entries.pop(name, None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reverie.domain.errors import ModelUnavailable
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation as tokens
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
@@ -162,10 +162,10 @@ def good_merges(records: Sequence[Shown]) -> list[dict[str, Any]]:
                 continue
             if not numbers <= set(_NUMBER.findall(other.text)):
                 continue
-            a, b = specifics(one.text), specifics(other.text)
-            if not a.missing_from(b) and not a.unsaid_in(b):
+            a, b = extract_specifics(one.text), extract_specifics(other.text)
+            if not a.find_missing_from(b) and not a.find_unaffirmed_in(b):
                 content = other.text
-            elif not b.missing_from(a) and not b.unsaid_in(a):
+            elif not b.find_missing_from(a) and not b.find_unaffirmed_in(a):
                 content = one.text
             else:
                 content = joined([one, other])

@@ -17,7 +17,13 @@ from reverie import (
     ScopeRequired,
     Settings,
 )
-from reverie.domain.scope import checked_scope, join_scope, scope_of_session, session_within, visible_scopes
+from reverie.domain.scope import (
+    build_scoped_session_id,
+    join_scope,
+    parse_session_scope,
+    validate_scope,
+    visible_scopes,
+)
 from reverie.integrations.agentkit import FILTools
 from reverie.llm.messages import ModelRequest
 from tests.conftest import MovableClock
@@ -36,7 +42,7 @@ def contents(found: object) -> list[str]:
     "scope", ["", "user:alice", "a", "user:a@b.org/task:deploy", "user:Zoë B/session:t:1"]
 )
 def test_a_scope_is_a_path_of_names(scope: str) -> None:
-    assert checked_scope(scope) == scope
+    assert validate_scope(scope) == scope
     assert visible_scopes(scope)[-1] == ""
     assert visible_scopes(scope)[0] == scope
 
@@ -72,12 +78,18 @@ def test_what_is_no_scope_is_refused_everywhere(memory: Memory, scope: str, says
 
 def test_names_of_sessions_never_meet() -> None:
     assert join_scope("user:a", "task:b") == "user:a/task:b"
-    assert session_within("user:a", "task:b//c") != session_within("user:a/task:b", "c")
-    assert session_within("user:a", session_within("user:a", "c")) == session_within("user:a", "c")
-    assert scope_of_session(session_within("user:a/task:b", "chat//1")) == "user:a/task:b"
-    assert session_within("", "c") == "c"
-    assert session_within("", "user:a//c") == "//user:a//c" == session_within("", "//user:a//c")
-    assert scope_of_session("//user:a//c") == ""
+    assert build_scoped_session_id("user:a", "task:b//c") != build_scoped_session_id("user:a/task:b", "c")
+    assert build_scoped_session_id(
+        "user:a", build_scoped_session_id("user:a", "c")
+    ) == build_scoped_session_id("user:a", "c")
+    assert parse_session_scope(build_scoped_session_id("user:a/task:b", "chat//1")) == "user:a/task:b"
+    assert build_scoped_session_id("", "c") == "c"
+    assert (
+        build_scoped_session_id("", "user:a//c")
+        == "//user:a//c"
+        == build_scoped_session_id("", "//user:a//c")
+    )
+    assert parse_session_scope("//user:a//c") == ""
 
 
 # -- the chain ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reverie import Memory, Record
-from reverie.files.layout import path_of, place_of
+from reverie.files.layout import build_path, parse_path
 from reverie.files.scan import CONFLICT
 from tests.system.torture.hands import Person
 from tests.system.torture.worker import SESSIONS
@@ -309,7 +309,7 @@ def changes(memory: Memory) -> Iterator[Any]:
 def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> Iterator[Wrong]:
     """Files that cannot be read, or do not say what the store says; `but` those that a person broke."""
     records = {
-        path_of(record): record
+        build_path(record): record
         for archived in (False, True)
         for record in memory.records(limit=None, archived=archived)
         if record.archived or record.layer != "episodic"
@@ -317,7 +317,7 @@ def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> It
     for file in sorted((folder / "memory").rglob("*.json")):
         path = file.relative_to(folder).as_posix()
         record = records.pop(path, None)
-        if path in but or path.endswith(CONFLICT) or place_of(path) is None:
+        if path in but or path.endswith(CONFLICT) or parse_path(path) is None:
             continue
         try:
             said = json.loads(file.read_text(encoding="utf-8"))
@@ -330,7 +330,7 @@ def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> It
             yield Wrong("torn", f"{path} says something else than the store")
     yield from (Wrong("torn", f"{path} is missing") for path in records if path not in but)
     for overview in memory.sessions():
-        file = folder / path_of(overview.state)
+        file = folder / build_path(overview.state)
         lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
         ids = [json.loads(line)["id"] for line in lines[1:-1]]
         if lines[-1:] != [""] or ids != [turn.id for turn in memory.turns(overview.state.id)]:

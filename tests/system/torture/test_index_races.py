@@ -91,7 +91,7 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
         return Change(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
 
     with memory(tmp_path / "m") as one:
-        leaves = one._index._all_leaves
+        leaves = one._index._iterate_leaves
 
         def meanwhile() -> Iterator[IndexedPassage]:
             one._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)

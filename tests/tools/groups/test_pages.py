@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reverie import InvalidInput, Memory
-from reverie.tools.groups.pages import replaced, similar
+from reverie.tools.groups.pages import find_similar_lines, replace_once
 from tests.tools.conftest import Call
 
 
@@ -105,15 +105,15 @@ def test_a_scope_reads_pages_and_does_not_write_them(memory: Memory) -> None:
 
 
 def test_replacing_needs_exactly_one_place() -> None:
-    assert replaced("a b c", "b", "x", where="it") == "a x c"
+    assert replace_once("a b c", "b", "x", where="it") == "a x c"
     for text, old in (("a b b", "b"), ("a", "b")):
         with pytest.raises(InvalidInput):
-            replaced(text, old, "x", where="it")
+            replace_once(text, old, "x", where="it")
 
 
 def test_what_is_similar_has_as_many_lines_as_what_was_looked_for() -> None:
     text = "one two three\nfour five six\nseven eight nine"
-    assert similar(text, "four fife six\nseven eight nine") == "four five six\nseven eight nine"
-    assert similar(text, "nothing of it") == ""
-    assert similar(text, "ab") == ""
-    assert similar("", "abcdef") == ""
+    assert find_similar_lines(text, "four fife six\nseven eight nine") == "four five six\nseven eight nine"
+    assert find_similar_lines(text, "nothing of it") == ""
+    assert find_similar_lines(text, "ab") == ""
+    assert find_similar_lines("", "abcdef") == ""

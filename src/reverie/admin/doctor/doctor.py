@@ -24,19 +24,19 @@ from reverie.admin.doctor.findings import (
     RepairableFinding,
     Severity,
     count,
-    some,
+    summarize_names,
 )
-from reverie.admin.doctor.folder_checks import folder_ills, obstructed, remove_leftovers, set_modes
-from reverie.admin.doctor.mirror_checks import file_ills
+from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remove_leftovers, set_modes
+from reverie.admin.doctor.mirror_checks import check_files
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
-from reverie.context.window import chat_messages
+from reverie.context.window import to_chat_messages
 from reverie.domain.errors import ReverieError
 from reverie.domain.text.timestamps import Clock
 from reverie.files.folder import MemoryFolder
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
-from reverie.search.index.verify import damaged_files, difference
+from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.stores.protocol import Store, StoreProblem
 
 _PART_OF: Mapping[Remedy, Part] = MappingProxyType(
@@ -55,7 +55,7 @@ _PART_OF: Mapping[Remedy, Part] = MappingProxyType(
 class RepairableStore(Protocol):
     """A store that can put right some of what is wrong with it, as `SQLiteStore` can."""
 
-    def mend(self, *, at: datetime) -> None:
+    def repair(self, *, at: datetime) -> None:
         """Put right what `check` calls mendable."""
         ...
 
@@ -108,21 +108,25 @@ class Doctor:
         Raises:
             StoreUnavailable: the store cannot be reached.
         """
-        left = found = self._look()
+        left = found = self._run_checks()
         failed: list[Finding] = []
         done: set[Remedy] = set()
-        while fix and (remedies := _remedies(left) - done):
-            failed += [finding for one in get_args(Remedy) if one in remedies for finding in self._treat(one)]
+        while fix and (remedies := _collect_remedies(left) - done):
+            failed += [
+                finding for one in get_args(Remedy) if one in remedies for finding in self._apply_remedy(one)
+            ]
             done |= remedies
-            left = self._look()
+            left = self._run_checks()
             found += [ill for ill in left if ill not in found and ill.remedy not in done]
         if not done:
-            return self._diagnosis([ill.finding for ill in found], [])
-        still = {_identity(ill.finding) for ill in left}
-        repaired = [ill.finding for ill in found if ill.remedy and _identity(ill.finding) not in still]
-        return self._diagnosis([*failed, *(replace(ill.finding, repairable=False) for ill in left)], repaired)
+            return self._build_diagnosis([ill.finding for ill in found], [])
+        still = {_get_identity(ill.finding) for ill in left}
+        repaired = [ill.finding for ill in found if ill.remedy and _get_identity(ill.finding) not in still]
+        return self._build_diagnosis(
+            [*failed, *(replace(ill.finding, repairable=False) for ill in left)], repaired
+        )
 
-    def _diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
+    def _build_diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
         worst = get_args(Severity)
         return Diagnosis(
             findings=tuple(sorted(findings, key=lambda finding: worst.index(finding.severity))),
@@ -130,25 +134,30 @@ class Doctor:
             checked=MappingProxyType(dict(sorted(self._checked.items()))),
         )
 
-    def _look(self) -> list[RepairableFinding]:
+    def _run_checks(self) -> list[RepairableFinding]:
         self._checked.clear()
-        found = list(self._database())
+        found = list(self._check_database())
         unreadable = any(ill.finding.severity == "error" for ill in found)
         if self._path is not None:
-            found += folder_ills(self._path)
-        found += self._index_files()
+            found += check_folder(self._path)
+        found += self._check_index_files()
         if not unreadable:  # else what follows would name the same things again, as differences
-            found += [*self._index_content(), *self._sessions(), *self._mirrored(), *self._secrets()]
-        found += self._forgetting()
+            found += [
+                *self._check_index_content(),
+                *self._check_sessions(),
+                *self._check_mirror(),
+                *self._check_secrets(),
+            ]
+        found += self._check_forgetting()
         return found
 
     # -- the store -----------------------------------------------------------------------------------------
 
-    def _database(self) -> Iterator[RepairableFinding]:
+    def _check_database(self) -> Iterator[RepairableFinding]:
         self._checked["changes"] = self._store.sequence()
         problems = self._store.check()
         for problem in problems:
-            yield _of_problem(problem)
+            yield _from_problem(problem)
         if not isinstance(self._store, RepairableStore) or not all(problem.mendable for problem in problems):
             return
         if ids := tuple(self._store.misread()):
@@ -165,7 +174,7 @@ class Doctor:
                 "database",
             )
 
-    def _sessions(self) -> Iterator[RepairableFinding]:
+    def _check_sessions(self) -> Iterator[RepairableFinding]:
         """Results of tools that answer no call: they are left out of prompts."""
         overviews = self._store.sessions()
         self._checked["sessions"] = len(overviews)
@@ -173,7 +182,7 @@ class Doctor:
             name = overview.state.id
             turns = self._store.turns(session=name)
             self._checked["turns"] += len(turns)
-            orphans = chat_messages(turns).orphans
+            orphans = to_chat_messages(turns).orphans
             if orphans:
                 yield RepairableFinding(
                     Finding(
@@ -188,7 +197,7 @@ class Doctor:
                     None,
                 )
 
-    def _secrets(self) -> Iterator[RepairableFinding]:
+    def _check_secrets(self) -> Iterator[RepairableFinding]:
         """Secrets that were stored before they were redacted; which they are is not said."""
         found = () if self._exposing is None else self._exposing.find()
         if names := tuple(f"{each.subject} {each.id}" for each in found if not each.named):
@@ -197,7 +206,7 @@ class Doctor:
                     code="secrets-stored",
                     part="database",
                     severity="warning",
-                    what=f"{some(names, 'thing holds', 'things hold')} what looks like a secret: a key, "
+                    what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: a key, "
                     "a token, a password or the like",
                     fix="have them taken out for good with `reverie redact`, or forget the things with "
                     "`reverie forget`",
@@ -211,7 +220,7 @@ class Doctor:
                     code="secret-name",
                     part="database",
                     severity="warning",
-                    what=f"the names of {some(named, 'thing', 'things')} are what looks like a secret",
+                    what=f"the names of {summarize_names(named, 'thing', 'things')} are what looks like a secret",
                     fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
                     about=named,
                 ),
@@ -220,39 +229,39 @@ class Doctor:
 
     # -- the index -----------------------------------------------------------------------------------------
 
-    def _index_files(self) -> Iterator[RepairableFinding]:
+    def _check_index_files(self) -> Iterator[RepairableFinding]:
         if self._path is None:
             return
-        if damaged := damaged_files(self._path / "index" / FORMAT):
-            yield _index_ill(
+        if damaged := find_damaged_files(self._path / "index" / FORMAT):
+            yield _build_index_ill(
                 "index-damaged",
                 f"{count(len(damaged), 'file')} of the search index cannot be read",
                 about=tuple(damaged),
             )
 
-    def _index_content(self) -> Iterator[RepairableFinding]:
-        if self._path is not None and damaged_files(self._path / "index" / FORMAT):
+    def _check_index_content(self) -> Iterator[RepairableFinding]:
+        if self._path is not None and find_damaged_files(self._path / "index" / FORMAT):
             return
         status = self._index.status()
-        if status.problem and not (self._path is not None and obstructed(self._path, "index")):
-            yield _index_ill(
+        if status.problem and not (self._path is not None and is_obstructed(self._path, "index")):
+            yield _build_index_ill(
                 "index-in-memory", "the search index cannot be kept on disk and is held in memory"
             )
         try:
-            compared = difference(self._index, self._store)
+            compared = compare_index(self._index, self._store)
         except IndexCorrupt:
-            yield _index_ill("index-damaged", "the search index cannot be read")
+            yield _build_index_ill("index-damaged", "the search index cannot be read")
             return
         self._checked["passages"] = compared.passages
         wrong = len(compared.missing) + len(compared.surplus)
         if wrong:
-            yield _index_ill(
+            yield _build_index_ill(
                 "index-differs",
                 f"{count(wrong, 'passage')} of the search index and of the store do not agree "
                 f"({len(compared.missing)} are missing from the index, {len(compared.surplus)} are too many)",
             )
         elif compared.words:
-            yield _index_ill(
+            yield _build_index_ill(
                 "index-differs", f"the search index counts {count(compared.words, 'word')} wrongly"
             )
         if not compared.counted:
@@ -269,12 +278,12 @@ class Doctor:
 
     # -- files, and what is to be forgotten ------------------------------------------------------------------
 
-    def _mirrored(self) -> list[RepairableFinding]:
+    def _check_mirror(self) -> list[RepairableFinding]:
         if self._files is None or self._path is None:
             return []
-        if obstructed(self._path, "memory", "sessions", "files.db"):
+        if is_obstructed(self._path, "memory", "sessions", "files.db"):
             return []  # said already, and nothing there can be compared
-        found = list(file_ills(self._store, self._files, self._path, self._checked))
+        found = list(check_files(self._store, self._files, self._path, self._checked))
         self._differing = tuple(
             path
             for ill in found
@@ -283,7 +292,7 @@ class Doctor:
         )
         return found
 
-    def _forgetting(self) -> Iterator[RepairableFinding]:
+    def _check_forgetting(self) -> Iterator[RepairableFinding]:
         left = self._forgetter.pending() if self._forgetter is not None else ()
         if left:
             yield RepairableFinding(
@@ -300,11 +309,11 @@ class Doctor:
 
     # -- treating ------------------------------------------------------------------------------------------
 
-    def _treat(self, remedy: Remedy) -> Iterator[Finding]:
+    def _apply_remedy(self, remedy: Remedy) -> Iterator[Finding]:
         treatments: Mapping[Remedy, Callable[[], object]] = {
-            "modes": lambda: self._in_folder(set_modes),
-            "leftovers": lambda: self._in_folder(remove_leftovers),
-            "database": self._mend,
+            "modes": lambda: self._repair_folder(set_modes),
+            "leftovers": lambda: self._repair_folder(remove_leftovers),
+            "database": self._repair_database,
             "index": self._index.rebuild,
             "files": self._write_files,
             "forgetting": self._finish_forgetting,
@@ -328,25 +337,25 @@ class Doctor:
         if self._forgetter is not None:
             self._forgetter.finish()
 
-    def _in_folder(self, treat: Callable[[Path], None]) -> None:
+    def _repair_folder(self, treat: Callable[[Path], None]) -> None:
         if self._path is not None:
             treat(self._path)
 
-    def _mend(self) -> None:
+    def _repair_database(self) -> None:
         if isinstance(self._store, RepairableStore):
-            self._store.mend(at=self._clock())
+            self._store.repair(at=self._clock())
 
 
-def _remedies(ills: Sequence[RepairableFinding]) -> set[Remedy]:
+def _collect_remedies(ills: Sequence[RepairableFinding]) -> set[Remedy]:
     found = {ill.remedy for ill in ills if ill.remedy is not None}
     return found | {"index"} if "database" in found else found  # it followed a journal that said not all
 
 
-def _identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
+def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
     return finding.code, finding.what, finding.about
 
 
-def _of_problem(problem: StoreProblem) -> RepairableFinding:
+def _from_problem(problem: StoreProblem) -> RepairableFinding:
     return RepairableFinding(
         Finding(
             code="database",
@@ -360,7 +369,7 @@ def _of_problem(problem: StoreProblem) -> RepairableFinding:
     )
 
 
-def _index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
+def _build_index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
     return RepairableFinding(
         Finding(
             code=code,

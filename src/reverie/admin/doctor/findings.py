@@ -73,12 +73,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def some(names: Sequence[str], one: str, several: str) -> str:
+def summarize_names(names: Sequence[str], one: str, several: str) -> str:
     """How many there are, and the names of the first."""
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return f"{len(names):,} {one if len(names) == 1 else several} ({shown})"
 
 
-def name_in(file: Path, path: Path) -> str:
+def to_relative_path(file: Path, path: Path) -> str:
     """The path of a file within a folder, with `/`."""
     return file.relative_to(path).as_posix()

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.admin.doctor.findings import Diagnosis, Finding, RepairableFinding, count, name_in, some
+from reverie.admin.doctor.findings import (
+    Diagnosis,
+    Finding,
+    RepairableFinding,
+    count,
+    summarize_names,
+    to_relative_path,
+)
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.search.index.tantivy_index import FORMAT
 
@@ -31,26 +38,26 @@ _FEW_FILES = 1_000
 _ABANDONED_S = 600.0
 
 
-def folder_ills(path: Path) -> Iterator[RepairableFinding]:
+def check_folder(path: Path) -> Iterator[RepairableFinding]:
     """What is not as it should be in a memory's folder, beside what is stored in it."""
-    yield from _in_the_way(path)
-    yield from _modes(path)
-    yield from _leftovers(path)
-    yield from _keepsakes(path)
-    yield from _room(path)
+    yield from _check_obstacles(path)
+    yield from _check_modes(path)
+    yield from _check_leftovers(path)
+    yield from _check_database_copies(path)
+    yield from _check_disk_space(path)
 
 
-def obstructed(path: Path, *names: str) -> bool:
+def is_obstructed(path: Path, *names: str) -> bool:
     """Whether a file stands where one of these folders belongs, a folder where a file does, or it is closed.
 
     Args:
         path: The memory's folder.
         *names: Which of `memory`, `sessions`, `index` and `files.db`.
     """
-    return any(_obstacle(path / name) for name in names)
+    return any(_explain_obstacle(path / name) for name in names)
 
 
-def _obstacle(place: Path) -> str:
+def _explain_obstacle(place: Path) -> str:
     """Why a place cannot be used; empty where it can, or there is nothing."""
     wanted = "file" if place.name in _FILES else "folder"
     try:
@@ -65,9 +72,9 @@ def _obstacle(place: Path) -> str:
     return "" if os.access(place, access) else f"a {wanted} that this user may not use"
 
 
-def _in_the_way(path: Path) -> Iterator[RepairableFinding]:
+def _check_obstacles(path: Path) -> Iterator[RepairableFinding]:
     for name in (*_FOLDERS, *_FILES):
-        if why := _obstacle(path / name):
+        if why := _explain_obstacle(path / name):
             held = name in ("memory", "sessions")
             fix = "move it away, and run `reverie doctor --fix`"
             if "may not" in why or "looked at" in why:
@@ -85,13 +92,13 @@ def _in_the_way(path: Path) -> Iterator[RepairableFinding]:
             )
 
 
-def _modes(path: Path) -> Iterator[RepairableFinding]:
+def _check_modes(path: Path) -> Iterator[RepairableFinding]:
     open_to_others = _open_to_others(path)
     if open_to_others:
-        names = tuple(name_in(file, path) for file in open_to_others)
+        names = tuple(to_relative_path(file, path) for file in open_to_others)
         reach = any(_can_be_reached(file, path) for file in open_to_others)
         shut = "" if reach else ", were no folder above them closed"
-        what = f"{some(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
+        what = f"{summarize_names(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
         yield RepairableFinding(
             Finding(
                 code="modes",
@@ -126,23 +133,23 @@ def _open_to_others(path: Path) -> list[Path]:
     ours = [path / name for name in _OF_DATABASE]
     ours += [*path.glob(_BACKUPS), *path.glob("files.db*")]
     for folder in ("memory", "sessions"):
-        ours += [path / folder, *_everything(path / folder)]
+        ours += [path / folder, *_iter_paths(path / folder)]
     ours.append(path / "index")  # what is in it is closed with it; others may be writing there just now
-    return sorted(file for file in ours if _mode_of(file) & _OTHERS)
+    return sorted(file for file in ours if _read_mode(file) & _OTHERS)
 
 
 def _can_be_reached(file: Path, path: Path) -> bool:
     """Whether other users can come to a file from the memory's folder on."""
     above = [parent for parent in file.parents if parent == path or path in parent.parents]
-    return all(_mode_of(folder) & _OTHERS for folder in above)
+    return all(_read_mode(folder) & _OTHERS for folder in above)
 
 
-def _everything(folder: Path) -> Iterator[Path]:
+def _iter_paths(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files))
 
 
-def _mode_of(file: Path) -> int:
+def _read_mode(file: Path) -> int:
     """The mode of a file or folder; 0 of anything else, or of nothing."""
     try:
         found = os.lstat(file).st_mode
@@ -157,15 +164,15 @@ def set_modes(path: Path) -> None:
         file.chmod(0o700 if file.is_dir() else 0o600)
 
 
-def _leftovers(path: Path) -> Iterator[RepairableFinding]:
-    if drafts := _abandoned(path):
-        names = tuple(name_in(file, path) for file in drafts)
+def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
+    if drafts := _find_abandoned_drafts(path):
+        names = tuple(to_relative_path(file, path) for file in drafts)
         yield RepairableFinding(
             Finding(
                 code="drafts",
                 part="folder",
                 severity="warning",
-                what=f"{some(names, 'unfinished database', 'unfinished databases')} were left by a process "
+                what=f"{summarize_names(names, 'unfinished database', 'unfinished databases')} were left by a process "
                 "that was killed; they hold nothing that is not here",
                 fix="remove them",
                 repairable=True,
@@ -175,13 +182,13 @@ def _leftovers(path: Path) -> Iterator[RepairableFinding]:
         )
     strangers = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
     if strangers:
-        names = tuple(name_in(file, path) for file in strangers)
+        names = tuple(to_relative_path(file, path) for file in strangers)
         yield RepairableFinding(
             Finding(
                 code="other-index",
                 part="index",
                 severity="note",
-                what=f"room is taken by {some(names, 'search index', 'search indexes')} of another version "
+                what=f"room is taken by {summarize_names(names, 'search index', 'search indexes')} of another version "
                 "of Reverie",
                 fix="remove that, if no other version has this folder open",
                 about=names,
@@ -190,13 +197,13 @@ def _leftovers(path: Path) -> Iterator[RepairableFinding]:
         )
 
 
-def _abandoned(path: Path) -> list[Path]:
+def _find_abandoned_drafts(path: Path) -> list[Path]:
     """Unfinished files that nobody is working on any more."""
     limit = time.time() - _ABANDONED_S
-    return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _touched(file) < limit)
+    return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _read_mtime(file) < limit)
 
 
-def _touched(file: Path) -> float:
+def _read_mtime(file: Path) -> float:
     try:
         return file.lstat().st_mtime
     except OSError:  # somebody has just removed it
@@ -205,23 +212,23 @@ def _touched(file: Path) -> float:
 
 def remove_leftovers(path: Path) -> None:
     """Remove unfinished files that nobody is working on any more."""
-    for file in _abandoned(path):
+    for file in _find_abandoned_drafts(path):
         if file.is_dir():
             shutil.rmtree(file)
         else:
             file.unlink(missing_ok=True)
 
 
-def _keepsakes(path: Path) -> Iterator[RepairableFinding]:
+def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
     """Copies of the database that a person has to decide about."""
     if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
-        names = tuple(name_in(file, path) for file in aside)
+        names = tuple(to_relative_path(file, path) for file in aside)
         yield RepairableFinding(
             Finding(
                 code="moved-aside",
                 part="folder",
                 severity="note",
-                what=f"{some(names, 'copy', 'copies')} of what a rebuild or a recovery replaced are kept; "
+                what=f"{summarize_names(names, 'copy', 'copies')} of what a rebuild or a recovery replaced are kept; "
                 "they hold what was forgotten or removed since",
                 fix="remove them once you miss nothing",
                 about=names,
@@ -229,13 +236,13 @@ def _keepsakes(path: Path) -> Iterator[RepairableFinding]:
             None,
         )
     if backups := sorted(path.glob(_BACKUPS)):
-        names = tuple(name_in(file, path) for file in backups)
+        names = tuple(to_relative_path(file, path) for file in backups)
         yield RepairableFinding(
             Finding(
                 code="old-backups",
                 part="folder",
                 severity="note",
-                what=f"{some(names, 'backup', 'backups')} made before an update of Reverie are kept; "
+                what=f"{summarize_names(names, 'backup', 'backups')} made before an update of Reverie are kept; "
                 "they hold what was forgotten or removed since",
                 fix="remove them once you are content with the update",
                 about=names,
@@ -244,9 +251,9 @@ def _keepsakes(path: Path) -> Iterator[RepairableFinding]:
         )
 
 
-def _room(path: Path) -> Iterator[RepairableFinding]:
+def _check_disk_space(path: Path) -> Iterator[RepairableFinding]:
     disk = os.statvfs(path)
-    room, size = disk.f_bavail * disk.f_frsize, _size(path)
+    room, size = disk.f_bavail * disk.f_frsize, _compute_database_size(path)
     if room < _LITTLE_ROOM or (disk.f_files and disk.f_favail < _FEW_FILES):
         yield RepairableFinding(
             Finding(
@@ -273,14 +280,14 @@ def _room(path: Path) -> Iterator[RepairableFinding]:
         )
 
 
-def _size(path: Path) -> int:
+def _compute_database_size(path: Path) -> int:
     return sum((path / name).stat().st_size for name in _OF_DATABASE if (path / name).exists())
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------
 
 
-def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
+def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     """What to do about a folder whose memory cannot be opened.
 
     Args:
@@ -292,10 +299,10 @@ def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
         is only locked or closed to this user.
     """
     files = sum(
-        1 for folder in ("memory", "sessions") for file in _everything(path / folder) if file.is_file()
+        1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
     )
     log = path / f"{_DATABASE}-wal"
-    backups = tuple(name_in(file, path) for file in sorted(path.glob(_BACKUPS)))
+    backups = tuple(to_relative_path(file, path) for file in sorted(path.glob(_BACKUPS)))
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
         ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `reverie rebuild`")
@@ -318,8 +325,8 @@ def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
             code="database-foreign",
             part="database",
             severity="error",
-            what=_without_advice(error),
-            fix=_advice(error)
+            what=_strip_advice(error),
+            fix=_extract_advice(error)
             if not (files or backups) or "newer" in str(error)
             else f"keep a copy; then {fix}",
         )
@@ -347,9 +354,9 @@ def unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     return Diagnosis(findings=(finding, *notes), repaired=(), checked=MappingProxyType({"files": files}))
 
 
-def _without_advice(error: ReverieError) -> str:
+def _strip_advice(error: ReverieError) -> str:
     return str(error).rpartition(": ")[0] or str(error)
 
 
-def _advice(error: ReverieError) -> str:
+def _extract_advice(error: ReverieError) -> str:
     return str(error).rpartition(": ")[2]

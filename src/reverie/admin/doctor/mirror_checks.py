@@ -13,24 +13,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.admin.doctor.findings import Finding, RepairableFinding, Severity, count, some
+from reverie.admin.doctor.findings import Finding, RepairableFinding, Severity, count, summarize_names
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
-from reverie.files.expected import present, session_content
+from reverie.files.expected import render_expected_content, render_session_content
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     MEMORY,
     SESSIONS,
-    episodic_path,
-    page_path,
-    path_of,
-    place_of,
-    recovered_from,
+    build_episodic_path,
+    build_page_path,
+    build_path,
+    build_session_path,
+    parse_path,
+    parse_recovered_path,
     render_record,
-    session_path,
 )
-from reverie.files.scan import CONFLICT, ignored, scan
+from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.stores.protocol import Store
 
 _PATIENCE_S = 0.1
@@ -58,7 +58,7 @@ class MirrorComparison:
     files: int
 
 
-def compared(store: Store, root: Path) -> MirrorComparison:
+def compare_files(store: Store, root: Path) -> MirrorComparison:
     """Compare all files with the store; what changes meanwhile is looked at again.
 
     Raises:
@@ -67,9 +67,9 @@ def compared(store: Store, root: Path) -> MirrorComparison:
     disk = AtomicFolder(root)
     expected: set[str] = set()
     suspects: list[str] = []
-    for path, data in _expected(store):
+    for path, data in _render_expected_files(store):
         expected.add(path)
-        if _content(disk, path) != data:
+        if _read_content(disk, path) != data:
             suspects.append(path)
     found = scan(root, {})
     suspects += [path for path in found.added if path not in expected]
@@ -79,7 +79,7 @@ def compared(store: Store, root: Path) -> MirrorComparison:
     different: list[str] = []
     unknown: list[str] = []
     for path in suspects:
-        wanted, there = present(store, path), _content(disk, path)
+        wanted, there = render_expected_content(store, path), _read_content(disk, path)
         if wanted is None:
             unknown += [path] if there is not None else []
         elif there is None:
@@ -90,30 +90,32 @@ def compared(store: Store, root: Path) -> MirrorComparison:
         missing=missing,
         different=different,
         unknown=unknown,
-        foreign=_foreign(root),
-        left=[left for left, _ in disk.leftovers()],
+        foreign=_find_foreign_files(root),
+        left=[left for left, _ in disk.list_leftovers()],
         files=len(expected),
     )
 
 
-def _expected(store: Store) -> Iterator[tuple[str, bytes]]:
+def _render_expected_files(store: Store) -> Iterator[tuple[str, bytes]]:
     days: set[str] = set()
     for record in store.find(Filter(archived=None)):
-        path = path_of(record)
-        if path == episodic_path(record.created_at):
+        path = build_path(record)
+        if path == build_episodic_path(record.created_at):
             days.add(path)
         else:
             yield path, render_record(record)
     for overview in store.sessions():
         name = overview.state.id
-        yield session_path(name), session_content(overview.state, store.turns(session=name)).data
-    others = [page_path(page.name) for page in store.pages()] + [page_path(name) for name in store.logs()]
+        yield build_session_path(name), render_session_content(overview.state, store.turns(session=name)).data
+    others = [build_page_path(page.name) for page in store.pages()] + [
+        build_page_path(name) for name in store.logs()
+    ]
     for path in (*sorted(days), *others):
-        if (content := present(store, path)) is not None:
+        if (content := render_expected_content(store, path)) is not None:
             yield path, content.data
 
 
-def _content(disk: AtomicFolder, path: str) -> bytes | None:
+def _read_content(disk: AtomicFolder, path: str) -> bytes | None:
     """What a file says; None if there is none, or none that may be read."""
     try:
         found = disk.read(path)
@@ -122,28 +124,28 @@ def _content(disk: AtomicFolder, path: str) -> bytes | None:
     return None if found is None else found[0]
 
 
-def _foreign(root: Path) -> list[str]:
+def _find_foreign_files(root: Path) -> list[str]:
     found = []
     for top in (MEMORY, SESSIONS):
         for place, folders, files in os.walk(root / top):
             here = Path(place).relative_to(root).as_posix()
-            folders[:] = [name for name in folders if not ignored(name) or here == MEMORY]
+            folders[:] = [name for name in folders if not is_ignored(name) or here == MEMORY]
             for name in files:
                 path = f"{here}/{name}"
-                ours = place_of(path) or recovered_from(path) or name.endswith(CONFLICT)
-                if not ours and not ignored(name):
+                ours = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
+                if not ours and not is_ignored(name):
                     found.append(path)
     return sorted(found)
 
 
-def file_ills(
+def check_files(
     store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]
 ) -> Iterator[RepairableFinding]:
     """What is wrong with the files of a memory, beside their modes; `validate_record` is told how many there are."""
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
-        yield RepairableFinding(_finding("file-problem", "warning", problem.what, problem.fix), None)
+        yield RepairableFinding(_build_finding("file-problem", "warning", problem.what, problem.fix), None)
     for conflict in folder.conflicts():
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
@@ -152,53 +154,58 @@ def file_ills(
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
         yield RepairableFinding(
-            _finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None
+            _build_finding("conflict", "warning", what, fix, (conflict.of, conflict.path)), None
         )
     try:
-        result = compared(store, root)
+        result = compare_files(store, root)
     except StoreCorrupt as error:
         yield RepairableFinding(
-            _finding("files-unread", "warning", f"files could not be compared: {error}", "see above"), None
+            _build_finding("files-unread", "warning", f"files could not be compared: {error}", "see above"),
+            None,
         )
         return
     checked["files"] = result.files
     told = " ".join(problem.what for problem in problems)
-    yield from _differences(result, told)
+    yield from _report_differences(result, told)
 
 
-def _differences(found: MirrorComparison, told: str) -> Iterator[RepairableFinding]:
+def _report_differences(found: MirrorComparison, told: str) -> Iterator[RepairableFinding]:
     def untold(paths: list[str]) -> tuple[str, ...]:
         return tuple(path for path in paths if repr(path) not in told)
 
     if paths := untold(found.missing):
-        what = f"{some(paths, 'file is', 'files are')} missing"
-        yield _repairable("files-missing", what, "write them again with `reverie doctor --fix`", paths)
+        what = f"{summarize_names(paths, 'file is', 'files are')} missing"
+        yield _build_repairable_ill(
+            "files-missing", what, "write them again with `reverie doctor --fix`", paths
+        )
     if paths := untold(found.different):
-        what = f"{some(paths, 'file says', 'files say')} something else than the database"
+        what = f"{summarize_names(paths, 'file says', 'files say')} something else than the database"
         fix = "`reverie doctor --fix` writes old versions again and takes edits in"
-        yield _repairable("files-differ", what, fix, paths)
+        yield _build_repairable_ill("files-differ", what, fix, paths)
     if paths := untold(found.unknown):
-        what = f"{some(paths, 'file stands', 'files stand')} for nothing that is remembered"
+        what = f"{summarize_names(paths, 'file stands', 'files stand')} for nothing that is remembered"
         fix = (
             "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those"
         )
-        yield _repairable("files-unknown", what, fix, paths)
+        yield _build_repairable_ill("files-unknown", what, fix, paths)
     if found.left:
         what = f"{count(len(found.left), 'draft')} of files were left by processes that were killed"
-        yield _repairable("drafts-left", what, "`reverie doctor --fix` sees to them", tuple(found.left))
+        yield _build_repairable_ill(
+            "drafts-left", what, "`reverie doctor --fix` sees to them", tuple(found.left)
+        )
     if found.foreign:
         paths = tuple(found.foreign)
-        what = f"{some(paths, 'file is', 'files are')} not Reverie's and left alone"
+        what = f"{summarize_names(paths, 'file is', 'files are')} not Reverie's and left alone"
         yield RepairableFinding(
-            _finding("files-foreign", "note", what, "nothing has to be done", paths), None
+            _build_finding("files-foreign", "note", what, "nothing has to be done", paths), None
         )
 
 
-def _repairable(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
-    return RepairableFinding(_finding(code, "warning", what, fix, paths, repairable=True), "files")
+def _build_repairable_ill(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
+    return RepairableFinding(_build_finding(code, "warning", what, fix, paths, repairable=True), "files")
 
 
-def _finding(
+def _build_finding(
     code: str,
     severity: Severity,
     what: str,

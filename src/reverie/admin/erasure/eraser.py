@@ -27,33 +27,33 @@ from reverie.admin.erasure.matching import (
     EraseTarget,
     ErasureItem,
     Name,
-    belonging_to,
-    common,
-    first_words,
-    name_of,
-    said_in,
-    session_of,
-    verdict,
+    decide_verdict,
+    extract_texts,
+    find_common_phrases,
+    format_preview,
+    get_entry_session,
+    get_name,
+    get_owning_scope,
 )
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.entry import Entry, session_namespace
+from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.scope import checked_scope, is_within
-from reverie.domain.text.shingles import Phrase, PhraseMatcher, folded, phrases_of
+from reverie.domain.scope import is_within, validate_scope
+from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.files.layout import place_of, recovered_from
+from reverie.files.layout import parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import scrub_files
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.stores.protocol import Store
-from reverie.stores.tombstones import content_marks, make_key, tombstone_keys
+from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 
 _log = logging.getLogger("reverie")
 
@@ -103,11 +103,11 @@ class EraseRequest:
         if sum(given) != 1:
             said = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
             raise InvalidInput(f"{said}: pass ids, or session=, or scope=, or match=")
-        if self.scope is not None and not checked_scope(self.scope):
+        if self.scope is not None and not validate_scope(self.scope):
             raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
         if self.match is not None:
             validate_text(self.match, name="match", longest=10_000)
-            if not folded(self.match):
+            if not normalize_text(self.match):
                 raise InvalidInput("match is blank: pass the text that shall be forgotten")
 
 
@@ -132,21 +132,21 @@ class ErasureReport:
     @property
     def counts(self) -> dict[str, int]:
         """How many things of each sort go; of those that lose only their past, under `past`."""
-        return _counted(self.going)
+        return _count_matches(self.going)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in a fixed order, as JSON has it."""
         return {
             "done": self.done,
             "counts": self.counts,
-            "going": [_trace_dict(trace) for trace in self.going],
-            "left": [_trace_dict(trace) for trace in self.left],
+            "going": [_to_match_dict(trace) for trace in self.going],
+            "left": [_to_match_dict(trace) for trace in self.left],
             "pending": list(self.pending),
             "notes": list(self.notes),
         }
 
 
-def _counted(traces: Iterable[ErasureItem]) -> dict[str, int]:
+def _count_matches(traces: Iterable[ErasureItem]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for trace in traces:
         name = "past" if trace.fate == "past" else trace.subject
@@ -154,7 +154,7 @@ def _counted(traces: Iterable[ErasureItem]) -> dict[str, int]:
     return counts
 
 
-def _trace_dict(trace: ErasureItem) -> dict[str, str]:
+def _to_match_dict(trace: ErasureItem) -> dict[str, str]:
     return {
         "subject": trace.subject,
         "id": trace.id,
@@ -203,29 +203,31 @@ class Eraser:
     def plan(self, request: EraseRequest) -> ErasureReport:
         """What forgetting that would take away and leave; changes nothing (see `Memory.forgetting`)."""
         self._sync()
-        target = self._target(request)
-        going, left = self._told(target, self._verdicts(target))
+        target = self._build_target(request)
+        going, left = self._build_matches(target, self._decide_verdicts(target))
         if not going:
-            raise _nothing(request, left)
-        return ErasureReport(going=going, left=left, notes=(*self._doomed_backups(), *self._elsewhere()))
+            raise _build_not_found(request, left)
+        return ErasureReport(
+            going=going, left=left, notes=(*self._describe_doomed_backups(), *self._describe_other_copies())
+        )
 
-    def _target(self, request: EraseRequest) -> EraseTarget:
+    def _build_target(self, request: EraseRequest) -> EraseTarget:
         if request.match is not None:
-            phrases = phrases_of(request.match)
-            short = phrases_of(request.match, short=False) != phrases
+            phrases = collect_text_shingles(request.match)
+            short = collect_text_shingles(request.match, short=False) != phrases
             sought = EraseQuery(
-                phrases=PhraseMatcher.of(phrases, piece=folded(request.match)),
+                phrases=PhraseMatcher.of(phrases, piece=normalize_text(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
             )
             return EraseTarget(sought=sought)
         if request.session is not None:
-            return self._target_session(request.session, request.turns)
+            return self._build_session_target(request.session, request.turns)
         if request.scope is not None:
-            return self._target_scope(request.scope, request.turns)
-        return self._target_ids(request.ids, request.turns)
+            return self._build_scope_target(request.scope, request.turns)
+        return self._build_id_target(request.ids, request.turns)
 
-    def _target_ids(self, ids: Sequence[str], turns: bool) -> EraseTarget:
+    def _build_id_target(self, ids: Sequence[str], turns: bool) -> EraseTarget:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
         for name in ids:
@@ -234,7 +236,7 @@ class Eraser:
                 *self._store.turns([name]),
                 *self._store.paragraphs([name]),
             ]
-            for row in self._rows(id=name):
+            for row in self._iter_rows(id=name):
                 versions += (
                     [v for v in (row.edit.before, row.edit.after) if v is not None] if row.edit else []
                 )
@@ -243,79 +245,87 @@ class Eraser:
                 raise NotFound(
                     f"no record, turn or paragraph has the id {name!r}: search or list for the right one"
                 )
-            names |= {name_of(value) for value in versions}
+            names |= {get_name(value) for value in versions}
             for value in versions:
                 # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
                 short = not isinstance(value, Turn)
-                phrases |= {each for text in _quotable(value) for each in phrases_of(text, short=short)}
+                phrases |= {
+                    each
+                    for text in _list_quotable_texts(value)
+                    for each in collect_text_shingles(text, short=short)
+                }
         return EraseTarget(
             sought=EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns), names=frozenset(names)
         )
 
-    def _target_session(self, session: str, turns: bool) -> EraseTarget:
+    def _build_session_target(self, session: str, turns: bool) -> EraseTarget:
         said_at: dict[Phrase, datetime] = {}
         state = self._store.session(session)
         known = state is not None
-        for row in self._rows():
+        for row in self._iter_rows():
             for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
                 if isinstance(value, SessionState) and value.id == session:
                     texts = [value.summary]
                 elif isinstance(value, Turn) and value.session == session:
-                    texts = [] if value.role == "system" else _quotable(value)
+                    texts = [] if value.role == "system" else _list_quotable_texts(value)
                 else:
                     continue
                 known = True
-                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                for phrase in (each for text in texts for each in collect_text_shingles(text, short=False)):
                     said_at.setdefault(phrase, row.at)
-        if not known and not self._store.entries(session_namespace(session), now=_EVER):
+        if not known and not self._store.entries(build_session_namespace(session), now=_EVER):
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
         sought = EraseQuery(
             phrases=PhraseMatcher.of(said_at), sessions=frozenset({session}), said_at=said_at, turns=turns
         )
         return EraseTarget(sought=sought)
 
-    def _target_scope(self, scope: str, turns: bool) -> EraseTarget:
+    def _build_scope_target(self, scope: str, turns: bool) -> EraseTarget:
         said_at: dict[Phrase, datetime] = {}
         sessions: set[str] = set()
         names: set[Name] = set()
-        for row in self._rows():
+        for row in self._iter_rows():
             for value in (row.edit.before, row.edit.after) if row.edit is not None else ():
-                if value is None or not is_within(belonging_to(value), scope):
+                if value is None or not is_within(get_owning_scope(value), scope):
                     continue
-                names.add(name_of(value))
+                names.add(get_name(value))
                 if isinstance(value, SessionState):
                     sessions.add(value.id)
-                texts = [] if isinstance(value, Turn) and value.role == "system" else _quotable(value)
-                for phrase in (each for text in texts for each in phrases_of(text, short=False)):
+                texts = (
+                    [] if isinstance(value, Turn) and value.role == "system" else _list_quotable_texts(value)
+                )
+                for phrase in (each for text in texts for each in collect_text_shingles(text, short=False)):
                     said_at.setdefault(phrase, row.at)
         entries = [
-            entry for entry in self._store.entries(None, now=_EVER) if is_within(belonging_to(entry), scope)
+            entry
+            for entry in self._store.entries(None, now=_EVER)
+            if is_within(get_owning_scope(entry), scope)
         ]
         if not names and not entries:
             raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
         sought = EraseQuery(
             phrases=PhraseMatcher.of(said_at),
-            sessions=frozenset(sessions | {session_of(entry) for entry in entries} - {""}),
+            sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
             scope=scope,
             said_at=said_at,
             turns=turns,
         )
         return EraseTarget(sought=sought, names=frozenset(names))
 
-    def _verdicts(self, target: EraseTarget) -> tuple[EraseSurvey, list[EraseDecision]]:
+    def _decide_verdicts(self, target: EraseTarget) -> tuple[EraseSurvey, list[EraseDecision]]:
         survey = EraseSurvey(target)
-        for row in self._rows():
-            survey.see_row(row)
-        for value in self._everything():
-            survey.see(value)
-        house = common(survey.found.values())
-        judged = {name: verdict(one, target.sought, house) for name, one in survey.found.items()}
+        for row in self._iter_rows():
+            survey.add_row(row)
+        for value in self._iter_everything():
+            survey.add_value(value)
+        house = find_common_phrases(survey.found.values())
+        judged = {name: decide_verdict(one, target.sought, house) for name, one in survey.found.items()}
         for name, made in judged.items():
-            if name[0] == "turn" and _goes(made):
+            if name[0] == "turn" and _is_erased(made):
                 survey.take_notes_of(name[1])
                 self._take_note_of_answer(survey, made.found.now)
         judged |= {
-            name: verdict(one, target.sought, house)
+            name: decide_verdict(one, target.sought, house)
             for name, one in survey.found.items()
             if name[0] == "paragraph"
         }
@@ -333,13 +343,13 @@ class Eraser:
         if answer is not None and answer.role == "assistant":
             survey.take_notes_of(answer.id, repeating=turn.content)
 
-    def _rows(self, *, id: str | None = None) -> Iterator[JournalEntry]:
+    def _iter_rows(self, *, id: str | None = None) -> Iterator[JournalEntry]:
         after = 0
         while rows := self._store.journal(after=after, id=id, limit=_BATCH):
             yield from rows
             after = rows[-1].sequence
 
-    def _everything(self) -> Iterator[Value | Entry]:
+    def _iter_everything(self) -> Iterator[Value | Entry]:
         yield from self._store.find(Filter(archived=None))
         yield from self._store.scan_turns(Filter())
         yield from (overview.state for overview in self._store.sessions())
@@ -348,11 +358,11 @@ class Eraser:
             yield from self._store.paragraphs(page=log)
         yield from self._store.entries(None, now=_EVER)
 
-    def _told(
+    def _build_matches(
         self, target: EraseTarget, judged: tuple[EraseSurvey, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         survey, verdicts = judged
-        going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank))
+        going = tuple(sorted((made.trace for made in verdicts if made.trace.fate != "kept"), key=_rank_match))
         left = [
             made.trace
             for made in verdicts
@@ -364,42 +374,46 @@ class Eraser:
                 if ("record", record.id) not in told and trace.fate != "past":
                     told.add(("record", record.id))
                     left.append(
-                        _kept("record", record.id, "made from it in other words", first_words(record))
+                        _build_kept_match(
+                            "record", record.id, "made from it in other words", format_preview(record)
+                        )
                     )
-        left += self._names_left(target.sought.phrases, told)
-        left += self._files_left(target.sought.phrases)
-        return going, tuple(sorted(left, key=_rank))
+        left += self._find_remaining_names(target.sought.phrases, told)
+        left += self._find_remaining_files(target.sought.phrases)
+        return going, tuple(sorted(left, key=_rank_match))
 
-    def _names_left(self, phrases: PhraseMatcher, told: set[tuple[str, str]]) -> Iterator[ErasureItem]:
+    def _find_remaining_names(
+        self, phrases: PhraseMatcher, told: set[tuple[str, str]]
+    ) -> Iterator[ErasureItem]:
         """What has the text in its very name: sessions, scopes, pages, and the ids of calls of tools."""
         if not phrases.piece:
             return
         for page in (*(page.name for page in self._store.pages()), *self._store.logs()):
             if phrases.has_piece(page):
-                yield _kept("page", page, "its name has the text: `reverie pages` can delete it")
+                yield _build_kept_match("page", page, "its name has the text: `reverie pages` can delete it")
         for turn in self._store.scan_turns(Filter()):
             ids = (turn.tool_call_id, *(call.id for call in turn.tool_calls))
             if any(map(phrases.has_piece, ids)) and ("turn", turn.id) not in told:
-                yield _kept("turn", turn.id, "the id of a call has the text: forget its session")
+                yield _build_kept_match("turn", turn.id, "the id of a call has the text: forget its session")
         for overview in self._store.sessions():
             name = overview.state.id
             if phrases.has_piece(name) and ("session", name) not in told:
-                yield _kept("session", name, "its name has the text: forget it by session")
+                yield _build_kept_match("session", name, "its name has the text: forget it by session")
         for scope in self._store.tally("scope", Filter(archived=None)):
             if phrases.has_piece(scope):
-                yield _kept("scope", scope, "its name has the text: forget it by scope")
+                yield _build_kept_match("scope", scope, "its name has the text: forget it by scope")
 
-    def _files_left(self, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
+    def _find_remaining_files(self, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
         """Files in the folder that are not Reverie's and say it."""
-        for file in _strange_files(self._folder) if self._folder is not None else ():
+        for file in _find_foreign_files(self._folder) if self._folder is not None else ():
             try:
                 text = file.read_text(encoding="utf-8", errors="replace")
             except OSError:  # gone meanwhile, or not readable for us: then it is not ours to judge
                 continue
-            if phrases.stand_in(text):
+            if phrases.has_match(text):
                 assert self._folder is not None
                 name = file.relative_to(self._folder).as_posix()
-                yield _kept("file", name, "the file is not Reverie's: edit or remove it yourself")
+                yield _build_kept_match("file", name, "the file is not Reverie's: edit or remove it yourself")
 
     # -- doing -----------------------------------------------------------------------------------------
 
@@ -417,15 +431,15 @@ class Eraser:
             Conflict: others changed what shall go, twenty times over; what was forgotten by then is.
         """
         self._sync()
-        target = self._target(request)
+        target = self._build_target(request)
         cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
         rounds = 0
         for attempt in range(_ATTEMPTS):
             start = self._store.sequence()
-            survey, verdicts = self._verdicts(target)
-            going, left = self._told(target, (survey, verdicts))
+            survey, verdicts = self._decide_verdicts(target)
+            going, left = self._build_matches(target, (survey, verdicts))
             if not going:
                 break
             try:
@@ -433,16 +447,16 @@ class Eraser:
             except Conflict:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-                target = target if done else self._target(request)
+                target = target if done else self._build_target(request)
                 continue
             done |= {(trace.subject, trace.id): replace(trace, text="") for trace in going}
             rounds += 1
-            if rounds == _ROUNDS or not self._said_since(target, start, made):
+            if rounds == _ROUNDS or not self._has_been_repeated(target, start, made):
                 break
         if not done:
-            raise _nothing(request, left)
-        notes = (*self._doomed_backups(), *self._elsewhere())
-        files = self._remains(target.sought, done)
+            raise _build_not_found(request, left)
+        notes = (*self._describe_doomed_backups(), *self._describe_other_copies())
+        files = self._remove_remains(target.sought, done)
         return ErasureReport(
             going=tuple(done.values()), left=(*left, *files), done=True, pending=self.finish(), notes=notes
         )
@@ -461,20 +475,20 @@ class Eraser:
         left = []
         if self._folder is not None:
             self._sync()
-            if not self._files_scrubbed(self._folder):
+            if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
             _remove_old_indexes(self._folder)
-            for backup in _backups(self._folder):
+            for backup in _find_backups(self._folder):
                 backup.unlink(missing_ok=True)
         if not self._index.scrub():
             left.append("the search index: another process was writing it all the while")
-        if not self._scrubbed():
+        if not self._scrub_store():
             left.append("free space in the database: another process was reading it all the while")
         self._set_cursors({PENDING: "\n".join(left) or None})
         return tuple(left)
 
     @staticmethod
-    def _files_scrubbed(folder: Path) -> bool:
+    def _scrub_files(folder: Path) -> bool:
         if not (folder / FILES_DATABASE).exists():
             return True
         with closing(FileState(folder)) as state:
@@ -484,7 +498,7 @@ class Eraser:
                 _log.warning("%s", error)
                 return False
 
-    def _remains(self, sought: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
+    def _remove_remains(self, sought: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
         """Remove what the mirror of the files may not touch; what a person has to see to."""
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
@@ -502,15 +516,17 @@ class Eraser:
                     mirrored=self._mirror is not None,
                 )
             except (StateUnavailable, OSError) as error:
-                return [_kept("file", "memory/", f"old files in it could not be looked at: {error}")]
+                return [
+                    _build_kept_match("file", "memory/", f"old files in it could not be looked at: {error}")
+                ]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
-        return [_kept("file", path, because) for path in remains.left]
+        return [_build_kept_match("file", path, because) for path in remains.left]
 
     def _sync(self) -> None:
         if self._mirror is not None:
             self._mirror()
 
-    def _scrubbed(self) -> bool:
+    def _scrub_store(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
         while not self._store.scrub():
             if time.monotonic() > until:
@@ -523,42 +539,44 @@ class Eraser:
         now = self._clock()
         key = make_key(self._store, at=now)
         forgetting = [made for made in verdicts if made.trace.fate != "kept"]
-        edits = sorted((edit for made in forgetting for edit in _edits(made)), key=_order)
+        edits = sorted((edit for made in forgetting for edit in _build_edits(made)), key=_get_sort_key)
         self._set_cursors({PENDING: "a forgetting was interrupted: ask for it again", **cursors})
-        for namespace, keys in _entries(forgetting).items():
+        for namespace, keys in _group_entry_keys(forgetting).items():
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
-            [*edits, *long_gone(_gone(forgetting), now)],
+            [*edits, *build_purge_edits(_list_gone(forgetting), now)],
             actor=self._actor,
             at=now,
-            tombstones=_marks(forgetting, key),
+            tombstones=_collect_marks(forgetting, key),
         )
         if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
             key = make_key(self._store, at=now)
-            self._store.erase([], actor=self._actor, at=now, tombstones=_marks(forgetting, key))
+            self._store.erase([], actor=self._actor, at=now, tombstones=_collect_marks(forgetting, key))
         self._notice(rows)
         return {row.sequence for row in rows}
 
-    def _said_since(self, target: EraseTarget, start: int, own: set[int]) -> bool:
+    def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
         """Whether somebody else has said it again while it was being looked for."""
         survey = EraseSurvey(target)
         after = start
         while rows := self._store.journal(after=after, limit=_BATCH):
             for row in rows:
                 if row.sequence not in own:
-                    survey.see_row(row)
+                    survey.add_row(row)
             after = rows[-1].sequence
         return any(one.is_suspect for one in survey.found.values())
 
     def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
         self._store.commit([], actor=self._actor, at=self._clock(), cursors=cursors)
 
-    def _doomed_backups(self) -> list[str]:
+    def _describe_doomed_backups(self) -> list[str]:
         if self._folder is None:
             return []
-        return [f"{file.name}, made by an upgrade, holds it too and goes" for file in _backups(self._folder)]
+        return [
+            f"{file.name}, made by an upgrade, holds it too and goes" for file in _find_backups(self._folder)
+        ]
 
-    def _elsewhere(self) -> list[str]:
+    def _describe_other_copies(self) -> list[str]:
         under_git = self._folder is not None and any(
             (folder / ".git").exists() for folder in (self._folder, self._folder / "memory")
         )
@@ -571,30 +589,30 @@ class Eraser:
 # -- verdicts as changes -------------------------------------------------------------------------------
 
 
-def _rank(trace: ErasureItem) -> tuple[bool, bool, int]:
+def _rank_match(trace: ErasureItem) -> tuple[bool, bool, int]:
     """What was asked for first, what loses only its past last."""
     asked = trace.because == "asked for"
     return trace.fate == "past", not asked, _ORDER.get(trace.subject, len(_ORDER))
 
 
-def _goes(made: EraseDecision) -> bool:
+def _is_erased(made: EraseDecision) -> bool:
     return made.trace.fate in ("removed", "emptied") or (made.found.now is None and made.trace.fate == "past")
 
 
-def _edits(made: EraseDecision) -> list[Change]:
+def _build_edits(made: EraseDecision) -> list[Change]:
     now = made.found.now
     if now is None or isinstance(now, Entry):
         return []
     return [Change(before=now, after=made.after)]
 
 
-def _order(edit: Change) -> tuple[int, int]:
+def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Turns from the last to the first, and sessions after their turns."""
     value = edit.value
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
 
 
-def _entries(verdicts: Sequence[EraseDecision]) -> dict[str, list[str]]:
+def _group_entry_keys(verdicts: Sequence[EraseDecision]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
     for made in verdicts:
         if isinstance(made.found.now, Entry):
@@ -602,21 +620,21 @@ def _entries(verdicts: Sequence[EraseDecision]) -> dict[str, list[str]]:
     return keys
 
 
-def _marks(verdicts: Sequence[EraseDecision], key: bytes) -> list[str]:
+def _collect_marks(verdicts: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
     for made in verdicts:
         whole = made.trace.fate == "removed" or made.found.now is None
-        of = tombstone_keys if whole else content_marks
+        of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in made.forgotten for mark in of(value, key))
     return list(marks)
 
 
-def _gone(verdicts: Sequence[EraseDecision]) -> list[tuple[str, str]]:
+def _list_gone(verdicts: Sequence[EraseDecision]) -> list[tuple[str, str]]:
     """Subject and id of what only the journal still has."""
     return [made.found.name for made in verdicts if made.found.now is None]
 
 
-def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
+def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
     """Edits that empty the journal of things that are no more: each is put back without content, and removed.
 
     Only the journal still has them, and a store erases what it is given an edit of.
@@ -647,21 +665,21 @@ def long_gone(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
         elif subject == "paragraph":
             things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
     there = [Change(before=None, after=thing) for thing in things]
-    return [*there, *(edit.inverse() for edit in reversed(there))]
+    return [*there, *(edit.invert() for edit in reversed(there))]
 
 
-def _quotable(value: Value) -> list[str]:
+def _list_quotable_texts(value: Value) -> list[str]:
     """What of a thing somebody could have repeated."""
     if isinstance(value, Turn) and value.content == FORGOTTEN:
         return []
-    return said_in(value, by_label=False)
+    return extract_texts(value, by_label=False)
 
 
-def _kept(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
+def _build_kept_match(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
     return ErasureItem(subject=subject, id=name, fate="kept", because=because, text=text)
 
 
-def _nothing(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
+def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
     if request.match is not None and left:
         named = "; ".join(f"{trace.subject} {trace.id!r} ({trace.because})" for trace in left[:_NAMED])
         return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")
@@ -673,7 +691,7 @@ def _nothing(request: EraseRequest, left: Sequence[ErasureItem]) -> NotFound:
 # -- files ---------------------------------------------------------------------------------------------
 
 
-def _backups(folder: Path) -> list[Path]:
+def _find_backups(folder: Path) -> list[Path]:
     """The copies of the database that upgrades of its format left beside it."""
     return sorted(file for file in folder.glob("reverie.db.v*.backup*") if file.is_file())
 
@@ -685,11 +703,11 @@ def _remove_old_indexes(folder: Path) -> None:
             remove_index(old)
 
 
-def _strange_files(folder: Path) -> Iterator[Path]:
+def _find_foreign_files(folder: Path) -> Iterator[Path]:
     """Files in the folder that Reverie neither writes nor reads."""
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
-        own = path.startswith(_OWN) or place_of(path) is not None or recovered_from(path) is not None
+        own = path.startswith(_OWN) or parse_path(path) is not None or parse_recovered_path(path) is not None
         if (
             own
             or f"/{DRAFTS}/" in path

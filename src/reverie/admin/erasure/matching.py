@@ -23,13 +23,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.domain.change import JournalEntry, Subject, Value, subject_of
+from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
-from reverie.domain.entry import SCOPE, Entry, session_namespace
-from reverie.domain.page import Page, Paragraph, day_of, source_of
+from reverie.domain.entry import SCOPE, Entry, build_session_namespace
+from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
 from reverie.domain.record import NOTHING, PROMOTED_FROM, Record
-from reverie.domain.scope import is_within, scope_of_session
-from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, words
+from reverie.domain.scope import is_within, parse_session_scope
+from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
 
 FORGOTTEN = "[forgotten]"
 """What a turn says from then on whose content was forgotten."""
@@ -55,7 +55,7 @@ class ErasureItem:
     """One thing that says, or once said, what shall be forgotten.
 
     Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
+        subject: `record`, `turn`, `make_session`, `page`, `paragraph`, `entry` (of working memory), `scope`, or
             `file` (one that is not Reverie's).
         id: Its id; a page's or file's name; an entry's namespace and key.
         fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, where only lines or labels of it
@@ -135,7 +135,7 @@ class EraseQuery:
     @cached_property
     def labels(self) -> frozenset[str]:
         """The labels, such as a record's source, that name a session that goes."""
-        return frozenset(label for session in self.sessions for label in labels_of(session))
+        return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class EraseDecision:
 # -- what a value says -------------------------------------------------------------------------------
 
 
-def said_in(value: Value | Entry, *, by_label: bool) -> list[str]:
+def extract_texts(value: Value | Entry, *, by_label: bool) -> list[str]:
     """The texts for which a thing would go.
 
     Args:
@@ -180,57 +180,57 @@ def said_in(value: Value | Entry, *, by_label: bool) -> list[str]:
             return [value.content]
 
 
-def beside(value: Value | Entry) -> list[str]:
+def extract_side_texts(value: Value | Entry) -> list[str]:
     """The texts that stand beside what a thing says, and can be cut out of it."""
     match value:
         case Record():
             labels = [*value.tags, value.source, *value.references, value.archive_reason]
-            return [*labels, *_texts_of(value.metadata)]
+            return [*labels, *_flatten_metadata(value.metadata)]
         case Turn():
-            return [value.speaker, *_texts_of(value.metadata)]
+            return [value.speaker, *_flatten_metadata(value.metadata)]
         case SessionState():
-            return _texts_of(value.metadata)
+            return _flatten_metadata(value.metadata)
         case Paragraph():
             return [value.source]
         case _:
             return []
 
 
-def mentioned(record: Record) -> set[str]:
+def extract_source_ids(record: Record) -> set[str]:
     """The ids that a record names as its sources: in its references and its metadata."""
     return set(_ID.findall(" ".join((record.source, *record.references, *record.metadata.values()))))
 
 
-def labels_of(session: str) -> tuple[str, ...]:
+def get_session_labels(session: str) -> tuple[str, ...]:
     """What a session is called in labels, such as a record's source."""
     names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
-    return (*names, source_of(session, from_tools=True))
+    return (*names, build_session_source(session, from_tools=True))
 
 
-def first_words(value: Value | Entry | None) -> str:
+def format_preview(value: Value | Entry | None) -> str:
     """The beginning of what a thing says, on one line."""
     if value is None:
         return ""
-    said = value.data if isinstance(value, Entry) else said_in(value, by_label=False)[0]
+    said = value.data if isinstance(value, Entry) else extract_texts(value, by_label=False)[0]
     text = " ".join(said[: 4 * _FIRST_WORDS].split())
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1].rstrip()}…"
 
 
-def session_of(entry: Entry) -> str:
+def get_entry_session(entry: Entry) -> str:
     """The session whose working memory an entry is in; empty where it is a scratchpad's."""
-    own = session_namespace("")
+    own = build_session_namespace("")
     return entry.namespace[len(own) :] if entry.namespace.startswith(own) else ""
 
 
-def belonging_to(value: Value | Entry) -> str:
+def get_owning_scope(value: Value | Entry) -> str:
     """The scope that a thing belongs to; empty for everybody's."""
     if isinstance(value, Entry):
         scratchpad = value.namespace.startswith(SCOPE)
-        return value.namespace[len(SCOPE) :] if scratchpad else scope_of_session(session_of(value))
+        return value.namespace[len(SCOPE) :] if scratchpad else parse_session_scope(get_entry_session(value))
     return value.scope if isinstance(value, Record | Turn | SessionState) else ""
 
 
-def _texts_of(metadata: Mapping[str, str]) -> list[str]:
+def _flatten_metadata(metadata: Mapping[str, str]) -> list[str]:
     return [text for pair in metadata.items() for text in pair]
 
 
@@ -256,11 +256,11 @@ class EraseTarget:
             return "written from it"
         if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
             return "copied from it"
-        own = name_of(value) in self.names
+        own = get_name(value) in self.names
         if scope is not None and not isinstance(value, Paragraph | Page):
-            own = own or is_within(belonging_to(value), scope)
+            own = own or is_within(get_owning_scope(value), scope)
         if isinstance(value, Entry):
-            own = own or session_of(value) in sessions
+            own = own or get_entry_session(value) in sessions
         elif isinstance(value, Turn):
             own = own or value.session in sessions
         elif isinstance(value, SessionState):
@@ -284,41 +284,41 @@ class EraseSurvey:
         self._sought = target.sought
         self._notes: dict[str, dict[Name, Match]] = {}
 
-    def see_row(self, row: JournalEntry) -> None:
+    def add_row(self, row: JournalEntry) -> None:
         """Take in a change, with the reason given for it."""
         if row.edit is None:
             return
         for value in (row.edit.before, row.edit.after):
             if value is not None:
-                self._see(value, at=row.at)
-        if row.reason and self._sought.phrases.stand_in(row.reason):
-            one = self._one(name_of(row.edit.value))
+                self._add_value(value, at=row.at)
+        if row.reason and self._sought.phrases.has_match(row.reason):
+            one = self._get_or_add(get_name(row.edit.value))
             one.had_piece |= self._sought.phrases.has_piece(row.reason)
             for phrase in self._sought.phrases.found(row.reason):
                 one.once_had.setdefault(phrase, row.at)
 
-    def see(self, value: Value | Entry) -> None:
+    def add_value(self, value: Value | Entry) -> None:
         """Take in a thing as it is now."""
-        one = self._see(value, at=None)
+        one = self._add_value(value, at=None)
         if one is not None:
             one.now = value
         if isinstance(value, Record):
-            for name in mentioned(value):
+            for name in extract_source_ids(value):
                 self.mentions.setdefault(name, {})[value.id] = value
 
-    def _see(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
-        name = name_of(value)
+    def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
+        name = get_name(value)
         asked = self._target.why(value)
-        piece, phrases = self._hits(value)
-        labelled = not self._sought.labels.isdisjoint(beside(value))
+        piece, phrases = self._find_hits(value)
+        labelled = not self._sought.labels.isdisjoint(extract_side_texts(value))
         one = self.found.get(name)
         if one is None:
-            one = self._noted(value) or Match(name=name)
+            one = self._register_note(value) or Match(name=name)
             if asked or piece or phrases or labelled:
                 self.found[name] = one
         one.asked = one.asked or asked
         one.names_session |= labelled
-        one.belongs_to = belonging_to(value)
+        one.belongs_to = get_owning_scope(value)
         if at is None:
             one.has_piece, one.now_has = piece, phrases
             return one
@@ -329,22 +329,22 @@ class EraseSurvey:
             one.versions.append(value)
         return one
 
-    def _hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
+    def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
         phrases, met, piece = self._sought.phrases, set[Phrase](), False
-        for text in (*said_in(value, by_label=True), *beside(value)):
+        for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
             if text:
                 met |= phrases.found(text)
                 piece = piece or phrases.has_piece(text)
         return piece, met
 
-    def _noted(self, value: Value | Entry) -> Match | None:
+    def _register_note(self, value: Value | Entry) -> Match | None:
         """The same thing for every sight of a paragraph, in case the turn it was written from goes."""
         if not isinstance(value, Paragraph) or not value.source:
             return None
-        name = name_of(value)
+        name = get_name(value)
         return self._notes.setdefault(value.source, {}).setdefault(name, Match(name=name))
 
-    def _one(self, name: Name) -> Match:
+    def _get_or_add(self, name: Name) -> Match:
         return self.found.setdefault(name, Match(name=name))
 
     def take_notes_of(self, turn: str, *, repeating: str = "") -> None:
@@ -354,7 +354,7 @@ class EraseSurvey:
             turn: The id of the turn that they name as their source.
             repeating: Only those that repeat the beginning of this text.
         """
-        beginning = PhraseMatcher.of([tuple(words(repeating)[:RUN])])
+        beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
         for name, one in self._notes.get(turn, {}).items():
             note = one.now if isinstance(one.now, Paragraph) else None
             if note is not None and not is_note_of(note, session_goes=bool(self._sought.sessions)):
@@ -367,14 +367,14 @@ class EraseSurvey:
 # -- what is left of it ------------------------------------------------------------------------------
 
 
-def emptied(turn: Turn) -> Turn:
+def empty_turn(turn: Turn) -> Turn:
     """The turn with its place and nothing that was said. A call of a tool keeps its ids, so that its results
     are not left without it."""
     calls = tuple(ToolCall(id=call.id, name="forgotten") for call in turn.tool_calls)
     return replace(turn, content=FORGOTTEN, speaker="", tool_calls=calls, metadata=NOTHING)
 
 
-def without(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
+def remove_matches(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()) -> Value | None:
     """What is left of a thing when all that says it is taken out; None when nothing is.
 
     Args:
@@ -384,15 +384,15 @@ def without(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()
     """
 
     def bad(text: str) -> bool:
-        return sought.stand_in(text) or text in labels
+        return sought.has_match(text) or text in labels
 
     if isinstance(value, Page):
         return replace(value, content=sought.cut(value.content)[0])
     if isinstance(value, SessionState):
-        return _session_without(value, sought)
-    if any(sought.stand_in(text) for text in said_in(value, by_label=bool(sought.piece))):
-        return emptied(value) if isinstance(value, Turn) else None
-    if not any(map(bad, beside(value))):
+        return _remove_from_session(value, sought)
+    if any(sought.has_match(text) for text in extract_texts(value, by_label=bool(sought.piece))):
+        return empty_turn(value) if isinstance(value, Turn) else None
+    if not any(map(bad, extract_side_texts(value))):
         return value
     match value:
         case Record():
@@ -402,30 +402,30 @@ def without(value: Value, sought: PhraseMatcher, *, labels: Collection[str] = ()
                 source="" if bad(value.source) else value.source,
                 references=tuple(text for text in value.references if not bad(text)),
                 archive_reason="" if bad(value.archive_reason) else value.archive_reason,
-                metadata=_mapping_without(value.metadata, sought, labels),
+                metadata=_remove_from_mapping(value.metadata, sought, labels),
             )
         case Turn():
             return replace(
                 value,
                 speaker="" if bad(value.speaker) else value.speaker,
-                metadata=_mapping_without(value.metadata, sought, labels),
+                metadata=_remove_from_mapping(value.metadata, sought, labels),
             )
         case Paragraph():
             return replace(value, source="")
 
 
-def _session_without(state: SessionState, sought: PhraseMatcher) -> SessionState:
+def _remove_from_session(state: SessionState, sought: PhraseMatcher) -> SessionState:
     summary, _ = sought.cut(state.summary)
-    return replace(state, summary=summary, metadata=_mapping_without(state.metadata, sought, ()))
+    return replace(state, summary=summary, metadata=_remove_from_mapping(state.metadata, sought, ()))
 
 
-def _mapping_without(
+def _remove_from_mapping(
     metadata: Mapping[str, str], sought: PhraseMatcher, labels: Collection[str]
 ) -> Mapping[str, str]:
     kept = {
         key: text
         for key, text in metadata.items()
-        if not sought.stand_in(key) and not sought.stand_in(text) and text not in labels
+        if not sought.has_match(key) and not sought.has_match(text) and text not in labels
     }
     return metadata if len(kept) == len(metadata) else MappingProxyType(kept)
 
@@ -433,7 +433,7 @@ def _mapping_without(
 # -- what becomes of all that was found --------------------------------------------------------------
 
 
-def common(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
+def find_common_phrases(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
     """Runs that stand in so many things of one sort, not asked for, that they are no repetition."""
     counts = Counter(
         (one.name[0], phrase) for one in found if not one.asked for phrase in {*one.now_has, *one.once_had}
@@ -441,45 +441,51 @@ def common(found: Iterable[Match]) -> set[tuple[str, Phrase]]:
     return {name for name, number in counts.items() if number > COMMON}
 
 
-def verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> EraseDecision:
+def decide_verdict(found: Match, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> EraseDecision:
     """What becomes of a thing.
 
     Args:
         found: What was seen of it.
         sought: What is looked for.
-        house: What `common` gave.
+        house: What `find_common_phrases` gave.
     """
     if sought.scope is not None and found.belongs_to and not is_within(found.belongs_to, sought.scope):
         after = None if isinstance(found.now, Entry) else found.now
-        return _told(found, "kept", f"it is the own of {found.belongs_to!r}", after)
+        return _build_verdict(found, "kept", f"it is the own of {found.belongs_to!r}", after)
     piece = sought.phrases.piece if found.has_piece or found.had_piece else ""
     repeated = {
-        phrase for phrase in {*found.now_has, *found.once_had} if _repeats(found, phrase, sought, house)
+        phrase for phrase in {*found.now_has, *found.once_had} if _is_repetition(found, phrase, sought, house)
     }
     withheld = found.name[0] == "turn" and not sought.turns and not found.asked
     effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
     if found.now is None:
         gone = bool(found.asked or found.had_piece or found.names_session or repeated)
         return (
-            _past(found, PhraseMatcher.of(repeated, piece=piece)) if gone else _kept(found, withheld, house)
+            _decide_past(found, PhraseMatcher.of(repeated, piece=piece))
+            if gone
+            else _decide_kept(found, withheld, house)
         )
     if found.asked:
-        return _asked(found, sought)
+        return _decide_asked(found, sought)
     if isinstance(found.now, Entry):
-        hit = any(map(effective.stand_in, said_in(found.now, by_label=True)))
-        return _told(found, "removed", _why(found), None) if hit else _kept(found, withheld, house)
+        hit = any(map(effective.has_match, extract_texts(found.now, by_label=True)))
+        return (
+            _build_verdict(found, "removed", _explain_match(found), None)
+            if hit
+            else _decide_kept(found, withheld, house)
+        )
     labels = sought.labels if found.names_session else frozenset[str]()
-    after = without(found.now, effective, labels=labels) if effective or labels else found.now
+    after = remove_matches(found.now, effective, labels=labels) if effective or labels else found.now
     if after != found.now:
-        return _changed(found, after, effective)
+        return _decide_changed(found, after, effective)
     left = withheld and bool(found.now_has)
     once = found.had_piece or found.names_session or not repeated.isdisjoint(found.once_had)
     if once and not left:
-        return _past(found, PhraseMatcher.of(repeated, piece=piece))
-    return _kept(found, withheld, house)
+        return _decide_past(found, PhraseMatcher.of(repeated, piece=piece))
+    return _decide_kept(found, withheld, house)
 
 
-def _repeats(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> bool:
+def _is_repetition(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[str, Phrase]]) -> bool:
     """Whether a phrase in a thing makes it a repetition of what was asked for."""
     if phrase in sought.always:
         return True
@@ -488,12 +494,12 @@ def _repeats(found: Match, phrase: Phrase, sought: EraseQuery, house: set[tuple[
     return (found.name[0], phrase) not in house and not was_there_before
 
 
-def _asked(found: Match, sought: EraseQuery) -> EraseDecision:
+def _decide_asked(found: Match, sought: EraseQuery) -> EraseDecision:
     now = found.now
     keeps_its_place = isinstance(now, Turn) and now.session not in sought.sessions
-    after = emptied(now) if keeps_its_place and isinstance(now, Turn) else None
+    after = empty_turn(now) if keeps_its_place and isinstance(now, Turn) else None
     said = [] if now is None or isinstance(now, Entry) else [now]
-    return _told(
+    return _build_verdict(
         found,
         "emptied" if keeps_its_place else "removed",
         found.asked,
@@ -502,7 +508,7 @@ def _asked(found: Match, sought: EraseQuery) -> EraseDecision:
     )
 
 
-def _changed(found: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
+def _decide_changed(found: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
     now = found.now
     assert now is not None
     assert not isinstance(now, Entry)
@@ -511,31 +517,35 @@ def _changed(found: Match, after: Value | None, effective: PhraseMatcher) -> Era
     if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
         fate = "emptied"
     elif isinstance(now, Page):
-        forgotten = [_only(now, effective)]
+        forgotten = [_extract_matching_lines(now, effective)]
     elif after is not None and not isinstance(now, SessionState):
         forgotten = []  # only labels went: what it says stays
-    versions = [_only(one, effective) if isinstance(one, Page) else one for one in found.versions]
-    return _told(found, fate, _why(found), after, forgotten=[*forgotten, *versions])
+    versions = [
+        _extract_matching_lines(one, effective) if isinstance(one, Page) else one for one in found.versions
+    ]
+    return _build_verdict(found, fate, _explain_match(found), after, forgotten=[*forgotten, *versions])
 
 
-def _past(found: Match, effective: PhraseMatcher) -> EraseDecision:
-    versions = [_only(one, effective) if isinstance(one, Page) else one for one in found.versions]
+def _decide_past(found: Match, effective: PhraseMatcher) -> EraseDecision:
+    versions = [
+        _extract_matching_lines(one, effective) if isinstance(one, Page) else one for one in found.versions
+    ]
     after = None if isinstance(found.now, Entry) else found.now
     because = found.asked or ("it once said so" if after is not None else "it was removed before")
-    return _told(found, "past", because, after, forgotten=versions)
+    return _build_verdict(found, "past", because, after, forgotten=versions)
 
 
-def _kept(found: Match, withheld: bool, house: set[tuple[str, Phrase]]) -> EraseDecision:
+def _decide_kept(found: Match, withheld: bool, house: set[tuple[str, Phrase]]) -> EraseDecision:
     after = None if isinstance(found.now, Entry) else found.now
     because = "it said so before"
     if withheld:
         because = "turns stay unless they are asked for"
     elif any((found.name[0], phrase) in house for phrase in found.now_has):
         because = f"its words stand in more than {COMMON} things"
-    return _told(found, "kept", because, after)
+    return _build_verdict(found, "kept", because, after)
 
 
-def _told(
+def _build_verdict(
     found: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
 ) -> EraseDecision:
     subject, name = found.name
@@ -543,18 +553,18 @@ def _told(
     if fate == "past" or (isinstance(said, Page) and forgotten):
         said = forgotten[0] if forgotten else None
     trace = ErasureItem(
-        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=first_words(said)
+        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(said)
     )
     return EraseDecision(found=found, trace=trace, after=after, forgotten=forgotten)
 
 
-def _why(found: Match) -> str:
+def _explain_match(found: Match) -> str:
     if found.has_piece:
         return "it has the text"
     return "it repeats it" if found.now_has else "it names it"
 
 
-def _only(page: Page, effective: PhraseMatcher) -> Page:
+def _extract_matching_lines(page: Page, effective: PhraseMatcher) -> Page:
     """The lines of a page that say it, alone."""
     return replace(page, content="\n".join(effective.cut(page.content)[1]))
 
@@ -564,11 +574,11 @@ def is_note_of(paragraph: Paragraph, *, session_goes: bool) -> bool:
 
     A line of a daily note repeats the turn; a paragraph of `HISTORY.md` tells of a whole conversation.
     """
-    return session_goes or day_of(paragraph.page) is not None
+    return session_goes or parse_daily_note_day(paragraph.page) is not None
 
 
-def name_of(value: Value | Entry) -> Name:
+def get_name(value: Value | Entry) -> Name:
     """The sort and id of a thing."""
     if isinstance(value, Entry):
         return "entry", f"{value.namespace}\n{value.key}"
-    return subject_of(value), value.id
+    return get_subject(value), value.id

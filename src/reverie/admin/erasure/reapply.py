@@ -36,7 +36,7 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     """
     if old.cursor(KEY) is None:
         return 0
-    names = [name for batch in _batches(new) for name in sorted(is_forgotten(old, batch))]
+    names = [name for batch in _iter_batches(new) for name in sorted(is_forgotten(old, batch))]
     index = SearchIndex(new, None, analyse=analyze)
     forgetter = Eraser(
         new, index, folder=None, clock=lambda: at, actor=_ACTOR, notice=lambda rows: index.notice(rows)
@@ -55,13 +55,13 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     return len(names) + pages
 
 
-def _batches(store: Store) -> Iterator[list[Record | Turn | Paragraph]]:
-    things = _everything(store)
+def _iter_batches(store: Store) -> Iterator[list[Record | Turn | Paragraph]]:
+    things = _iter_everything(store)
     while batch := list(islice(things, _BATCH)):
         yield batch
 
 
-def _everything(store: Store) -> Iterator[Record | Turn | Paragraph]:
+def _iter_everything(store: Store) -> Iterator[Record | Turn | Paragraph]:
     yield from store.find(Filter(archived=None))
     yield from store.scan_turns(Filter())
     for log in store.logs():

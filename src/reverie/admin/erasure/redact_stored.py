@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reverie.admin.erasure.eraser import Eraser, long_gone
-from reverie.domain.change import Change, JournalEntry, Value, subject_of
+from reverie.admin.erasure.eraser import Eraser, build_purge_edits
+from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
@@ -20,7 +20,7 @@ from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import kinds_in, redact_value, unwrap
+from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
 
 _BATCH = 1_000
 _CHUNK = 200
@@ -34,7 +34,7 @@ class SecretFinding:
     """One thing that holds a secret, or did.
 
     Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph` or `entry`.
+        subject: `record`, `turn`, `make_session`, `page`, `paragraph` or `entry`.
         id: Its id; of an entry the namespace and key. A name that is itself a secret is redacted here.
         kinds: Of which kinds the secrets are.
         past: Whether only what it said earlier has one.
@@ -116,18 +116,18 @@ class StoredSecretRedactor:
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Everything that holds a secret or did; takes a fifth of a millisecond for a turn of two pages."""
-        now = {_key(value): value for value in self._present()}
+        now = {_get_key(value): value for value in self._iter_present()}
         found: dict[tuple[str, str], SecretFinding] = {}
         for key, value in now.items():
-            if kinds := kinds_in(value, self._redactor):
-                named = self._named(value)
-                found[key] = self._exposed(key, kinds, named=named)
-        for row in self._rows():
+            if kinds := find_secret_kinds(value, self._redactor):
+                named = self._has_secret_name(value)
+                found[key] = self._build_exposed(key, kinds, named=named)
+        for row in self._iter_rows():
             for said in () if row.edit is None else (row.edit.before, row.edit.after):
-                if said is None or (key := _key(said)) in found:
+                if said is None or (key := _get_key(said)) in found:
                     continue
-                if kinds := kinds_in(said, self._redactor):
-                    found[key] = self._exposed(key, kinds, past=True, named=self._named(said))
+                if kinds := find_secret_kinds(said, self._redactor):
+                    found[key] = self._build_exposed(key, kinds, past=True, named=self._has_secret_name(said))
         return tuple(found.values())
 
     def redact(self) -> RedactionReport:
@@ -143,8 +143,8 @@ class StoredSecretRedactor:
         gone = set(past)
         edits: list[Change] = []
         taken: set[tuple[str, str]] = set()
-        for value in self._present():
-            key = _key(value)
+        for value in self._iter_present():
+            key = _get_key(value)
             if isinstance(value, Entry):
                 self._redact_entry(value)
                 continue
@@ -153,19 +153,19 @@ class StoredSecretRedactor:
             if clean == value and key not in past:
                 continue
             if isinstance(clean, Record) and isinstance(value, Record):
-                clean = self._alone(value, clean, taken)
+                clean = self._archive_if_duplicate(value, clean, taken)
             edits.append(Change(before=value, after=clean))
         now = self._clock()
         for start in range(0, len(edits), _CHUNK):
             self._erase(edits[start : start + _CHUNK])
         if gone:
-            self._erase(long_gone(sorted(gone), now))
+            self._erase(build_purge_edits(sorted(gone), now))
         return RedactionReport(found=found, done=True, pending=self._forgetter.finish())
 
     def _erase(self, edits: Sequence[Change]) -> None:
         self._notice(self._store.erase(edits, actor=ACTOR, at=self._clock()))
 
-    def _alone(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
+    def _archive_if_duplicate(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
         """The record, archived where another one says the same now that the secrets are gone."""
         if clean.archived or clean == old:
             return clean
@@ -181,7 +181,7 @@ class StoredSecretRedactor:
         if clean != entry:
             self._store.put_entry(clean, capacity=None, now=self._clock())
 
-    def _exposed(
+    def _build_exposed(
         self, key: tuple[str, str], kinds: tuple[str, ...], *, past: bool = False, named: bool = False
     ) -> SecretFinding:
         return SecretFinding(
@@ -192,14 +192,14 @@ class StoredSecretRedactor:
             named=named,
         )
 
-    def _named(self, value: Value | Entry) -> bool:
+    def _has_secret_name(self, value: Value | Entry) -> bool:
         try:
             redact_value(value, self._redactor)
         except InvalidInput:
             return True
         return False
 
-    def _present(self) -> Iterator[Value | Entry]:
+    def _iter_present(self) -> Iterator[Value | Entry]:
         """Everything there is now."""
         yield from list(self._store.find(Filter(archived=None)))
         for overview in self._store.sessions():
@@ -210,14 +210,14 @@ class StoredSecretRedactor:
             yield from self._store.paragraphs(page=log)
         yield from self._store.entries(None, now=self._clock())
 
-    def _rows(self) -> Iterator[JournalEntry]:
+    def _iter_rows(self) -> Iterator[JournalEntry]:
         after = 0
         while rows := self._store.journal(after=after, limit=_BATCH):
             yield from rows
             after = rows[-1].sequence
 
 
-def _key(value: Value | Entry) -> tuple[str, str]:
+def _get_key(value: Value | Entry) -> tuple[str, str]:
     if isinstance(value, Entry):
         return "entry", f"{value.namespace} {value.key}"
-    return subject_of(value), value.id
+    return get_subject(value), value.id

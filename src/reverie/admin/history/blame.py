@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie.admin.history.diff import What, brought, difference
+from reverie.admin.history.diff import What, compute_difference, extract_added_words
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import matches
+from reverie.domain.similarity.three_way_merge import match_items
 from reverie.domain.text import timestamps as clock
 from reverie.domain.text import tokenizer as analysis
 
@@ -50,7 +50,7 @@ class BlameChange:
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
         brief = f": {self.brief}" if self.brief else ""
-        return f"{self.sequence}  {_time(self.at)}  {self.what} by {self.actor}{why}{brief}"
+        return f"{self.sequence}  {_format_time(self.at)}  {self.what} by {self.actor}{why}{brief}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Repetition:
         change: The number of the change it made.
         at: When.
         actor: Who saved it.
-        outcome: `reinforced` when it said what was known, `extended` when it added to it.
+        outcome: `reinforce_record` when it said what was known, `extend_record` when it added to it.
         words: The words that it brought, with ` … ` between those that do not stand together; may be empty.
         labels: The tags and references that it brought.
     """
@@ -77,7 +77,7 @@ class Repetition:
         parts = [repr(_cut(self.words))] if self.words else []
         parts += [", ".join(self.labels)] if self.labels else []
         what = f" with {' and '.join(parts)}" if parts else ""
-        return f"{self.change}  {_time(self.at)}  {self.outcome} by {self.actor}{what}"
+        return f"{self.change}  {_format_time(self.at)}  {self.outcome} by {self.actor}{what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class BlameLine:
     def __str__(self) -> str:
         if self.change is None:
             return f"{self.number:>4}  {'forgotten':<44}  {self.text}"
-        by = f"{self.change.sequence}  {_time(self.change.at)}  {self.change.actor}"
+        by = f"{self.change.sequence}  {_format_time(self.change.at)}  {self.change.actor}"
         return f"{self.number:>4}  {by:<44}  {self.text}"
 
 
@@ -140,14 +140,14 @@ class Blame:
     def text(self) -> str:
         """All of it, in lines."""
         head = f"{self.subject} {self.id}" + ("" if self.there else ", which is not there any more")
-        return "\n".join([head, *self._origin(), *self._since()])
+        return "\n".join([head, *self._format_origin(), *self._format_later_events()])
 
-    def _origin(self) -> list[str]:
+    def _format_origin(self) -> list[str]:
         made = self.created
         lines = ["made by a change that has been forgotten"]
         if made is not None:
             why = f" ({made.reason})" if made.reason else ""
-            lines = [f"made by {made.actor}{why} at {_time(made.at)}, change {made.sequence}"]
+            lines = [f"made by {made.actor}{why} at {_format_time(made.at)}, change {made.sequence}"]
         lines += [f"from session {name}" for name in self.sessions]
         for turn in self.turns:
             who = turn.speaker or turn.role
@@ -155,10 +155,10 @@ class Blame:
         lines += [f"merged from {record.id}: {_cut(record.content)}" for record in self.merged]
         return lines + [f"names {record.id}: {_cut(record.content)}" for record in self.related]
 
-    def _since(self) -> list[str]:
+    def _format_later_events(self) -> list[str]:
         lines = []
         if self.recalled is not None:
-            last = "" if self.recalled_at is None else f", last at {_time(self.recalled_at)}"
+            last = "" if self.recalled_at is None else f", last at {_format_time(self.recalled_at)}"
             times = {0: "never", 1: "once"}.get(self.recalled, f"{self.recalled:,} times")
             lines.append(f"recalled {times}{last}")
         for title, told in (
@@ -176,7 +176,7 @@ class Blame:
             "subject": self.subject,
             "id": self.id,
             "there": self.there,
-            "created": _told(self.created),
+            "created": _to_change_dict(self.created),
             "turns": [turn.to_dict() for turn in self.turns],
             "sessions": list(self.sessions),
             "merged": [record.to_dict() for record in self.merged],
@@ -192,9 +192,9 @@ class Blame:
                 }
                 for each in self.repetitions
             ],
-            "changes": [_told(change) for change in self.changes],
+            "changes": [_to_change_dict(change) for change in self.changes],
             "lines": [
-                {"number": line.number, "text": line.text, "change": _told(line.change)}
+                {"number": line.number, "text": line.text, "change": _to_change_dict(line.change)}
                 for line in self.lines
             ],
             "recalled": self.recalled,
@@ -202,9 +202,9 @@ class Blame:
         }
 
 
-def told(row: JournalEntry) -> BlameChange:
+def describe_change(row: JournalEntry) -> BlameChange:
     """A change in a line."""
-    found = difference(row)
+    found = compute_difference(row)
     return BlameChange(
         sequence=row.sequence,
         batch=row.batch,
@@ -216,7 +216,7 @@ def told(row: JournalEntry) -> BlameChange:
     )
 
 
-def repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
+def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
     """The changes of a record that were saves of what it said already, or of more."""
     found = []
     for row in rows:
@@ -233,14 +233,14 @@ def repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
                 at=row.at,
                 actor=row.actor,
                 outcome="reinforced" if after.content == before.content else "extended",
-                words=brought(before.content, after.content),
+                words=extract_added_words(before.content, after.content),
                 labels=tuple(label for label in labels if label not in known),
             )
         )
     return tuple(found)
 
 
-def taken_in(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:
+def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_from: str) -> list[str]:
     """The ids of the records that were archived in a transaction and whose content went into this one.
 
     Those that its own metadata names (`merged_from`), and of those that nobody's names each one most of
@@ -274,7 +274,7 @@ def taken_in(record: Record, transaction: Sequence[JournalEntry], merged_from: s
     return list(dict.fromkeys(own))
 
 
-def lines_of(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:
+def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:
     """The lines of a page as its changes left it, each with the change that brought it.
 
     Args:
@@ -292,14 +292,14 @@ def lines_of(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tu
             continue
         now = after.content.removesuffix("\n").split("\n") if after.content else []
         by: list[BlameChange | None] = [None if row.forgotten else change] * len(now)
-        for i, j in matches(texts, now):
+        for i, j in match_items(texts, now):
             by[j] = brought_by[i]
         texts, brought_by = now, by
     numbered = enumerate(zip(texts, brought_by, strict=True), 1)
     return tuple(BlameLine(number=n, text=text, change=change) for n, (text, change) in numbered)
 
 
-def _told(change: BlameChange | None) -> dict[str, Any] | None:
+def _to_change_dict(change: BlameChange | None) -> dict[str, Any] | None:
     if change is None:
         return None
     return {
@@ -313,7 +313,7 @@ def _told(change: BlameChange | None) -> dict[str, Any] | None:
     }
 
 
-def _time(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return clock.format_time(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import matches
+from reverie.domain.similarity.three_way_merge import match_items
 
 What = Literal["added", "changed", "removed", "archived", "restored", "forgotten", "unchanged"]
 
@@ -42,10 +42,10 @@ class FieldChange:
     def brief(self) -> str:
         """The change on part of a line: `importance: 0.5 -> 0.8`, `tags: +tone`, `content: 3 words added`."""
         if isinstance(self.before, list) and isinstance(self.after, list):
-            return f"{self.name}: {_labels(self.before, self.after)}"
+            return f"{self.name}: {_format_label_changes(self.before, self.after)}"
         if _is_long(self.before) or _is_long(self.after):
-            return f"{self.name}: {_amount(self.before or '', self.after or '')}"
-        return f"{self.name}: {_written(self.before)} -> {_written(self.after)}"
+            return f"{self.name}: {_describe_amount(self.before or '', self.after or '')}"
+        return f"{self.name}: {_format_value(self.before)} -> {_format_value(self.after)}"
 
     def lines(self, *, only_value: bool = False) -> Iterator[str]:
         """The change in as many lines as it takes; long texts as a unified diff.
@@ -55,9 +55,9 @@ class FieldChange:
         """
         if _is_long(self.before) or _is_long(self.after):
             yield f"{self.name}:"
-            yield from (f"  {line}" for line in unified(self.before or "", self.after or ""))
+            yield from (f"  {line}" for line in format_unified_diff(self.before or "", self.after or ""))
         elif only_value:
-            yield f"{self.name}: {_written(self.after if self.before is None else self.before)}"
+            yield f"{self.name}: {_format_value(self.after if self.before is None else self.before)}"
         else:
             yield self.brief
 
@@ -100,7 +100,7 @@ class Difference:
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """The fields that differ, in their fixed order; of what came or went, those that say something."""
-        was, now = _flat(self.before), _flat(self.after)
+        was, now = _flatten_fields(self.before), _flatten_fields(self.after)
         there = now if self.after is not None else was
         names = [*there, *(name for name in was if name not in there)]
         return tuple(
@@ -136,7 +136,7 @@ class Difference:
         said about them, and times that all things have.
         """
         head = " ".join(filter(None, (self.subject, self.id, self.what)))
-        untold = _untold(self.before or self.after) if self._is_one_sided else ()
+        untold = _list_hidden_fields(self.before or self.after) if self._is_one_sided else ()
         told = [field for field in self.fields if field.name not in untold]
         lines = (line for field in told for line in field.lines(only_value=self._is_one_sided))
         return "\n".join([head, *(f"  {line}" for line in lines)])
@@ -153,7 +153,7 @@ class Difference:
         }
 
 
-def difference(row: JournalEntry) -> Difference:
+def compute_difference(row: JournalEntry) -> Difference:
     """What one change did to its thing."""
     edit = row.edit
     return Difference(
@@ -165,14 +165,14 @@ def difference(row: JournalEntry) -> Difference:
     )
 
 
-def brought(before: str, after: str) -> str:
+def extract_added_words(before: str, after: str) -> str:
     """The words that `after` has beyond `before`, in order, with ` … ` where others stand between.
 
     >>> brought("Deploys on Friday", "Deploys the shop on Friday at noon")
     'the shop … at noon'
     """
     was, now = before.split(), after.split()
-    kept = {j for _, j in matches(was, now)}
+    kept = {j for _, j in match_items(was, now)}
     runs: list[list[str]] = []
     for j, word in enumerate(now):
         if j in kept:
@@ -183,7 +183,7 @@ def brought(before: str, after: str) -> str:
     return " … ".join(" ".join(run) for run in runs)
 
 
-def unified(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
+def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
     """The lines that differ, with `-` or `+` before them, and some unchanged ones around them.
 
     A line over 100 characters is taken sentence by sentence; `…` stands for what is left out.
@@ -191,10 +191,10 @@ def unified(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
     >>> unified("one\\ntwo", "one\\n2")
     ['  one', '- two', '+ 2']
     """
-    was, now = list(_pieces(before)), list(_pieces(after))
+    was, now = list(_split_pieces(before)), list(_split_pieces(after))
     told: list[tuple[str, str]] = []
     i = j = 0
-    for a, b in [*matches(was, now), (len(was), len(now))]:
+    for a, b in [*match_items(was, now), (len(was), len(now))]:
         told += [("-", piece) for piece in was[i:a]]
         told += [("+", piece) for piece in now[j:b]]
         told += [(" ", piece) for piece in was[a : a + 1]]
@@ -211,19 +211,19 @@ def unified(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
     return lines
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _pieces(text: str) -> Iterator[str]:
-    for line in _lines(text):
+def _split_pieces(text: str) -> Iterator[str]:
+    for line in _split_lines(text):
         if len(line) <= _LONGEST_LINE:
             yield line
         else:
             yield from _SENTENCE_END.split(line)
 
 
-def _flat(value: Value | None) -> dict[str, Any]:
+def _flatten_fields(value: Value | None) -> dict[str, Any]:
     """The fields by name, those of a mapping as `metadata.owner`."""
     if value is None:
         return {}
@@ -236,7 +236,7 @@ def _flat(value: Value | None) -> dict[str, Any]:
     return flat
 
 
-def _untold(value: Value | None) -> set[str]:
+def _list_hidden_fields(value: Value | None) -> set[str]:
     if value is None:
         return set()
     usual = {field.name for field in fields(value) if getattr(value, field.name) == field.default}
@@ -247,11 +247,11 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, str) and (len(value) > _LONG or "\n" in value)
 
 
-def _amount(before: str, after: str) -> str:
+def _describe_amount(before: str, after: str) -> str:
     """How much of a long text changed, in lines where it has several, else in words."""
     several = "\n" in before or "\n" in after
-    was, now = (_lines(text) if several else text.split() for text in (before, after))
-    kept = len(matches(was, now))
+    was, now = (_split_lines(text) if several else text.split() for text in (before, after))
+    kept = len(match_items(was, now))
     said = [
         f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"
         for count, what in ((len(now) - kept, "added"), (len(was) - kept, "removed"))
@@ -260,19 +260,19 @@ def _amount(before: str, after: str) -> str:
     return ", ".join(said) or "white space"
 
 
-def _labels(before: Sequence[Any], after: Sequence[Any]) -> str:
-    marked = [f"+{_written(one)}" for one in after if one not in before]
-    marked += [f"-{_written(one)}" for one in before if one not in after]
+def _format_label_changes(before: Sequence[Any], after: Sequence[Any]) -> str:
+    marked = [f"+{_format_value(one)}" for one in after if one not in before]
+    marked += [f"-{_format_value(one)}" for one in before if one not in after]
     return " ".join(marked) or "reordered"
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(_written, value))
+        return ", ".join(map(_format_value, value))
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={_written(one)}" for name, one in value.items())
+        return " ".join(f"{name}={_format_value(one)}" for name, one in value.items())
     return str(value) if value != "" else '""'

@@ -9,16 +9,16 @@ from itertools import islice
 
 from reverie.admin.history import blame as blames
 from reverie.admin.history.blame import Blame, BlameLine
-from reverie.admin.history.diff import Difference, difference
+from reverie.admin.history.diff import Difference, compute_difference
 from reverie.admin.history.positions import (
     When,
-    backwards,
-    forwards,
+    iter_rows_backwards,
+    iter_rows_forwards,
+    list_transaction_rows,
     sequence_at,
     sequence_before,
-    transaction,
 )
-from reverie.context.ledger import recalled_counter
+from reverie.context.ledger import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
@@ -26,7 +26,7 @@ from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps as clock
-from reverie.search.searcher import checked_count
+from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
 
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
@@ -91,15 +91,17 @@ class Journal:
             InvalidInput: an argument is not of its form.
             NotFound: there is no change of a number that was given.
         """
-        checked_count(after, name="after", least=0)
-        checked_count(limit, name="limit")
+        validate_count(after, name="after", least=0)
+        validate_count(limit, name="limit")
         if id is not None:
-            _checked_id(id)
+            _validate_id(id)
         first = max(after, 0 if since is None else sequence_before(self._store, since))
-        last = self._last(until, name="until")
+        last = self._find_last_number(until, name="until")
         if actor is None:
             return self._store.journal(after=first, until=last, id=id, limit=limit, newest_first=newest_first)
-        rows = (backwards if newest_first else forwards)(self._store, after=first, until=last, id=id)
+        rows = (iter_rows_backwards if newest_first else iter_rows_forwards)(
+            self._store, after=first, until=last, id=id
+        )
         return list(islice((row for row in rows if row.actor == actor), limit))
 
     def diff(self, id: str, a: When | None = None, b: When | None = None) -> Difference:
@@ -115,14 +117,17 @@ class Journal:
             NotFound: nothing of this id was ever there, or there is no change of a number given.
             InvalidInput: an argument is not of its form, or one of the versions has been forgotten.
         """
-        rows = self._rows(_checked_id(id))
-        last = self._last(b, name="b")
+        rows = self._select_rows(_validate_id(id))
+        last = self._find_last_number(b, name="b")
         if a is None:
             done = [row for row in rows if last is None or row.sequence <= last]
             if done and done[-1].forgotten:
                 raise InvalidInput(_FORGOTTEN.format(id=id))
-            return difference(done[-1]) if done else Difference(subject=rows[0].subject, id=id)
-        before, after = _version(rows, sequence_at(self._store, a, name="a"), id), _version(rows, last, id)
+            return compute_difference(done[-1]) if done else Difference(subject=rows[0].subject, id=id)
+        before, after = (
+            _find_version(rows, sequence_at(self._store, a, name="a"), id),
+            _find_version(rows, last, id),
+        )
         return Difference(subject=rows[0].subject, id=id, before=before, after=after)
 
     def changes(self, *, since: When, until: When | None = None) -> list[Difference]:
@@ -141,8 +146,8 @@ class Journal:
             InvalidInput: an argument is not of its form.
             NotFound: there is no change of a number that was given.
         """
-        first, last = sequence_before(self._store, since), self._last(until, name="until")
-        return net(forwards(self._store, after=first, until=last))
+        first, last = sequence_before(self._store, since), self._find_last_number(until, name="until")
+        return compute_net_differences(iter_rows_forwards(self._store, after=first, until=last))
 
     def blame(self, id: str) -> Blame:
         """Where a thing comes from: who made it, when, why and from what, and what became of it since.
@@ -154,62 +159,62 @@ class Journal:
         Raises:
             NotFound: nothing of this id was ever there.
         """
-        if is_log(_checked_id(id)):
-            return self._blame_of_log(id)
-        rows = self._rows(id)
-        changes = tuple(blames.told(row) for row in rows)
+        if is_log(_validate_id(id)):
+            return self._blame_log(id)
+        rows = self._select_rows(id)
+        changes = tuple(blames.describe_change(row) for row in rows)
         newest = rows[-1].edit
-        known = _latest(rows)
-        named = self._named(known)
+        known = _find_latest_value(rows)
+        named = self._extract_named_ids(known)
         records = {record.id: record for record in self._things.records(named) if record.id != id}
-        merged = self._merged(rows, records) if isinstance(known, Record) else {}
+        merged = self._find_merged_records(rows, records) if isinstance(known, Record) else {}
         counted = self._until is None and rows[-1].subject in SEARCHABLE
-        last_recalled = self._store.cursor(recalled_counter(id)) if counted else None
+        last_recalled = self._store.cursor(build_recalled_counter(id)) if counted else None
         return Blame(
             subject=rows[-1].subject,
             id=id,
             there=newest is not None and newest.after is not None,
             created=None if rows[0].forgotten else changes[0],
             turns=tuple(turn for turn in self._things.turns(named) if turn.id != id),
-            sessions=self._sessions(known),
+            sessions=self._extract_sessions(known),
             merged=tuple(merged.values()),
             related=tuple(record for name, record in records.items() if name not in merged),
-            repetitions=blames.repetitions(rows),
+            repetitions=blames.find_repetitions(rows),
             changes=changes,
-            lines=blames.lines_of(rows, changes) if isinstance(known, Page) else (),
-            recalled=self._store.count(recalled_counter(id)) if counted else None,
+            lines=blames.attribute_lines(rows, changes) if isinstance(known, Page) else (),
+            recalled=self._store.count(build_recalled_counter(id)) if counted else None,
             recalled_at=None if last_recalled is None else clock.parse_time(last_recalled),
         )
 
     # -- inside ----------------------------------------------------------------------------------------
 
-    def _last(self, until: When | None, *, name: str) -> int | None:
+    def _find_last_number(self, until: When | None, *, name: str) -> int | None:
         """The number of the last change by then, within what this journal knows of."""
         if until is None:
             return self._until
         last = sequence_at(self._store, until, name=name)
         return last if self._until is None else min(last, self._until)
 
-    def _rows(self, id: str) -> list[JournalEntry]:
+    def _select_rows(self, id: str) -> list[JournalEntry]:
         """All changes of a thing, the oldest first; of the newest, where several sorts share the id."""
-        rows = list(forwards(self._store, until=self._until, id=id))
+        rows = list(iter_rows_forwards(self._store, until=self._until, id=id))
         if not rows:
             raise NotFound(f"nothing of the id {id!r} was ever there: search or list for the right one")
         return [row for row in rows if row.subject == rows[-1].subject]
 
-    def _blame_of_log(self, name: str) -> Blame:
+    def _blame_log(self, name: str) -> Blame:
         paragraphs = self._things.paragraphs(page=name)
         if not paragraphs:
             raise NotFound(f"the log {name!r} has no paragraphs: see `reverie history` for what there was")
         lines = []
         for number, paragraph in enumerate(paragraphs, 1):
-            wrote = [row for row in self._rows(paragraph.id) if _wrote(row)]
-            change = blames.told(wrote[-1]) if wrote and not wrote[-1].forgotten else None
+            wrote = [row for row in self._select_rows(paragraph.id) if _is_content_change(row)]
+            change = blames.describe_change(wrote[-1]) if wrote and not wrote[-1].forgotten else None
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
 
-    def _named(self, value: Value | None) -> list[str]:
+    def _extract_named_ids(self, value: Value | None) -> list[str]:
         """The ids that a thing names as where it comes from, and the turns at the places it names."""
         texts: Iterable[str] = ()
         if isinstance(value, Record):
@@ -225,7 +230,7 @@ class Journal:
                 named += [turn.id for turn in self._things.turns(session=session, start=at, stop=at + 1)]
         return list(dict.fromkeys(named))[:_MOST_NAMED]
 
-    def _sessions(self, value: Value | None) -> tuple[str, ...]:
+    def _extract_sessions(self, value: Value | None) -> tuple[str, ...]:
         if isinstance(value, Turn):
             return (value.session,)
         if not isinstance(value, Record):
@@ -234,7 +239,9 @@ class Journal:
         named = [text.removeprefix(_SESSION) for text in texts if text.startswith(_SESSION)]
         return tuple(dict.fromkeys(name.rpartition("#")[0] or name for name in named if name))
 
-    def _merged(self, rows: Sequence[JournalEntry], named: dict[str, Record]) -> dict[str, Record]:
+    def _find_merged_records(
+        self, rows: Sequence[JournalEntry], named: dict[str, Record]
+    ) -> dict[str, Record]:
         """The records whose content went into this one, by id, as they are now or were last."""
         from reverie.consolidation.planning.plan_builder import (
             MERGED_FROM,  # here: most programs never ask this
@@ -243,24 +250,24 @@ class Journal:
         found: dict[str, Record] = {}
         for row in rows:
             after = None if row.edit is None else row.edit.after
-            if not isinstance(after, Record) or after.archived or not _wrote(row):
+            if not isinstance(after, Record) or after.archived or not _is_content_change(row):
                 continue
-            together = transaction(self._store, row.sequence)
-            for name in blames.taken_in(after, together, MERGED_FROM):
-                record = named.get(name) or self._last_known(name)
+            together = list_transaction_rows(self._store, row.sequence)
+            for name in blames.find_merged_ids(after, together, MERGED_FROM):
+                record = named.get(name) or self._find_last_known(name)
                 if record is not None:
                     found[name] = record
         return found
 
-    def _last_known(self, id: str) -> Record | None:
+    def _find_last_known(self, id: str) -> Record | None:
         """A record as it is, or as it was before it went for good."""
         if there := self._things.records([id]):
             return there[0]
-        value = _latest(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
+        value = _find_latest_value(self._store.journal(id=id, until=self._until, limit=1, newest_first=True))
         return value if isinstance(value, Record) else None
 
 
-def net(rows: Iterable[JournalEntry]) -> list[Difference]:
+def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:
     """What changes came to, one difference for each thing, without those that came to nothing.
 
     Args:
@@ -269,7 +276,7 @@ def net(rows: Iterable[JournalEntry]) -> list[Difference]:
     names: dict[int, str | int] = {}
     found: dict[tuple[Subject, str | int], Difference] = {}
     for row in rows:
-        one = difference(row)
+        one = compute_difference(row)
         name = (row.subject, names.setdefault(row.key, one.id or row.key))
         if (known := found.get(name)) is not None:
             one = replace(
@@ -282,12 +289,12 @@ def net(rows: Iterable[JournalEntry]) -> list[Difference]:
     return [one for one in found.values() if one.what != "unchanged"]
 
 
-def _latest(rows: Sequence[JournalEntry]) -> Value | None:
+def _find_latest_value(rows: Sequence[JournalEntry]) -> Value | None:
     """A thing as it is, or as it was before it went; None when that has been forgotten."""
     return next((row.edit.value for row in reversed(rows) if row.edit is not None), None)
 
 
-def _version(rows: Sequence[JournalEntry], until: int | None, id: str) -> Value | None:
+def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> Value | None:
     """What the changes up to a number made of their thing; None when it was not there."""
     last = next((row for row in reversed(rows) if until is None or row.sequence <= until), None)
     if last is None:
@@ -297,7 +304,7 @@ def _version(rows: Sequence[JournalEntry], until: int | None, id: str) -> Value 
     return last.edit.after
 
 
-def _wrote(row: JournalEntry) -> bool:
+def _is_content_change(row: JournalEntry) -> bool:
     """Whether a change gave its thing other words than it had."""
     if row.edit is None:
         return False
@@ -305,7 +312,7 @@ def _wrote(row: JournalEntry) -> bool:
     return getattr(before, "content", None) != getattr(after, "content", None)
 
 
-def _checked_id(id: object) -> str:
+def _validate_id(id: object) -> str:
     if not isinstance(id, str):
         raise InvalidInput(f"id is {id!r}: pass a string")
     return id

@@ -30,22 +30,22 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
         NotFound: there is no change of that number.
     """
     if isinstance(when, datetime):
-        moment = clock.utc(when, name=name)
-        return next((row.sequence for row in backwards(store) if row.at <= moment), 0)
-    number = _number(store, when, name)
-    return transaction(store, number)[-1].sequence if number else 0
+        moment = clock.to_utc(when, name=name)
+        return next((row.sequence for row in iter_rows_backwards(store) if row.at <= moment), 0)
+    number = _validate_number(store, when, name)
+    return list_transaction_rows(store, number)[-1].sequence if number else 0
 
 
 def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """The number of the last change made before then, or before the transaction of a change number."""
     if isinstance(when, datetime):
-        moment = clock.utc(when, name=name)
-        return next((row.sequence for row in backwards(store) if row.at < moment), 0)
-    number = _number(store, when, name)
-    return row_of(store, number).batch - 1 if number else 0
+        moment = clock.to_utc(when, name=name)
+        return next((row.sequence for row in iter_rows_backwards(store) if row.at < moment), 0)
+    number = _validate_number(store, when, name)
+    return get_row(store, number).batch - 1 if number else 0
 
 
-def row_of(store: Store, number: int) -> JournalEntry:
+def get_row(store: Store, number: int) -> JournalEntry:
     """The change of that number.
 
     Raises:
@@ -57,7 +57,7 @@ def row_of(store: Store, number: int) -> JournalEntry:
     return found[0]
 
 
-def backwards(
+def iter_rows_backwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
 ) -> Iterator[JournalEntry]:
     """The changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
@@ -66,7 +66,7 @@ def backwards(
         until = rows[-1].sequence - 1
 
 
-def forwards(
+def iter_rows_forwards(
     store: Store, *, after: int = 0, until: int | None = None, id: str | None = None
 ) -> Iterator[JournalEntry]:
     """The changes (of one thing) after `after` up to `until` (None: all)."""
@@ -75,13 +75,13 @@ def forwards(
         after = rows[-1].sequence
 
 
-def transaction(store: Store, number: int) -> list[JournalEntry]:
+def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
     """The changes that were made together with that one, in order.
 
     Raises:
         NotFound: there is no change of that number.
     """
-    batch, limit = row_of(store, number).batch, _FEW
+    batch, limit = get_row(store, number).batch, _FEW
     while True:
         rows = store.journal(after=batch - 1, limit=limit)
         if len(rows) < limit or rows[-1].batch != batch:
@@ -89,7 +89,7 @@ def transaction(store: Store, number: int) -> list[JournalEntry]:
         limit *= _MORE
 
 
-def _number(store: Store, when: object, name: str) -> int:
+def _validate_number(store: Store, when: object, name: str) -> int:
     if isinstance(when, bool) or not isinstance(when, int) or when < 0:
         raise InvalidInput(f"{name} is {when!r}: pass a datetime with a time zone, or the number of a change")
     if when > (newest := store.sequence()):

@@ -11,8 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn
 
-from reverie.admin.history.positions import When, backwards, forwards, row_of, sequence_at
-from reverie.domain.change import Change, JournalEntry, Value, subject_of
+from reverie.admin.history.positions import (
+    When,
+    get_row,
+    iter_rows_backwards,
+    iter_rows_forwards,
+    sequence_at,
+)
+from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
@@ -57,11 +63,11 @@ class SnapshotStore(InMemoryStore):
         self._has_words = False
         self.last = sequence_at(store, when)
         if isinstance(when, datetime):
-            self.moment = clock.utc(when)
+            self.moment = clock.to_utc(when)
         else:
-            self.moment = row_of(store, self.last).at if self.last else now()
-        for key, value in sorted(_held(store, self.last).items(), key=lambda one: one[0]):
-            self._swap(None, self._new(key, value))
+            self.moment = get_row(store, self.last).at if self.last else now()
+        for key, value in sorted(_select_present_values(store, self.last).items(), key=lambda one: one[0]):
+            self._swap(None, self._build_item(key, value))
 
     # -- the account ---------------------------------------------------------------------------------
 
@@ -96,7 +102,7 @@ class SnapshotStore(InMemoryStore):
                     actor="",
                     reason="",
                     key=key,
-                    subject=subject_of(self._keys[key].value),
+                    subject=get_subject(self._keys[key].value),
                     edit=Change(before=None, after=self._keys[key].value),
                 )
                 for key in keys[:limit]
@@ -106,50 +112,50 @@ class SnapshotStore(InMemoryStore):
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Live passages by key, in any order; unknown and archived ones are left out."""
-        self._with_words()
+        self._load_words()
         return super().passages(subject, keys, around=around)
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Live passages with the values they were made from, by ascending key, for building an index."""
-        self._with_words()
+        self._load_words()
         return super().live(subject, after=after, limit=limit)
 
     def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
         """How many live passages and tokens there are in those scopes (None: in all), exactly."""
-        self._with_words()
+        self._load_words()
         return super().measure(subject, scopes)
 
     def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
         """What the analyser makes of something that is in this store, or of anything else."""
-        self._with_words()
-        kept = self._things.get((subject_of(value), value.id))
+        self._load_words()
+        kept = self._things.get((get_subject(value), value.id))
         if kept is not None and kept.analysis is not None and kept.value == value:
             return kept.analysis
         return self._read_words(value)
 
-    def _with_words(self) -> None:
+    def _load_words(self) -> None:
         with self._open():
             if self._has_words:
                 return
-            known = self._known_words()
+            known = self._read_known_words()
             for key, kept in list(self._keys.items()):
                 if kept.analysis is not None:
                     assert isinstance(kept.value, Record | Turn | Paragraph)
                     self._swap(kept, replace(kept, analysis=known.get(key) or self._read_words(kept.value)))
             self._has_words = True
 
-    def _known_words(self) -> dict[int, AnalyzedText]:
+    def _read_known_words(self) -> dict[int, AnalyzedText]:
         """What the store as it is knows of the words of things that nobody changed since."""
         sequence = self._source.sequence()
-        changed = {row.key for row in forwards(self._source, after=self.last)}
+        changed = {row.key for row in iter_rows_forwards(self._source, after=self.last)}
         found: dict[int, AnalyzedText] = {}
         for subject in SEARCHABLE:
             keys = [
                 key
                 for key, kept in self._keys.items()
-                if subject_of(kept.value) == subject and key not in changed
+                if get_subject(kept.value) == subject and key not in changed
             ]
             for passage in self._source.passages(subject, keys):
                 found[passage.key] = AnalyzedText(
@@ -159,7 +165,7 @@ class SnapshotStore(InMemoryStore):
                     cues=passage.cues,
                     dates=passage.dates,
                 )
-        for row in forwards(self._source, after=sequence):  # changed while it was read
+        for row in iter_rows_forwards(self._source, after=sequence):  # changed while it was read
             found.pop(row.key, None)
         return found
 
@@ -204,17 +210,17 @@ class SnapshotStore(InMemoryStore):
         )
 
 
-def _held(store: Store, last: int) -> dict[int, Value]:
+def _select_present_values(store: Store, last: int) -> dict[int, Value]:
     """Every thing that there was after a change, by its key."""
     found: dict[int, Value | None] = {}
     forgotten: set[int] = set()
-    for row in backwards(store, until=last):
+    for row in iter_rows_backwards(store, until=last):
         if row.key not in found:
             found[row.key] = None if row.edit is None else row.edit.after
             if row.edit is None:
                 forgotten.add(row.key)
     if forgotten:
-        found |= _left(store, forgotten, last)
+        found |= _select_remaining_values(store, forgotten, last)
     things = {key: value for key, value in found.items() if value is not None}
     sessions = {value.id for value in things.values() if isinstance(value, SessionState)}
     return {
@@ -224,10 +230,10 @@ def _held(store: Store, last: int) -> dict[int, Value]:
     }
 
 
-def _left(store: Store, keys: set[int], last: int) -> dict[int, Value]:
+def _select_remaining_values(store: Store, keys: set[int], last: int) -> dict[int, Value]:
     """What forgetting left of things whose earlier versions it took."""
     found: dict[int, Value] = {}
-    for row in forwards(store, after=last):
+    for row in iter_rows_forwards(store, after=last):
         if row.key in keys and row.key not in found and row.edit is not None and row.edit.after is not None:
             found[row.key] = row.edit.after
     return found

@@ -14,13 +14,19 @@ from itertools import pairwise
 from typing import Any, assert_never
 
 from reverie.admin.history.diff import Difference
-from reverie.admin.history.positions import When, forwards, row_of, sequence_before, transaction
+from reverie.admin.history.positions import (
+    When,
+    get_row,
+    iter_rows_forwards,
+    list_transaction_rows,
+    sequence_before,
+)
 from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import matches, merge_values
+from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
 
@@ -80,7 +86,7 @@ class UndoResult:
         lines = [one.text for one in self.differences] or ["nothing to change: all is as it was before"]
         for one in self.left:
             what = " ".join(filter(None, (one.subject, one.id)))
-            lines.append(f"{what} left as it is (changes {_numbers(one.changes)}): {one.why}")
+            lines.append(f"{what} left as it is (changes {_format_numbers(one.changes)}): {one.why}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,17 +144,17 @@ class Undo:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
         for left in reversed(range(ATTEMPTS)):
             sequence = self._store.sequence()
-            asked = self._asked(what, batch, since)
-            taken, kept = _parted(asked)
-            edits = list(self._edits(taken))
-            if kept and (torn := self._torn(edits)):
-                taken, kept = _parted(asked, torn)
-                edits = list(self._edits(taken))
+            asked = self._resolve_request(what, batch, since)
+            taken, kept = _partition_rows(asked)
+            edits = list(self._build_edits(taken))
+            if kept and (torn := self._find_torn_sessions(edits)):
+                taken, kept = _partition_rows(asked, torn)
+                edits = list(self._build_edits(taken))
             if not asked.is_tail:
                 self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(taken)),
-                differences=_net(edits),
+                differences=_compute_net_differences(edits),
                 left=kept,
                 dry_run=dry_run,
             )
@@ -175,7 +181,7 @@ class Undo:
 
     # -- which changes ---------------------------------------------------------------------------------
 
-    def _asked(
+    def _resolve_request(
         self,
         what: int | JournalEntry | Iterable[int | JournalEntry] | None,
         batch: int | None,
@@ -183,44 +189,44 @@ class Undo:
     ) -> _Asked:
         if since is not None:
             after = sequence_before(self._store, since)
-            rows = list(forwards(self._store, after=after))
-            return _Asked(rows, True, _reason([row.sequence for row in rows]))
+            rows = list(iter_rows_forwards(self._store, after=after))
+            return _Asked(rows, True, _format_reason([row.sequence for row in rows]))
         if batch is not None:
-            rows = transaction(self._store, _checked_number(batch, "batch"))
-            return _Asked(rows, False, _reason([row.sequence for row in rows]))
+            rows = list_transaction_rows(self._store, _validate_number(batch, "batch"))
+            return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
         if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
             what = [] if what is None else [what]
         numbers = {
-            each.sequence if isinstance(each, JournalEntry) else _checked_number(each, "change")
+            each.sequence if isinstance(each, JournalEntry) else _validate_number(each, "change")
             for each in what
         }
-        rows = [row_of(self._store, number) for number in sorted(numbers)]
+        rows = [get_row(self._store, number) for number in sorted(numbers)]
         for row in rows:
             if row.forgotten:
                 raise InvalidInput(
                     f"change {row.sequence} cannot be undone: what was there before it has been forgotten "
                     "for good"
                 )
-        return _Asked(rows, False, _reason([row.sequence for row in rows]))
+        return _Asked(rows, False, _format_reason([row.sequence for row in rows]))
 
     # -- what they come to -------------------------------------------------------------------------------
 
-    def _edits(self, rows: Sequence[JournalEntry]) -> Iterator[Change]:
+    def _build_edits(self, rows: Sequence[JournalEntry]) -> Iterator[Change]:
         """The edits that take the changes back, the last first, each upon what the one before left."""
-        now = self._present(rows)
+        now = self._fetch_present(rows)
         undone = {row.sequence for row in rows}
         for row in reversed(rows):
             assert row.edit is not None
             name = (row.subject, row.edit.id)
             value = now[name]
             try:
-                now[name] = _without(row.edit, value)
+                now[name] = _revert_edit(row.edit, value)
             except _Clash as clash:
-                raise Conflict(self._explained(row, clash, undone)) from None
+                raise Conflict(self._explain_clash(row, clash, undone)) from None
             if now[name] != value:
                 yield Change(before=value, after=now[name])
 
-    def _torn(self, edits: Sequence[Change]) -> set[str]:
+    def _find_torn_sessions(self, edits: Sequence[Change]) -> set[str]:
         """Sessions of which turns would come back without the session, or without turns before them.
 
         Those were forgotten after the session was deleted: nothing says any more that they were of it.
@@ -244,7 +250,7 @@ class Undo:
         gaps = (name for name, positions in places.items() if positions != set(range(len(positions))))
         return torn.union(gaps)
 
-    def _present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
+    def _fetch_present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
         """The things that the rows changed as they are now."""
         ids: dict[Subject, dict[str, None]] = {}
         for row in rows:
@@ -271,14 +277,14 @@ class Undo:
             case _:
                 assert_never(subject)
 
-    def _explained(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
+    def _explain_clash(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
         assert row.edit is not None
         later = [
             one.sequence
-            for one in forwards(self._store, after=row.sequence, id=row.edit.id)
+            for one in iter_rows_forwards(self._store, after=row.sequence, id=row.edit.id)
             if one.subject == row.subject and one.sequence not in undone
         ]
-        by = f"by {_changes(later)}" if later else "since"
+        by = f"by {_format_changes(later)}" if later else "since"
         return (
             f"change {row.sequence} cannot be undone alone: {row.subject} {row.edit.id!r} {clash} {by}; "
             "undo that first, or everything since"
@@ -287,7 +293,7 @@ class Undo:
     def _refuse_broken(self, edits: Sequence[Change]) -> None:
         """Raise `Conflict` where some of what would be left could not stand without the rest."""
         final = {(edit.subject, edit.id): edit.after for edit in edits}
-        places = self._places(edits)
+        places = self._compute_positions(edits)
         for name, positions in places.items():
             missing = next((n for n in range(len(positions)) if n not in positions), None)
             if missing is not None:
@@ -300,17 +306,21 @@ class Undo:
                 self._refuse_twin(value, final)
             elif isinstance(value, Turn) and not self._is_there(value.session, final):
                 raise Conflict(f"the session {value.session!r} of turn {name!r} has gone: undo that too")
-            elif subject == "session" and value is None and len(places.get(name, range(self._length(name)))):
+            elif (
+                subject == "session"
+                and value is None
+                and len(places.get(name, range(self._count_turns(name))))
+            ):
                 raise Conflict(f"session {name!r} has turns: undo what added them too, or everything since")
 
-    def _places(self, edits: Sequence[Change]) -> dict[str, set[int]]:
+    def _compute_positions(self, edits: Sequence[Change]) -> dict[str, set[int]]:
         """The positions that the turns of each session would have that loses or gets some."""
         places: dict[str, set[int]] = {}
         for edit in edits:
             for turn in (edit.before, edit.after):
                 if isinstance(turn, Turn):
                     if turn.session not in places:
-                        places[turn.session] = set(range(self._length(turn.session)))
+                        places[turn.session] = set(range(self._count_turns(turn.session)))
                     here = places[turn.session]
                     here.add(turn.position) if turn is edit.after else here.discard(turn.position)
         return places
@@ -328,7 +338,7 @@ class Undo:
                 "archive that one first"
             )
 
-    def _length(self, session: str) -> int:
+    def _count_turns(self, session: str) -> int:
         """How many turns a session has now."""
         last = self._store.turns(session=session, start=-1)
         return last[0].position + 1 if last else 0
@@ -338,7 +348,7 @@ class _Clash(Exception):
     """A change cannot be taken back alone, because of what its words say was done to the thing since."""
 
 
-def _without(edit: Change, value: Value | None) -> Value | None:
+def _revert_edit(edit: Change, value: Value | None) -> Value | None:
     """What a thing would be without a change, as far as nothing else was made of what it changed.
 
     Raises:
@@ -355,7 +365,7 @@ def _without(edit: Change, value: Value | None) -> Value | None:
     if edit.before is None:
         raise _Clash("was changed")
     pages = (edit.before, edit.after, value)
-    if all(isinstance(page, Page) for page in pages) and _overlap(*(page.content for page in pages)):  # type: ignore[union-attr]
+    if all(isinstance(page, Page) for page in pages) and _has_overlap(*(page.content for page in pages)):  # type: ignore[union-attr]
         raise _Clash("was changed in the same lines")
     result = merge_values(edit.after, value, edit.before)
     if result.conflicts:
@@ -363,25 +373,29 @@ def _without(edit: Change, value: Value | None) -> Value | None:
     return result.value
 
 
-def _overlap(before: str, after: str, now: str) -> bool:
+def _has_overlap(before: str, after: str, now: str) -> bool:
     """Whether lines that one change brought or took were touched by another since."""
     was, then, here = (text.split("\n") for text in (before, after, now))
-    first = [stretch for _, stretch in _stretches(was, then)]
-    since = [stretch for stretch, _ in _stretches(then, here)]
+    first = [stretch for _, stretch in _find_changed_ranges(was, then)]
+    since = [stretch for stretch, _ in _find_changed_ranges(then, here)]
     # A stretch without lines is a place between two of them.
     return any(one == other or (one[0] < other[1] and other[0] < one[1]) for one in first for other in since)
 
 
-def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def _find_changed_ranges(
+    old: Sequence[str], new: Sequence[str]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """From where to where two texts differ, by lines, in the one and in the other."""
     i = j = 0
-    for a, b in [*matches(old, new), (len(old), len(new))]:
+    for a, b in [*match_items(old, new), (len(old), len(new))]:
         if i < a or j < b:
             yield (i, a), (j, b)
         i, j = a + 1, b + 1
 
 
-def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
+def _partition_rows(
+    asked: _Asked, torn: Collection[str] = ()
+) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
     """The changes that can be taken back, and those that have to be left because something was forgotten.
 
     What happened to a thing after it was forgotten in part can be taken back up to there. A conversation of
@@ -392,18 +406,18 @@ def _parted(asked: _Asked, torn: Collection[str] = ()) -> tuple[list[JournalEntr
     for row in asked.rows:
         if row.forgotten:
             cut[row.key] = row.sequence
-            sessions |= _conversation(row)
+            sessions |= _extract_session(row)
     taken: list[JournalEntry] = []
     kept: dict[int, list[JournalEntry]] = {}
     for row in asked.rows:
-        if row.sequence <= cut.get(row.key, 0) or _conversation(row) & sessions:
+        if row.sequence <= cut.get(row.key, 0) or _extract_session(row) & sessions:
             kept.setdefault(row.key, []).append(row)
         else:
             taken.append(row)
-    return taken, tuple(_left(rows, cut) for rows in kept.values())
+    return taken, tuple(_build_left(rows, cut) for rows in kept.values())
 
 
-def _left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
+def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
     name = next((row.edit.id for row in rows if row.edit is not None), "")
     why = "what was before has been forgotten for good"
     if rows[0].key not in cut:
@@ -412,7 +426,7 @@ def _left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
     return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)
 
 
-def _conversation(row: JournalEntry) -> set[str]:
+def _extract_session(row: JournalEntry) -> set[str]:
     """The session that a change is about, if it is about one."""
     value = None if row.edit is None else row.edit.value
     if isinstance(value, Turn):
@@ -420,7 +434,7 @@ def _conversation(row: JournalEntry) -> set[str]:
     return {value.id} if isinstance(value, SessionState) else set()
 
 
-def _net(edits: Sequence[Change]) -> tuple[Difference, ...]:
+def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
     """What the edits come to, thing by thing."""
     found: dict[Name, Difference] = {}
     for edit in edits:
@@ -430,15 +444,15 @@ def _net(edits: Sequence[Change]) -> tuple[Difference, ...]:
     return tuple(one for one in found.values() if one.before != one.after)
 
 
-def _reason(numbers: Sequence[int]) -> str:
-    return f"{UNDO}{_changes(numbers)}"
+def _format_reason(numbers: Sequence[int]) -> str:
+    return f"{UNDO}{_format_changes(numbers)}"
 
 
-def _changes(numbers: Sequence[int]) -> str:
-    return f"change{'' if len(numbers) == 1 else 's'} {_numbers(numbers)}"
+def _format_changes(numbers: Sequence[int]) -> str:
+    return f"change{'' if len(numbers) == 1 else 's'} {_format_numbers(numbers)}"
 
 
-def _numbers(numbers: Sequence[int]) -> str:
+def _format_numbers(numbers: Sequence[int]) -> str:
     """`3`, `3 to 9`, or `3, 5, 9 and others`."""
     if len(numbers) > 2 and all(b == a + 1 for a, b in pairwise(numbers)):
         return f"{numbers[0]} to {numbers[-1]}"
@@ -446,7 +460,7 @@ def _numbers(numbers: Sequence[int]) -> str:
     return told if len(numbers) <= _MOST_NAMED else f"{told} and {len(numbers) - _MOST_NAMED} others"
 
 
-def _checked_number(value: object, name: str) -> int:
+def _validate_number(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidInput(f"{name} is {value!r}: pass the number of a change, as `history` gives it")
     return value

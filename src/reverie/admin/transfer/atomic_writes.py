@@ -52,7 +52,7 @@ class AtomicTree:
 
 
 @contextmanager
-def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """A file to be written, which gets its name when it is complete and on the disk.
 
     Args:
@@ -75,16 +75,16 @@ def new_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         publish(draft, path, overwrite=overwrite)
         sync_folder(path.parent)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise build_unwritable_error(path, error) from error
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
 @contextmanager
-def new_text(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
+def create_text_file(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
     """The same for text in UTF-8 whose line ends stay as they are."""
-    with new_file(path, overwrite=overwrite) as file:
+    with create_file(path, overwrite=overwrite) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
         text.flush()
@@ -92,7 +92,7 @@ def new_text(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[AtomicTree]:
+def create_folder(path: Path) -> Iterator[AtomicTree]:
     """A folder to be filled, which gets its name when it is complete.
 
     Args:
@@ -112,8 +112,8 @@ def new_folder(path: Path) -> Iterator[AtomicTree]:
         sync_folder(path.parent)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-            raise taken(path) from None
-        raise unwritable(path, error) from error
+            raise build_taken_error(path) from None
+        raise build_unwritable_error(path, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -132,18 +132,18 @@ def refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> 
         with suppress(OSError):
             if empty_folder and not any(path.iterdir()):
                 return
-        raise taken(path)
+        raise build_taken_error(path)
     if not overwrite and os.path.lexists(path):
-        raise taken(path)
+        raise build_taken_error(path)
 
 
-def taken(path: Path) -> InvalidInput:
+def build_taken_error(path: Path) -> InvalidInput:
     """The error that says that there is something of that name."""
     what = "folder with something in it" if path.is_dir() else "file"
     return InvalidInput(f"{str(path)!r} is a {what} that is there already: choose another name")
 
 
-def unwritable(path: Path, error: OSError) -> StoreUnavailable:
+def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:
     """The error that says that a file cannot be written, and why."""
     return StoreUnavailable(
         f"{str(path)!r} cannot be written ({error.strerror or error}): make room, or choose another place"
@@ -162,7 +162,7 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:
-        raise taken(path) from None
+        raise build_taken_error(path) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise

@@ -34,7 +34,7 @@ from typing import IO, Any, BinaryIO
 
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.atomic_writes import new_file, publish, sync_folder, unwritable
+from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish, sync_folder
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps as clock
@@ -167,12 +167,12 @@ def make(
     if not isinstance(store, SQLiteStore):
         raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
     path = Path(target).expanduser().absolute()
-    with new_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
-        scratch = _scratch(path.parent, f".{path.name}.", cleaning)
+    with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
+        scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
         copy = scratch / DATABASE
         store.backup(copy)
-        about = _examined(copy)
-        files = [(DATABASE, copy), *_profile_files(profile, also)]
+        about = _examine_copy(copy)
+        files = [(DATABASE, copy), *_list_profile_files(profile, also)]
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -180,18 +180,18 @@ def make(
             "made_at": clock.format_time(at),
             **about,
         }
-        _pack(file, files, manifest, progress or _nobody)
+        _pack(file, files, manifest, progress or _ignore_progress)
         _verify(file, path)
         size = file.seek(0, os.SEEK_END)
     names = tuple(name.removeprefix(f"{PROFILE}/") for name, _ in files[1:])
     return Backup(path=path, made_at=at, size=size, profile=names, **about)
 
 
-def _nobody(size: int) -> None:
+def _ignore_progress(size: int) -> None:
     del size
 
 
-def _examined(database: Path) -> dict[str, int]:
+def _examine_copy(database: Path) -> dict[str, int]:
     """What a copy of the database holds; raises `StoreCorrupt` if it is damaged."""
     with closing(SQLiteStore(database, analyse=analyze, create=False)) as store:
         problems = store.check()
@@ -208,7 +208,7 @@ def _examined(database: Path) -> dict[str, int]:
         }
 
 
-def _profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
+def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
     """The profile's Markdown files; links are followed, because profiles are often mounted as links."""
     if profile is None or not profile.is_dir():
         return []
@@ -235,8 +235,8 @@ def _pack(
         for name, source in files:
             hashed, size = hashlib.sha256(), 0
             with (
-                sources.opened(source) as opened,
-                archive.open(_entry(name), "w", force_zip64=True) as member,
+                sources.open_file(source) as opened,
+                archive.open(_build_zip_entry(name), "w", force_zip64=True) as member,
             ):
                 while data := opened.read(_CHUNK):
                     member.write(data)
@@ -245,10 +245,10 @@ def _pack(
                     progress(len(data))
             entries.append({"name": name, "bytes": size, "sha256": hashed.hexdigest()})
         text = json.dumps({**manifest, "files": entries}, ensure_ascii=False, indent=2)
-        archive.writestr(_entry(MANIFEST), f"{text}\n")
+        archive.writestr(_build_zip_entry(MANIFEST), f"{text}\n")
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
+def _build_zip_entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # the manifest says when
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o600 << 16
@@ -278,9 +278,9 @@ class _Opened:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
-        self._archive = self._guarded(lambda: zipfile.ZipFile(file))
-        self.manifest = self._manifest()
-        self.files = self._files()
+        self._archive = self._translate_errors(lambda: zipfile.ZipFile(file))
+        self.manifest = self._read_manifest()
+        self.files = self._parse_files()
 
     def __enter__(self) -> _Opened:
         return self
@@ -295,7 +295,7 @@ class _Opened:
             counts = {name: int(said[name]) for name in _COUNTS}
             made_at = clock.parse_time(str(said["made_at"]), name="made_at")
         except (KeyError, TypeError, ValueError):
-            raise self._damaged("its manifest is not complete") from None
+            raise self._build_damaged_error("its manifest is not complete") from None
         profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
         return Backup(
             path=self._path, made_at=made_at, size=self._path.stat().st_size, profile=profile, **counts
@@ -305,31 +305,31 @@ class _Opened:
         """One of its files, piece by piece; at the end it is compared with its checksum."""
         expected = self.files[name]
         hashed, size = hashlib.sha256(), 0
-        with self._guarded(lambda: self._archive.open(name)) as member:
-            while data := self._guarded(lambda: member.read(_CHUNK)):
+        with self._translate_errors(lambda: self._archive.open(name)) as member:
+            while data := self._translate_errors(lambda: member.read(_CHUNK)):
                 hashed.update(data)
                 size += len(data)
                 if size > expected.size:
                     break
                 yield data
         if size != expected.size or hashed.hexdigest() != expected.sha256:
-            raise self._damaged(f"{name!r} is not what was put into it")
+            raise self._build_damaged_error(f"{name!r} is not what was put into it")
 
-    def _manifest(self) -> dict[str, Any]:
+    def _read_manifest(self) -> dict[str, Any]:
         names = self._archive.namelist()
         if MANIFEST not in names:
-            raise self._foreign("it has no manifest")
+            raise self._build_foreign_error("it has no manifest")
         if self._archive.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
-            raise self._foreign("its manifest is too long")
+            raise self._build_foreign_error("its manifest is too long")
         try:
-            manifest = sources.parsed_object(self._guarded(lambda: self._archive.read(MANIFEST)))
+            manifest = sources.parse_json_object(self._translate_errors(lambda: self._archive.read(MANIFEST)))
         except InvalidInput as error:
-            raise self._damaged(f"its manifest cannot be read ({error})") from None
+            raise self._build_damaged_error(f"its manifest cannot be read ({error})") from None
         if manifest.get("format") != FORMAT:
-            raise self._foreign("its manifest is another program's")
+            raise self._build_foreign_error("its manifest is another program's")
         version = manifest.get("version")
         if not isinstance(version, int) or version < 1:
-            raise self._damaged(f"it says it is of version {version!r}")
+            raise self._build_damaged_error(f"it says it is of version {version!r}")
         if version > VERSION:
             raise StoreIncompatible(
                 f"{str(self._path)!r} was made by a newer Reverie (backup version {version}, this one knows "
@@ -337,43 +337,43 @@ class _Opened:
             )
         return manifest
 
-    def _files(self) -> dict[str, _File]:
+    def _parse_files(self) -> dict[str, _File]:
         listed = self.manifest.get("files")
         found: dict[str, _File] = {}
         for entry in listed if isinstance(listed, list) else []:
             fields = entry if isinstance(entry, dict) else {}
             name, size, digest = (fields.get(key) for key in ("name", "bytes", "sha256"))
             if not (isinstance(name, str) and isinstance(size, int) and isinstance(digest, str)):
-                raise self._damaged("its manifest is not complete")
+                raise self._build_damaged_error("its manifest is not complete")
             if not _is_allowed(name) or not _SHA256.fullmatch(digest) or size < 0 or name in found:
-                raise self._foreign(f"it holds {name!r}, which no backup does")
+                raise self._build_foreign_error(f"it holds {name!r}, which no backup does")
             found[name] = _File(size, digest)
         if DATABASE not in found:
-            raise self._damaged("there is no database in it")
+            raise self._build_damaged_error("there is no database in it")
         if sorted(self._archive.namelist()) != sorted([*found, MANIFEST]):
-            raise self._damaged("it does not hold the files that its manifest names")
+            raise self._build_damaged_error("it does not hold the files that its manifest names")
         return found
 
-    def _guarded(self, act: Callable[[], Any]) -> Any:
+    def _translate_errors(self, act: Callable[[], Any]) -> Any:
         try:
             return act()
         except zipfile.BadZipFile as error:
-            if not self._begins_as_zip():
-                raise self._foreign("it is no zip archive") from None
-            raise self._damaged(str(error)) from None
+            if not self._has_zip_header():
+                raise self._build_foreign_error("it is no zip archive") from None
+            raise self._build_damaged_error(str(error)) from None
         except (zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
-            raise self._damaged(str(error)) from None
+            raise self._build_damaged_error(str(error)) from None
 
-    def _begins_as_zip(self) -> bool:
-        with sources.opened(self._path) as file:
+    def _has_zip_header(self) -> bool:
+        with sources.open_file(self._path) as file:
             return file.read(2) == b"PK"
 
-    def _damaged(self, what: str) -> StoreCorrupt:
+    def _build_damaged_error(self, what: str) -> StoreCorrupt:
         return StoreCorrupt(
             f"{str(self._path)!r} is damaged: {what}; nothing was changed, take another backup"
         )
 
-    def _foreign(self, what: str) -> StoreIncompatible:
+    def _build_foreign_error(self, what: str) -> StoreIncompatible:
         return StoreIncompatible(f"{str(self._path)!r} is no backup of Reverie: {what}; nothing was changed")
 
 
@@ -424,20 +424,20 @@ def recover(
     place = Path(folder).expanduser().absolute()
     own = place if profile is None else Path(profile).expanduser().absolute()
     moment = clock.utc_now() if at is None else at
-    with sources.opened(source) as opened, _Opened(opened, source) as archive, ExitStack() as cleaning:
+    with sources.open_file(source) as opened, _Opened(opened, source) as archive, ExitStack() as cleaning:
         backup = archive.backup()
         try:
             if not place.exists():
                 make_folder(place)
                 cleaning.callback(_remove_if_empty, place)
-            staged = _unpack(archive, place, cleaning, progress or _nobody)
+            staged = _unpack(archive, place, cleaning, progress or _ignore_progress)
             _refuse_unusable(staged / DATABASE, source)
             recovery = _Recovery(place, own, staged, list(backup.profile), moment)
             recovery.check(replace=replace)
             recovery.forget_again()
             return recovery.carry_out(backup)
         except OSError as error:
-            raise unwritable(place, error) from error
+            raise build_unwritable_error(place, error) from error
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -448,7 +448,7 @@ def _remove_if_empty(folder: Path) -> None:
 def _refuse_unusable(database: Path, source: Path) -> None:
     """Raise if the database that was unpacked cannot be opened; an older one is brought up to date."""
     try:
-        _opened_store(database).close()
+        _open_store(database).close()
     except StoreIncompatible:
         raise StoreIncompatible(
             f"{str(source)!r} holds a database that is none of Reverie's, or that a newer Reverie made: "
@@ -458,7 +458,7 @@ def _refuse_unusable(database: Path, source: Path) -> None:
         raise StoreCorrupt(f"{str(source)!r} holds a damaged database: take another backup") from None
 
 
-def _opened_store(database: Path) -> SQLiteStore:
+def _open_store(database: Path) -> SQLiteStore:
     return SQLiteStore(database, analyse=analyze, create=False)
 
 
@@ -469,18 +469,18 @@ def _unpack(archive: _Opened, place: Path, cleaning: ExitStack, progress: Callab
         raise StoreUnavailable(
             f"{str(place)!r} has {free:,} bytes of room, and {needed:,} are needed: make room"
         )
-    staged = _scratch(place, ".recovering-", cleaning)
+    staged = _make_scratch_folder(place, ".recovering-", cleaning)
     for name in archive.files:
         target = staged / name
         make_folder(target.parent)
-        with new_file(target, overwrite=False) as written:
+        with create_file(target, overwrite=False) as written:
             for data in archive.pieces(name):
                 written.write(data)
                 progress(len(data))
     return staged
 
 
-def _scratch(parent: Path, name: str, cleaning: ExitStack) -> Path:
+def _make_scratch_folder(parent: Path, name: str, cleaning: ExitStack) -> Path:
     scratch = parent / f"{name}{secrets.token_hex(6)}"
     scratch.mkdir(mode=0o700)
     scratch.chmod(0o700)
@@ -501,7 +501,7 @@ class _Recovery:
         self._forgotten = 0
         self._was_there = (place / DATABASE).exists()
         self._in_the_way = [name for name in _READABLE if (place / name).exists()]
-        self._differing = [name for name in profile if self._differs(name)]
+        self._differing = [name for name in profile if self._is_different(name)]
 
     def check(self, *, replace: bool) -> None:
         """Raise if the folder may not be touched."""
@@ -524,8 +524,8 @@ class _Recovery:
             return
         try:
             with (
-                closing(_opened_store(self._place / DATABASE)) as old,
-                closing(_opened_store(self._staged / DATABASE)) as new,
+                closing(_open_store(self._place / DATABASE)) as old,
+                closing(_open_store(self._staged / DATABASE)) as new,
             ):
                 self._forgotten = reapply_tombstones(new, old, at=self._moment)
         except StoreError as error:
@@ -536,19 +536,19 @@ class _Recovery:
 
     def carry_out(self, backup: Backup) -> RecoveryReport:
         """Move aside what is there, and put the new in its place."""
-        aside = self._aside()
+        aside = self._choose_aside_path()
         state = FileState(self._place)
         with closing(state), ExitStack() as held:
             # Who mirrors the old memory into files waits, and then finds that its database has gone.
             with suppress(StateUnavailable):
-                held.enter_context(state.locked())
+                held.enter_context(state.lock())
             for name in self._in_the_way:
-                os.rename(self._place / name, _made(aside) / name)
+                os.rename(self._place / name, _ensure_folder(aside) / name)
             self._put_profile(aside)
             shutil.rmtree(self._place / _INDEX, ignore_errors=True)
             staged, database = self._staged / DATABASE, self._place / DATABASE
             if self._was_there:
-                replace_file(database, staged, kept=_made(aside) / DATABASE)
+                replace_file(database, staged, kept=_ensure_folder(aside) / DATABASE)
             else:
                 publish(staged, database, overwrite=False)
         for ending in ("", "-wal", "-shm", "-journal"):
@@ -562,11 +562,11 @@ class _Recovery:
             notes=tuple(self._notes),
         )
 
-    def _differs(self, name: str) -> bool:
+    def _is_different(self, name: str) -> bool:
         there, new = self._own / name, self._staged / PROFILE / name
         return there.exists() and there.read_bytes() != new.read_bytes()
 
-    def _aside(self) -> Path:
+    def _choose_aside_path(self) -> Path:
         stamp = self._moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         name, number = f"before-recovery-{stamp}", 1
         while (self._place / name).exists():
@@ -578,7 +578,7 @@ class _Recovery:
         for name in self._profile:
             there, new = self._own / name, self._staged / PROFILE / name
             if name in self._differing:
-                kept = _made((_made(aside) / PROFILE / name).parent) / there.name
+                kept = _ensure_folder((_ensure_folder(aside) / PROFILE / name).parent) / there.name
                 shutil.copyfile(there, kept)
                 kept.chmod(0o600)
             if name in self._differing or not there.exists():
@@ -586,10 +586,10 @@ class _Recovery:
                 self._write_profile(new.read_bytes(), there)
 
     def _write_profile(self, data: bytes, there: Path) -> None:
-        with new_file(there, overwrite=True) as file:
+        with create_file(there, overwrite=True) as file:
             file.write(data)
 
 
-def _made(folder: Path) -> Path:
+def _ensure_folder(folder: Path) -> Path:
     make_folder(folder)
     return folder

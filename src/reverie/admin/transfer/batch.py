@@ -26,10 +26,10 @@ from reverie.admin.transfer.items import (
     Reason,
     Skipped,
     What,
-    another_id,
-    digest,
+    build_alternative_id,
+    hash_texts,
 )
-from reverie.domain.change import Change, Value, subject_of
+from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
@@ -133,14 +133,14 @@ class ImportBatch:
     # -- records ---------------------------------------------------------------------------------------
 
     def _add_record(self, item: FoundRecord) -> None:
-        record, here, met = self._placed(item.record, item.form, self._stored_record)
+        record, here, met = self._resolve_identity(item.record, item.form, self._find_stored_record)
         if met:
             self._skip("record", item.place, "repeated", f"record {record.id!r}")
         elif here is not None:
-            self._meet(record)
+            self._record_met(record)
             same = (here.kind, here.content) == (record.kind, record.content)
             self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
-        elif twin := self._twin(record):
+        elif twin := self._find_twin(record):
             self._skip("record", item.place, "known", f"record {twin!r} says the same")
         elif self._is_forgotten(record):
             self._skip("record", item.place, "forgotten")
@@ -149,11 +149,11 @@ class ImportBatch:
             if not record.archived:
                 self.met.said[record.scope, record.fingerprint] = record.id
 
-    def _stored_record(self, name: str) -> Record | None:
+    def _find_stored_record(self, name: str) -> Record | None:
         found = self._store.records([name])
         return found[0] if found else None
 
-    def _twin(self, record: Record) -> str | None:
+    def _find_twin(self, record: Record) -> str | None:
         """The id of the live record that says the same, here or earlier in the source."""
         if record.archived:
             return None
@@ -167,20 +167,20 @@ class ImportBatch:
     # -- turns -----------------------------------------------------------------------------------------
 
     def _add_turns(self, item: FoundTurns) -> None:
-        here = self._session(item.state.id)
+        here = self._find_session(item.state.id)
         if here is not None and here.scope != item.state.scope:
             detail = f"session {here.id!r} belongs to the scope {here.scope!r}"
             self._skip("turn", item.place, "differs", detail, len(item.turns))
             return
         left_out = Counter[Reason]()
-        fresh = list(self._fresh_turns(item, left_out))
+        fresh = list(self._select_fresh_turns(item, left_out))
         for why, count in left_out.items():
             self._skip("turn", item.place, why, f"session {item.state.id!r}", count)
         if here is None and (fresh or not item.turns):
             self._begin(item.state)
         elif here is not None and not item.turns:
             self._skip("session", item.place, "known", f"session {here.id!r}")
-        following = self._next_position(item.state.id) if fresh else 0
+        following = self._get_next_position(item.state.id) if fresh else 0
         for position, turn in enumerate(fresh, start=following):
             self._take(replace(turn, position=position))
             self._following[item.state.id] = position + 1
@@ -192,8 +192,8 @@ class ImportBatch:
         self._edits.append(Change(before=None, after=state))
         self.taken["session"] += 1
 
-    def _fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
-        stored = self._stored_turns([turn.id for turn in item.turns])
+    def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
+        stored = self._find_stored_turns([turn.id for turn in item.turns])
 
         def look(name: str) -> Turn | None:
             if name in stored:
@@ -202,19 +202,19 @@ class ImportBatch:
             return found[0] if found else None
 
         for each in item.turns:
-            turn, here, met = self._placed(each, item.form, look)
+            turn, here, met = self._resolve_identity(each, item.form, look)
             if met:
                 left_out["repeated"] += 1
             elif here is not None:
-                self._meet(turn)
+                self._record_met(turn)
                 left_out["known"] += 1
             elif self._is_forgotten(turn):
                 left_out["forgotten"] += 1
             else:
-                self._meet(turn)
+                self._record_met(turn)
                 yield turn
 
-    def _stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
+    def _find_stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
         """The turns of those ids that are here, and None for the others; none at all if one is unreadable."""
         try:
             found = {turn.id: turn for turn in self._store.turns(names)}
@@ -222,13 +222,13 @@ class ImportBatch:
             return {}
         return {name: found.get(name) for name in names}
 
-    def _session(self, name: str) -> SessionState | None:
+    def _find_session(self, name: str) -> SessionState | None:
         if name in self.met.sessions:
             return self.met.sessions[name]
         stored = self._store.session(name)
         return self._before.sessions.get(name) if stored is None and self._dry_run else stored
 
-    def _next_position(self, session: str) -> int:
+    def _get_next_position(self, session: str) -> int:
         if session not in self._following:
             last = self._store.turns(session=session, start=-1)
             self._following[session] = last[0].position + 1 if last else 0
@@ -240,11 +240,11 @@ class ImportBatch:
         page = drop_forgotten(self._store, item.page)
         if lines := item.page.content.count("\n") - page.content.count("\n"):
             self._skip("page", item.place, "forgotten", "lines of it", lines)
-        here = self._page(page.name)
+        here = self._find_page(page.name)
         if here is not None and here.content == page.content:
             self._skip("page", item.place, "known", f"page {page.name!r}")
             return
-        after = page if here is None else self._with_missing_lines(here, page)
+        after = page if here is None else self._add_missing_lines(here, page)
         if len(after.content) > LONGEST_PAGE:
             detail = f"page {page.name!r} would have over {LONGEST_PAGE:,} characters: shorten it first"
             self._skip("page", item.place, "too large", detail)
@@ -260,7 +260,7 @@ class ImportBatch:
         self.met.pages[page.name] = after
         self.taken["page"] += 1
 
-    def _page(self, name: str) -> Page | None:
+    def _find_page(self, name: str) -> Page | None:
         if name in self.met.pages:
             return self.met.pages[name]
         if self._dry_run and name in self._before.pages:
@@ -268,23 +268,23 @@ class ImportBatch:
         found = self._store.pages([name])
         return found[0] if found else None
 
-    def _with_missing_lines(self, here: Page, page: Page) -> Page:
+    def _add_missing_lines(self, here: Page, page: Page) -> Page:
         there = {line.strip() for line in here.content.split("\n")}
-        once = set((self._cursor(page.name) or "").split())
+        once = set((self._read_cursor(page.name) or "").split())
         lines = page.content.rstrip("\n").split("\n")
-        missing = [line for line in lines if line.strip() not in there and _line_mark(line) not in once]
+        missing = [line for line in lines if line.strip() not in there and _hash_line(line) not in once]
         if not any(line.strip() for line in missing):
             return here
         content = "\n\n".join(part for part in (here.content.rstrip(), "\n".join(missing)) if part)
         return replace(here, content=f"{content}\n", updated_at=self._now)
 
     def _keep_lines(self, page: Page) -> None:
-        once = (self._cursor(page.name) or "").split()
-        marks = [*once, *(_line_mark(line) for line in page.content.split("\n") if line.strip())]
-        self.met.cursors[_cursor_name(page.name)] = " ".join(dict.fromkeys(marks))
+        once = (self._read_cursor(page.name) or "").split()
+        marks = [*once, *(_hash_line(line) for line in page.content.split("\n") if line.strip())]
+        self.met.cursors[_build_cursor_name(page.name)] = " ".join(dict.fromkeys(marks))
 
-    def _cursor(self, page: str) -> str | None:
-        name = _cursor_name(page)
+    def _read_cursor(self, page: str) -> str | None:
+        name = _build_cursor_name(page)
         if name in self.met.cursors:
             return self.met.cursors[name]
         if self._dry_run and name in self._before.cursors:
@@ -292,26 +292,26 @@ class ImportBatch:
         return self._store.cursor(name)
 
     def _add_paragraph(self, item: FoundParagraph) -> None:
-        paragraph, here, met = self._placed(item.paragraph, item.form, self._stored_paragraph)
+        paragraph, here, met = self._resolve_identity(item.paragraph, item.form, self._find_stored_paragraph)
         if met:
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
-        elif self._was_there(paragraph, here is not None, item.form):
-            self._meet(paragraph)
+        elif self._is_known_paragraph(paragraph, here is not None, item.form):
+            self._record_met(paragraph)
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
             self._skip("paragraph", item.place, "forgotten")
         else:
-            last = self._last_position(paragraph.page)
+            last = self._get_last_position(paragraph.page)
             if paragraph.position < last or (item.form and paragraph.position <= last):
                 paragraph = replace(paragraph, position=last + 1)
             self._last[paragraph.page] = paragraph.position
             self._take(paragraph)
 
-    def _stored_paragraph(self, name: str) -> Paragraph | None:
+    def _find_stored_paragraph(self, name: str) -> Paragraph | None:
         found = self._store.paragraphs([name])
         return found[0] if found else None
 
-    def _was_there(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
+    def _is_known_paragraph(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
         """Whether the log had it: by its id, or, where that was made from its text, by its text.
 
         A text that the log had twice stands for two of the source.
@@ -327,7 +327,7 @@ class ImportBatch:
             self.met.found.setdefault(name, Counter())[content] += 1
         return is_here or has_more
 
-    def _last_position(self, page: str) -> float:
+    def _get_last_position(self, page: str) -> float:
         if page not in self._last:
             last = self._store.paragraphs(page=page, start=-1)
             self._last[page] = last[0].position if last else float("-inf")
@@ -335,7 +335,9 @@ class ImportBatch:
 
     # -- all of them -----------------------------------------------------------------------------------
 
-    def _placed(self, value: _T, form: str, stored: Callable[[str], _T | None]) -> tuple[_T, _T | None, bool]:
+    def _resolve_identity(
+        self, value: _T, form: str, stored: Callable[[str], _T | None]
+    ) -> tuple[_T, _T | None, bool]:
         """The thing with the id that it gets, the same thing if it is here, and whether it was met before."""
         first, attempt = value, 0
         while True:
@@ -348,20 +350,22 @@ class ImportBatch:
                 here = stored(value.id)
             except StoreCorrupt:
                 here = value  # something that cannot be read is here; it is not to be doubled
-            if met is None and (here is None or not form or _mark(here) == mark or _says_same(here, value)):
+            if met is None and (
+                here is None or not form or _mark(here) == mark or _has_same_content(here, value)
+            ):
                 return value, here, False
             attempt += 1
-            value = replace(value, id=another_id(first, form, attempt))
+            value = replace(value, id=build_alternative_id(first, form, attempt))
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))
 
     def _take(self, value: Record | Turn | Paragraph) -> None:
-        self._meet(value)
+        self._record_met(value)
         self._edits.append(Change(before=None, after=value))
-        self.taken[subject_of(value)] += 1
+        self.taken[get_subject(value)] += 1
 
-    def _meet(self, value: Record | Turn | Paragraph) -> None:
+    def _record_met(self, value: Record | Turn | Paragraph) -> None:
         self.met.ids[type(value), value.id] = _mark(value)
 
     def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
@@ -371,22 +375,22 @@ class ImportBatch:
 def _mark(value: Record | Turn | Paragraph) -> str:
     """What tells a thing from another that happens to have its id."""
     given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
-    return digest(_owner(value), given or value.content)[:_MARK]
+    return hash_texts(_get_owner(value), given or value.content)[:_MARK]
 
 
-def _says_same(here: _T, value: _T) -> bool:
-    return (_owner(here), here.content) == (_owner(value), value.content)
+def _has_same_content(here: _T, value: _T) -> bool:
+    return (_get_owner(here), here.content) == (_get_owner(value), value.content)
 
 
-def _owner(value: Record | Turn | Paragraph) -> str:
+def _get_owner(value: Record | Turn | Paragraph) -> str:
     if isinstance(value, Record):
         return value.scope
     return value.session if isinstance(value, Turn) else value.page
 
 
-def _line_mark(line: str) -> str:
-    return digest(line.strip())[:_MARK]
+def _hash_line(line: str) -> str:
+    return hash_texts(line.strip())[:_MARK]
 
 
-def _cursor_name(page: str) -> str:
+def _build_cursor_name(page: str) -> str:
     return f"imported:{page}"

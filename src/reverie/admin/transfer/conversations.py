@@ -61,7 +61,7 @@ def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator
 
     JSON lines have one message a line: `role` and `content` (text, or a list of parts as OpenAI and
     Anthropic have them), and if they like `timestamp` (or `at`, `created_at`, `time`: ISO 8601, or
-    seconds or milliseconds since 1970), `session` (or `session_id`, `conversation`), `speaker` (or
+    seconds or milliseconds since 1970), `make_session` (or `session_id`, `conversation`), `speaker` (or
     `name`), `id`, `tool_calls` and `tool_call_id`. Messages without a session belong to `import:` and the
     file's name. A message that says nothing and calls no tool is left out. A LoCoMo file is a JSON list
     of samples; its sessions are named `locomo:{n}:session_{k}`, n counted from 0.
@@ -92,7 +92,7 @@ def read_conversations(path: str | Path, *, format: Format = "auto") -> Iterator
         yield from _read_lines(file)
         return
     for number, sample in enumerate(load_locomo(file)):
-        yield from locomo_sessions(sample, number=number, file=file)
+        yield from parse_locomo_sessions(sample, number=number, file=file)
 
 
 def format_of(path: Path) -> Literal["jsonl", "locomo"]:
@@ -101,8 +101,8 @@ def format_of(path: Path) -> Literal["jsonl", "locomo"]:
     Raises:
         InvalidInput: it is neither, or cannot be read.
     """
-    with _opened(path) as lines:
-        first = next((line for line in _text_lines(lines, path) if line.strip()), "").strip()
+    with _open_text(path) as lines:
+        first = next((line for line in _iter_text_lines(lines, path) if line.strip()), "").strip()
     if first.startswith("["):
         return "locomo"
     try:
@@ -125,23 +125,23 @@ def format_of(path: Path) -> Literal["jsonl", "locomo"]:
 def _read_lines(path: Path) -> Iterator[ImportedConversation]:
     usual = f"import:{path.stem}"
     session, turns = usual, list[dict[str, Any]]()
-    with _opened(path) as lines:
-        for number, line in enumerate(_text_lines(lines, path), start=1):
+    with _open_text(path) as lines:
+        for number, line in enumerate(_iter_text_lines(lines, path), start=1):
             if not line.strip():
                 continue
             place = f"{path}, line {number}"
-            message = _object(line, place)
-            whose = _first(message, _SESSION_KEYS, place, usual)
+            message = _parse_object(line, place)
+            whose = _read_first(message, _SESSION_KEYS, place, usual)
             if turns and (whose != session or len(turns) >= BATCH):
                 yield ImportedConversation(session=session, turns=turns)
                 turns = []
             session = whose
-            turns += turns_of(message, place)
+            turns += parse_turns(message, place)
     if turns:
         yield ImportedConversation(session=session, turns=turns)
 
 
-def _object(line: str, place: str) -> dict[str, Any]:
+def _parse_object(line: str, place: str) -> dict[str, Any]:
     try:
         message = json.loads(line)
     except ValueError as error:
@@ -153,7 +153,7 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return message
 
 
-def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+def parse_turns(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     """The turns that a message makes: one, and one for every tool result among its parts.
 
     Args:
@@ -170,9 +170,9 @@ def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     if not isinstance(role, str) or role.lower() not in _ROLES:
         raise InvalidInput(f"{place}: role is {role!r}: use one of {', '.join(ROLES)}")
     role = _ROLES[role.lower()]
-    content, calls, results = _content(message.get("content"), place)
-    calls += _tool_calls(message.get("tool_calls"), place)
-    answered = _first(message, ("tool_call_id",), place, "")
+    content, calls, results = _parse_content(message.get("content"), place)
+    calls += _parse_tool_calls(message.get("tool_calls"), place)
+    answered = _read_first(message, ("tool_call_id",), place, "")
     if calls and role != "assistant":
         raise InvalidInput(
             f"{place}: role is {role!r} and there are tool calls: only an assistant calls tools"
@@ -182,20 +182,20 @@ def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
             f"{place}: role is {role!r} and there is a tool_call_id: only a tool's message has one"
         )
     extra: dict[str, Any] = {}
-    if (at := _time(message, place)) is not None:
+    if (at := _parse_time(message, place)) is not None:
         extra["at"] = at
-    if speaker := _first(message, _SPEAKER_KEYS, place, ""):
+    if speaker := _read_first(message, _SPEAKER_KEYS, place, ""):
         extra["speaker"] = speaker
-    if given := _first(message, ("id",), place, ""):
+    if given := _read_first(message, ("id",), place, ""):
         extra["metadata"] = {SOURCE_ID: given}
     turns: list[dict[str, Any]] = [
-        {"role": "tool", "content": _checked(text, place), "tool_call_id": call} | extra
+        {"role": "tool", "content": _validate_content(text, place), "tool_call_id": call} | extra
         for call, text in results
         if text.strip()
     ]
     if not content.strip() and not calls:
         return turns
-    turn: dict[str, Any] = {"role": role, "content": _checked(content, place)} | extra
+    turn: dict[str, Any] = {"role": role, "content": _validate_content(content, place)} | extra
     if calls:
         turn["tool_calls"] = tuple(calls)
     if answered:
@@ -203,11 +203,11 @@ def turns_of(message: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     return [*turns, turn]
 
 
-def _checked(content: str, place: str) -> str:
+def _validate_content(content: str, place: str) -> str:
     return validate_raw_text(content, name=f"{place}: content", longest=LONGEST_TURN, empty=True)
 
 
-def _content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[str, str]]]:
+def _parse_content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[str, str]]]:
     """The text of a message's content, the tools its parts call, and the tool results among them."""
     if value is None or isinstance(value, str):
         return value or "", [], []
@@ -227,7 +227,7 @@ def _content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[st
             arguments = json.dumps(part.get("input") or {}, ensure_ascii=False)
             calls.append(ToolCall(id=str(part.get("id")), name=str(part.get("name")), arguments=arguments))
         elif kind == "tool_result":
-            results.append((str(part.get("tool_use_id", "")), _content(part.get("content"), place)[0]))
+            results.append((str(part.get("tool_use_id", "")), _parse_content(part.get("content"), place)[0]))
         elif isinstance(text := part.get("text"), str):
             texts.append(text)
         elif kind not in ("thinking", "redacted_thinking"):
@@ -235,7 +235,7 @@ def _content(value: Any, place: str) -> tuple[str, list[ToolCall], list[tuple[st
     return "\n".join(texts), calls, results
 
 
-def _tool_calls(value: Any, place: str) -> list[ToolCall]:
+def _parse_tool_calls(value: Any, place: str) -> list[ToolCall]:
     """Tool calls as OpenAI has them, or flat `{id, name, arguments}`."""
     if value in (None, []):
         return []
@@ -253,7 +253,7 @@ def _tool_calls(value: Any, place: str) -> list[ToolCall]:
     return calls
 
 
-def _first(message: Mapping[str, Any], keys: tuple[str, ...], place: str, default: str) -> str:
+def _read_first(message: Mapping[str, Any], keys: tuple[str, ...], place: str, default: str) -> str:
     for key in keys:
         value = message.get(key)
         if value in (None, ""):
@@ -264,7 +264,7 @@ def _first(message: Mapping[str, Any], keys: tuple[str, ...], place: str, defaul
     return default
 
 
-def _time(message: Mapping[str, Any], place: str) -> datetime | None:
+def _parse_time(message: Mapping[str, Any], place: str) -> datetime | None:
     for key in _TIME_KEYS:
         value = message.get(key)
         if value in (None, ""):
@@ -272,12 +272,12 @@ def _time(message: Mapping[str, Any], place: str) -> datetime | None:
         if isinstance(value, str):
             return clock.parse_time(value, name=f"{place}: {key}")
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return _since_1970(value, f"{place}: {key}")
+            return _parse_epoch(value, f"{place}: {key}")
         raise InvalidInput(f"{place}: {key} is {value!r}: pass ISO 8601 text, or seconds since 1970")
     return None
 
 
-def _since_1970(value: float, name: str) -> datetime:
+def _parse_epoch(value: float, name: str) -> datetime:
     # No chat was held after the year 5138, so a number as large as that counts milliseconds.
     seconds = value / 1000 if abs(value) >= 1e11 else value
     try:
@@ -295,7 +295,7 @@ def load_locomo(path: Path) -> list[dict[str, Any]]:
     Raises:
         InvalidInput: it cannot be read or is no such file.
     """
-    with _opened(path) as file:
+    with _open_text(path) as file:
         try:
             data = json.load(file)
         except UnicodeDecodeError:
@@ -311,7 +311,9 @@ def load_locomo(path: Path) -> list[dict[str, Any]]:
     return samples
 
 
-def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> list[ImportedConversation]:
+def parse_locomo_sessions(
+    sample: Mapping[str, Any], *, number: int, file: Path
+) -> list[ImportedConversation]:
     """The sessions of one LoCoMo sample that have turns, in their order.
 
     `speaker_a` is the user and `speaker_b` the assistant; a shared picture's caption is part of what was
@@ -332,9 +334,9 @@ def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> li
         messages = conversation[f"session_{k}"]
         if not isinstance(messages, list):
             raise InvalidInput(f"{place}: {type(messages).__name__} instead of a list of turns")
-        began = _locomo_time(conversation.get(f"session_{k}_date_time"), place)
+        began = _parse_locomo_time(conversation.get(f"session_{k}_date_time"), place)
         turns = [
-            _locomo_turn(message, roles, began and began + i * _BETWEEN_TURNS, f"{place}, turn {i}")
+            _parse_locomo_turn(message, roles, began and began + i * _BETWEEN_TURNS, f"{place}, turn {i}")
             for i, message in enumerate(messages)
         ]
         if spoken := [turn for turn in turns if turn["content"].strip()]:
@@ -344,7 +346,7 @@ def locomo_sessions(sample: Mapping[str, Any], *, number: int, file: Path) -> li
     return sessions
 
 
-def _locomo_turn(
+def _parse_locomo_turn(
     message: Any, roles: Mapping[str | None, str], at: datetime | None, place: str
 ) -> dict[str, Any]:
     if not isinstance(message, dict) or not all(
@@ -358,14 +360,14 @@ def _locomo_turn(
     shared = f"[shares a picture: {caption}]" if caption else ""
     turn = {
         "role": roles[speaker],
-        "content": _checked(" ".join(part for part in (message["text"], shared) if part), place),
+        "content": _validate_content(" ".join(part for part in (message["text"], shared) if part), place),
         "speaker": speaker,
         "metadata": {SOURCE_ID: message["dia_id"]},
     }
     return turn if at is None else turn | {"at": at}
 
 
-def _locomo_time(text: Any, place: str) -> datetime | None:
+def _parse_locomo_time(text: Any, place: str) -> datetime | None:
     """Read `1:56 pm on 8 May, 2023`; None for nothing. No strptime: its month names follow the locale."""
     if text is None:
         return None
@@ -383,14 +385,14 @@ def _locomo_time(text: Any, place: str) -> datetime | None:
 # -- the file ----------------------------------------------------------------------------------------
 
 
-def _opened(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     try:
         return path.open(encoding="utf-8-sig")
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _text_lines(file: TextIO, path: Path) -> Iterator[str]:
+def _iter_text_lines(file: TextIO, path: Path) -> Iterator[str]:
     try:
         yield from file
     except UnicodeDecodeError:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from reverie.admin.transfer.atomic_writes import new_folder, new_text
+from reverie.admin.transfer.atomic_writes import create_folder, create_text_file
 from reverie.admin.transfer.formats.native.folder import FolderWriter
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter, Writable
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
@@ -149,15 +149,15 @@ def export(
         if form != "jsonl":
             raise InvalidInput(f"form is {form!r}, which makes a folder: pass its name")
         run.write(JsonlWriter(target, at=at))
-        return run.exported(form, None)
+        return run.summarize_export(form, None)
     path = Path(target).expanduser().absolute()
     if form == "jsonl":
-        with new_text(path, overwrite=overwrite) as file:
+        with create_text_file(path, overwrite=overwrite) as file:
             run.write(JsonlWriter(file, at=at))
     else:
-        with new_folder(path) as tree:
+        with create_folder(path) as tree:
             run.write(MarkdownWriter(tree, at=at) if form == "markdown" else FolderWriter(tree, at=at))
-    return run.exported(form, path)
+    return run.summarize_export(form, path)
 
 
 class _Export:
@@ -172,11 +172,11 @@ class _Export:
 
     def write(self, writer: ExportWriter) -> None:
         """Write everything that is selected."""
-        for record in self._records():
+        for record in self._iter_records():
             writer.put_record(record)
             self._count("records")
-        for overview in self._sessions():
-            writer.put_session(overview.state, self._turns(overview))
+        for overview in self._list_sessions():
+            writer.put_session(overview.state, self._iter_turns(overview))
             self._counts["sessions"] += 1
         if self._selection.pages:
             for page in self._store.pages():
@@ -189,11 +189,11 @@ class _Export:
                 self._counts["paragraphs"] += len(paragraphs)
         writer.finish(dict(self._counts))
 
-    def exported(self, form: ExportForm, path: Path | None) -> ExportReport:
+    def summarize_export(self, form: ExportForm, path: Path | None) -> ExportReport:
         """What was exported."""
         return ExportReport(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
 
-    def _records(self) -> Iterator[Record]:
+    def _iter_records(self) -> Iterator[Record]:
         """The first created first, so that an import stores them in the order they came."""
         wanted = Filter(scopes=self._selection.scopes, archived=None if self._selection.archived else False)
         before = sum(self._store.tally("kind", wanted).values())
@@ -203,9 +203,9 @@ class _Export:
             self._leave_out("record", "the store", missing)
         ids.reverse()
         for start in range(0, len(ids), _BATCH):
-            yield from self._found(ids[start : start + _BATCH])
+            yield from self._fetch_records(ids[start : start + _BATCH])
 
-    def _found(self, batch: Sequence[str]) -> Iterator[Record]:
+    def _fetch_records(self, batch: Sequence[str]) -> Iterator[Record]:
         try:
             yield from self._store.records(batch)
         except StoreCorrupt:
@@ -215,26 +215,26 @@ class _Export:
                 except StoreCorrupt:
                     self._leave_out("record", f"record {each!r}", 1)
 
-    def _sessions(self) -> list[SessionOverview]:
+    def _list_sessions(self) -> list[SessionOverview]:
         if not self._selection.sessions:
             return []
         found = self._store.sessions(scopes=self._selection.scopes)
         return sorted(found, key=lambda each: (each.state.created_at, each.state.id))
 
-    def _turns(self, overview: SessionOverview) -> Iterator[Turn]:
+    def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
         session, start = overview.state.id, 0
         while start < overview.turns:
             stop = min(start + _BATCH, overview.turns)
             try:
                 turns = self._store.turns(session=session, start=start, stop=stop)
             except StoreCorrupt:
-                turns = self._readable_turns(session, start, stop)
+                turns = self._fetch_readable_turns(session, start, stop)
             for turn in turns:
                 yield turn
                 self._count("turns")
             start = stop
 
-    def _readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
+    def _fetch_readable_turns(self, session: str, start: int, stop: int) -> list[Turn]:
         found: list[Turn] = []
         for position in range(start, stop):
             try:

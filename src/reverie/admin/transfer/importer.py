@@ -29,16 +29,16 @@ from reverie.admin.transfer.items import (
     Reason,
     Skipped,
     What,
-    valid_form,
+    validate_form,
 )
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
-from reverie.domain.scope import checked_scope
+from reverie.domain.scope import validate_scope
 from reverie.domain.secrets import Redactor
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redact_value, redactor_of
+from reverie.stores.redacting import get_redactor, redact_value
 
 BATCH = 300
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
@@ -131,10 +131,10 @@ def take_in(
     """
     path = Path(source).expanduser().absolute()
     if scope is not None:
-        checked_scope(scope)
+        validate_scope(scope)
     if origin is not None:
         validate_choice(origin, ORIGINS, name="origin")
-    found = detection.form_of(path) if form is None else valid_form(form)
+    found = detection.detect_format(path) if form is None else validate_form(form)
     intake = Importer(
         store=store,
         source=path.name,
@@ -143,12 +143,12 @@ def take_in(
         clock=clock,
         notice=notice,
         dry_run=dry_run,
-        progress=progress or _nobody,
+        progress=progress or _ignore_progress,
     )
     return intake.take(reading.read(path, found, ImportTerms(now=clock(), scope=scope, origin=origin)), found)
 
 
-def _nobody(count: int) -> None:
+def _ignore_progress(count: int) -> None:
     del count
 
 
@@ -174,7 +174,7 @@ class Importer:
     clock: Clock
     notice: Callable[[Sequence[JournalEntry]], None]
     dry_run: bool = False
-    progress: Callable[[int], None] = _nobody
+    progress: Callable[[int], None] = _ignore_progress
     _met: SeenItems = field(default_factory=SeenItems)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
@@ -190,9 +190,9 @@ class Importer:
         """
         batch: list[Item] = []
         weight = 0
-        for item in self._as_far_as_it_goes(items):
+        for item in self._read_until_broken(items):
             batch.append(item)
-            weight += _weight(item)
+            weight += _get_weight(item)
             if weight >= BATCH:
                 self._take_batch(batch)
                 batch, weight = [], 0
@@ -200,11 +200,11 @@ class Importer:
         counts = {f"{what}s": self._taken[what] for what in _COUNTED}
         return ImportReport(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
 
-    def _as_far_as_it_goes(self, items: Iterable[Item]) -> Iterator[Item]:
-        begun, redactor = False, redactor_of(self.store)
+    def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
+        begun, redactor = False, get_redactor(self.store)
         try:
             for item in items:
-                yield _redacted(item, redactor)
+                yield _redact_item(item, redactor)
                 begun = True
         except InvalidInput as error:
             if not begun:
@@ -228,7 +228,7 @@ class Importer:
         self._met.add(decided.met)
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
-        self.progress(sum(map(_weight, batch)))
+        self.progress(sum(map(_get_weight, batch)))
 
     def _commit(self, decided: ImportBatch) -> None:
         edits = decided.edits()
@@ -244,7 +244,7 @@ class Importer:
         self.notice(rows)
 
 
-def _redacted(item: Item, redactor: Redactor) -> Item:
+def _redact_item(item: Item, redactor: Redactor) -> Item:
     """What was found, without its secrets; what bears a secret for a name is left out."""
     try:
         match item:
@@ -261,7 +261,7 @@ def _redacted(item: Item, redactor: Redactor) -> Item:
                 return replace(item, detail=redactor.text(item.detail))
     except InvalidInput as error:
         what = _WHAT[type(item)]
-        return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_weight(item))
+        return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_get_weight(item))
 
 
 _WHAT: Mapping[type[Any], What] = {
@@ -272,5 +272,5 @@ _WHAT: Mapping[type[Any], What] = {
 }
 
 
-def _weight(item: Item) -> int:
+def _get_weight(item: Item) -> int:
     return len(item.turns) + 1 if isinstance(item, FoundTurns) else 1

@@ -159,50 +159,50 @@ class ImportTerms:
         """Whether what another program wrote may stand in prompts unasked."""
         return self.foreign_origin not in UNTRUSTED
 
-    def own_record(self, record: Record) -> Record:
+    def apply_to_record(self, record: Record) -> Record:
         """A record of an own export as it shall be."""
         scope = record.scope if self.scope is None else self.scope
         return replace(record, scope=scope, origin=self.origin or record.origin)
 
-    def own_session(self, state: SessionState) -> SessionState:
+    def apply_to_session(self, state: SessionState) -> SessionState:
         """A session of an own export as it shall be."""
         return state if self.scope is None else replace(state, scope=self.scope)
 
-    def own_turn(self, turn: Turn) -> Turn:
+    def apply_to_turn(self, turn: Turn) -> Turn:
         """A turn of an own export as it shall be."""
         return turn if self.scope is None else replace(turn, scope=self.scope)
 
 
-def stable_id(*parts: str) -> str:
+def build_stable_id(*parts: str) -> str:
     """An id made from texts: always the same for the same ones (12 hexadecimal characters of SHA-256).
 
     >>> stable_id("mcp", "", "Ada", "likes trains")
     '0fa60fffbd6b'
     """
-    return digest(*parts)[:12]
+    return hash_texts(*parts)[:12]
 
 
-def digest(*parts: str) -> str:
+def hash_texts(*parts: str) -> str:
     """24 hexadecimal characters of the SHA-256 of texts, told apart by a separator no text may hold."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def of_session(state: SessionState, source_id: str) -> str:
+def build_turn_key(state: SessionState, source_id: str) -> str:
     """What the id of a turn of another program is made from."""
     return f"{state.id}\0{source_id}"
 
 
-def another_id(value: Record | Turn | Paragraph, form: str, attempt: int) -> str:
+def build_alternative_id(value: Record | Turn | Paragraph, form: str, attempt: int) -> str:
     """The id to try when the first `attempt` ones are taken by other things."""
-    return stable_id(form, type(value).__name__, value.id, str(attempt))
+    return build_stable_id(form, type(value).__name__, value.id, str(attempt))
 
 
-def with_source_id(metadata: dict[str, str], source_id: str) -> MappingProxyType[str, str]:
+def add_source_id(metadata: dict[str, str], source_id: str) -> MappingProxyType[str, str]:
     """Metadata that holds the id which another program gave."""
     return MappingProxyType({**metadata, SOURCE_ID: source_id})
 
 
-def valid_form(form: str) -> Form:
+def validate_form(form: str) -> Form:
     """`form`, if it names a format that can be imported; raises `InvalidInput` otherwise."""
     for known in FORMS:
         if form == known:

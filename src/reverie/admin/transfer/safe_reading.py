@@ -65,7 +65,7 @@ class Readable(Protocol):
 # -- JSON --------------------------------------------------------------------------------------------------
 
 
-def parsed(data: str | bytes) -> Any:
+def parse_json(data: str | bytes) -> Any:
     """What a JSON document says.
 
     Raises:
@@ -73,44 +73,44 @@ def parsed(data: str | bytes) -> Any:
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
     except RecursionError:
         raise InvalidInput("nested too deeply") from None
     except ValueError as error:
-        raise InvalidInput(f"not JSON ({_without_text(error)})") from None
-    if _deeper_than(value, DEEPEST):
+        raise InvalidInput(f"not JSON ({_describe_json_error(error)})") from None
+    if _is_deeper_than(value, DEEPEST):
         raise InvalidInput(f"nested over {DEEPEST} levels deep")
     return value
 
 
-def parsed_object(data: str | bytes) -> dict[str, Any]:
+def parse_json_object(data: str | bytes) -> dict[str, Any]:
     """The same for a document that must be an object."""
-    value = parsed(data)
+    value = parse_json(data)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{_called(value)} instead of an object")
+        raise InvalidInput(f"{_describe_type(value)} instead of an object")
     return value
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _without_text(error: ValueError) -> str:
+def _describe_json_error(error: ValueError) -> str:
     """What is wrong with JSON, without any of it."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, line {error.lineno} column {error.colno}"
     return str(error).partition(":")[0]
 
 
-def _called(value: object) -> str:
+def _describe_type(value: object) -> str:
     return {list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
         type(value), "a number"
     )
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
+def _is_deeper_than(value: Any, levels: int) -> bool:
     """Whether lists and objects lie in one another more than so deep; does not recurse."""
     layer = [value]
     for _ in range(levels + 1):
@@ -126,7 +126,7 @@ def _deeper_than(value: Any, levels: int) -> bool:
     return True
 
 
-def elements(file: Readable) -> Iterator[str]:
+def iter_elements(file: Readable) -> Iterator[str]:
     """The texts of what is in a JSON list, one at a time, so that the list may be larger than memory.
 
     A file that holds something else than a list gives that as its only element.
@@ -140,7 +140,7 @@ def elements(file: Readable) -> Iterator[str]:
         return
     text.drop(1)
     while (first := text.skip(_BETWEEN)) not in ("", "]"):
-        yield text.nested() if first in ('"', "{", "[") else text.word()
+        yield text.read_nested() if first in ('"', "{", "[") else text.word()
     if first == "":
         raise InvalidInput(_CUT)
 
@@ -162,7 +162,7 @@ class _Text:
             self._at = found.end() if found else self._at
             if self._at < len(self._text):
                 return self._text[self._at]
-            if not self._more(_CHUNK):
+            if not self._read_more(_CHUNK):
                 return ""
 
     def drop(self, count: int) -> None:
@@ -171,11 +171,11 @@ class _Text:
 
     def rest(self) -> str:
         """All that is left."""
-        while self._more(max(_CHUNK, len(self._text))):
+        while self._read_more(max(_CHUNK, len(self._text))):
             self._refuse_large()
         return self._text[self._at :]
 
-    def nested(self) -> str:
+    def read_nested(self) -> str:
         """The object, list or string that begins here; go on behind it."""
         if self._at > _CHUNK:
             self._text, self._at = self._text[self._at :], 0
@@ -185,7 +185,9 @@ class _Text:
             if token is None or (self._text[token.start()] == '"' and not token["closed"]):
                 at = len(self._text) if token is None else token.start()
                 self._refuse_large()
-                if not self._more(max(_CHUNK, len(self._text))):  # as much again, not to walk it too often
+                if not self._read_more(
+                    max(_CHUNK, len(self._text))
+                ):  # as much again, not to walk it too often
                     raise InvalidInput(_CUT)
                 continue
             at = token.end()
@@ -201,12 +203,12 @@ class _Text:
         begin = self._at
         while (found := _WORD.match(self._text, begin)) and found.end() == len(self._text):
             self._refuse_large()
-            if not self._more(_CHUNK):
+            if not self._read_more(_CHUNK):
                 break
         self._at = found.end() if found else begin + 1
         return self._text[begin : self._at]
 
-    def _more(self, size: int) -> bool:
+    def _read_more(self, size: int) -> bool:
         if self._ended:
             return False
         data = self._file.read(size)
@@ -225,7 +227,7 @@ class _Text:
 # -- lines -------------------------------------------------------------------------------------------------
 
 
-def lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+def iter_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
     """The lines of a file that are not blank, with their numbers from 1; None for one that is too long."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
@@ -243,14 +245,14 @@ def lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
             yield number, line
 
 
-def documents(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
+def iter_documents(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
     """The JSON objects of a file, one a line, with their lines' numbers; for a broken line what is wrong."""
-    for number, line in lines(file):
+    for number, line in iter_lines(file):
         if line is None:
             yield number, TooLarge(f"over {LONGEST_LINE:,} bytes long")
             continue
         try:
-            yield number, parsed_object(line)
+            yield number, parse_json_object(line)
         except InvalidInput as error:
             yield number, error
 
@@ -259,7 +261,7 @@ class TooLarge(InvalidInput):
     """Something is over a limit."""
 
 
-def whole(path: Path, *, exactly: bool = False) -> str:
+def read_text(path: Path, *, exactly: bool = False) -> str:
     """The text of a file, with its line ends as they are.
 
     Args:
@@ -270,14 +272,14 @@ def whole(path: Path, *, exactly: bool = False) -> str:
         TooLarge: it has over 64,000,000 bytes.
         InvalidInput: it cannot be read, or is not UTF-8.
     """
-    with opened(path) as file:
+    with open_file(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise TooLarge(f"over {LARGEST_FILE:,} bytes")
-    return decoded(data, exactly=exactly)
+    return decode_text(data, exactly=exactly)
 
 
-def decoded(data: bytes, *, exactly: bool = False) -> str:
+def decode_text(data: bytes, *, exactly: bool = False) -> str:
     """UTF-8 bytes as text; raises `InvalidInput` if they are none.
 
     Args:
@@ -291,7 +293,7 @@ def decoded(data: bytes, *, exactly: bool = False) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_file(path: Path) -> Iterator[BinaryIO]:
     """The file, open for reading; only a regular one, so that no pipe or device is waited for.
 
     Raises:
@@ -385,7 +387,7 @@ def _refuse_unsafe(member: zipfile.ZipInfo, archive: str) -> None:
 # -- folders -----------------------------------------------------------------------------------------------
 
 
-def files_under(folder: Path) -> Iterator[tuple[str, Path | None]]:
+def iter_files(folder: Path) -> Iterator[tuple[str, Path | None]]:
     """Every file below a folder by its relative path, in order; None for one that is not looked into.
 
     Links are not followed, and of a folder whose name begins with a dot only the name is given, apart from
@@ -394,10 +396,10 @@ def files_under(folder: Path) -> Iterator[tuple[str, Path | None]]:
     Raises:
         InvalidInput: a folder may not be read.
     """
-    yield from _files(folder, "")
+    yield from _iter_files(folder, "")
 
 
-def _files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
+def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -408,6 +410,6 @@ def _files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
         if entry.is_symlink() or hidden:
             yield name, None
         elif entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path), f"{name}/")
+            yield from _iter_files(Path(entry.path), f"{name}/")
         else:
             yield name, Path(entry.path) if entry.is_file(follow_symlinks=False) else None

@@ -13,8 +13,8 @@ from math import floor
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, without_reasoning
-from reverie.consolidation.planning.transcript import told
+from reverie.consolidation.planning.reply_parsing import UnusableReply, strip_reasoning
+from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain import provenance as trust
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
@@ -73,17 +73,17 @@ def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, star
     """
     if not older or start <= state.window_start:
         return _plan(view, skipped="the window has nothing to be summarised")
-    conversation = told(older, longest=LONGEST_MESSAGE)
+    conversation = format_transcript(older, longest=LONGEST_MESSAGE)
     note, summary, usage = "nothing was said in words", "", None
     if conversation:
-        reply = yield _question(view, state, conversation)
+        reply = yield _build_request(view, state, conversation)
         usage = reply.usage
         if isinstance(reply, ModelReply):
-            summary, note = _summary(reply)
+            summary, note = _parse_summary(reply)
         else:
             note = f"no summary: {reply.why}"
-    heard = (trust.summarised_from(state), *(turn.origin for turn in older))
-    after = trust.with_summary(state, summary or state.summary, origin=trust.least_trusted(*heard))
+    heard = (trust.get_summary_origin(state), *(turn.origin for turn in older))
+    after = trust.set_summary(state, summary or state.summary, origin=trust.least_trusted(*heard))
     after = replace(after, window_start=start)
     why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
     step = PlanStep(edit=Change(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
@@ -97,9 +97,9 @@ def _plan(
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=steps, notes=notes, skipped=skipped)
 
 
-def _question(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:
+def _build_request(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:
     before = f"What was said before these messages:\n{quoting.fence(state.summary)}\n\n"
-    text = view.filled(PROMPT, summary=before if state.summary else "", conversation=conversation)
+    text = view.fill_prompt(PROMPT, summary=before if state.summary else "", conversation=conversation)
     return ModelRequest(
         messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
@@ -109,10 +109,10 @@ def _question(view: PassInput, state: SessionState, conversation: str) -> ModelR
     )
 
 
-def _summary(reply: ModelReply) -> tuple[str, str]:
+def _parse_summary(reply: ModelReply) -> tuple[str, str]:
     """The summary in an answer, and why there is none where there is none."""
     try:
-        text = without_reasoning(reply.text)
+        text = strip_reasoning(reply.text)
     except UnusableReply as error:
         return "", f"no summary: {error}"
     text = tokens.clean_text(text).strip()[:_LONGEST_SUMMARY]

@@ -18,16 +18,16 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, parse_json
-from reverie.consolidation.planning.transcript import told
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text
+from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain import provenance as trust
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.page import HISTORY, Page, Paragraph, source_of
+from reverie.domain.page import HISTORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.rewrites import guard_rewrite
 from reverie.domain.text import validation as tokens
-from reverie.domain.text.escaping import fence, unfenced, unquoted_text
+from reverie.domain.text.escaping import fence, remove_fence, unquoted_text
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest
 
 NAME = "digest"
@@ -80,7 +80,7 @@ class DigestPages:
     position: float = 1.0
 
 
-def kept(memory_window: int) -> int:
+def compute_kept_count(memory_window: int) -> int:
     """How many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
     return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
 
@@ -101,27 +101,27 @@ def digest(
         return Plan(
             id=view.new_id(), name=NAME, made_at=view.now, skipped="no turn is due to leave the window"
         )
-    conversation = told(older, longest=LONGEST_MESSAGE)
+    conversation = format_transcript(older, longest=LONGEST_MESSAGE)
     if not conversation:
         return _plan(view, state, older, start, [])
-    reply = yield _question(view, conversation, notes)
+    reply = yield _build_request(view, conversation, notes)
     if isinstance(reply, ModelReply):
         try:
-            entry, update = _answer(reply)
+            entry, update = _parse_answer(reply)
         except UnusableReply as error:
-            return _failed(view, str(error), reply)
-        steps, refused = _steps(view, older, entry, update, notes)
+            return _build_failed_plan(view, str(error), reply)
+        steps, refused = _build_steps(view, older, entry, update, notes)
         plan = _plan(view, state, older, start, steps)
         return replace(plan, refused=refused, usage=reply.usage)
     if reply.why != NO_MODEL.why:
-        return _failed(view, reply.why, reply)
-    steps, _ = _steps(view, older, headline(older), "", notes)
+        return _build_failed_plan(view, reply.why, reply)
+    steps, _ = _build_steps(view, older, build_headline(older), "", notes)
     return replace(
         _plan(view, state, older, start, steps), notes=("no model: the paragraph was made by rule",)
     )
 
 
-def headline(turns: Sequence[Turn]) -> str:
+def build_headline(turns: Sequence[Turn]) -> str:
     """What turns are about, by rule: how many, the first request, and sentences that state a decision.
 
     Args:
@@ -131,13 +131,15 @@ def headline(turns: Sequence[Turn]) -> str:
     first = next((turn for turn in said if turn.role == "user"), said[0] if said else None)
     parts = [f"{len(said)} messages"]
     if first is not None:
-        parts[0] += f", beginning with “{_cut(_sentences(first.content)[0])}”"
-    stated = (sentence for turn in said for sentence in _sentences(turn.content) if _TRIGGER.search(sentence))
+        parts[0] += f", beginning with “{_cut(_split_sentences(first.content)[0])}”"
+    stated = (
+        sentence for turn in said for sentence in _split_sentences(turn.content) if _TRIGGER.search(sentence)
+    )
     parts += [_cut(sentence) for sentence in list(dict.fromkeys(stated))[:_MOST_SENTENCES]]
     return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
 
 
-def stamped(text: str, at: datetime) -> str:
+def stamp_paragraph(text: str, at: datetime) -> str:
     """A paragraph of history: on one line, beginning with its time and no other.
 
     >>> stamped("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
@@ -150,9 +152,9 @@ def stamped(text: str, at: datetime) -> str:
 # -- the request and its answer --------------------------------------------------------------------------
 
 
-def _question(view: PassInput, conversation: str, notes: DigestPages) -> ModelRequest:
+def _build_request(view: PassInput, conversation: str, notes: DigestPages) -> ModelRequest:
     memory = notes.page.content.strip() if notes.page is not None else ""
-    text = view.filled(PROMPT, memory=fence(memory) if memory else "(empty)", conversation=conversation)
+    text = view.fill_prompt(PROMPT, memory=fence(memory) if memory else "(empty)", conversation=conversation)
     return ModelRequest(
         messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
@@ -163,7 +165,7 @@ def _question(view: PassInput, conversation: str, notes: DigestPages) -> ModelRe
     )
 
 
-def _answer(reply: ModelReply) -> tuple[str, str]:
+def _parse_answer(reply: ModelReply) -> tuple[str, str]:
     if reply.finish in {"length", "refused"}:
         raise UnusableReply(
             "the answer was cut off" if reply.finish == "length" else "the model would not answer"
@@ -171,17 +173,17 @@ def _answer(reply: ModelReply) -> tuple[str, str]:
     answer = parse_json(reply.text, keys=("history_entry", "memory_update"))
     if not isinstance(answer, Mapping):
         raise UnusableReply("the answer is no JSON object")
-    entry = as_text(answer.get("history_entry"))
+    entry = to_text(answer.get("history_entry"))
     if not entry:
         raise UnusableReply("the answer has no history_entry")
     update = answer.get("memory_update")
-    return entry, unfenced(update if isinstance(update, str) else as_text(update))
+    return entry, remove_fence(update if isinstance(update, str) else to_text(update))
 
 
 # -- the plan --------------------------------------------------------------------------------------------
 
 
-def _steps(
+def _build_steps(
     view: PassInput, older: Sequence[Turn], entry: str, update: str, notes: DigestPages
 ) -> tuple[list[PlanStep], tuple[Rejection, ...]]:
     names = tuple(turn.id for turn in older)
@@ -190,8 +192,8 @@ def _steps(
         page=HISTORY,
         position=notes.position,
         at=older[-1].at,
-        content=stamped(entry, older[-1].at),
-        source=source_of(older[-1].session, from_tools=_rests_on_tools(older)),
+        content=stamp_paragraph(entry, older[-1].at),
+        source=build_session_source(older[-1].session, from_tools=_has_tool_source(older)),
     )
     why = f"what {len(older)} turns came to"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
@@ -199,7 +201,7 @@ def _steps(
     clean = tokens.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
     if not clean or clean == before.strip() or clean == "(empty)":
         return steps, ()
-    clean, doubted = _confirmed(clean, before, older)
+    clean, doubted = _drop_unconfirmed_lines(clean, before, older)
     text, kept_lines = guard_rewrite(before, f"{clean}\n")
     refused = tuple(
         Rejection(what="leave a line out of the notes", why=f"nothing stands in its place: {_cut(line)}")
@@ -219,18 +221,18 @@ def _steps(
     return steps, refused
 
 
-def _rests_on_tools(older: Sequence[Turn]) -> bool:
+def _has_tool_source(older: Sequence[Turn]) -> bool:
     """Whether something of what is told rests on what tools, the web or an import said."""
     return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
 
 
-def _confirmed(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
+def _drop_unconfirmed_lines(update: str, before: str, older: Sequence[Turn]) -> tuple[str, tuple[str, ...]]:
     """The rewrite without new lines that rest on a tool's word alone, and these lines.
 
     The notes stand in every prompt, so what the owner and the assistant by itself have not said may not get
     into them. Where no tool was heard, nothing is looked at.
     """
-    if not _rests_on_tools(older):
+    if not _has_tool_source(older):
         return update, ()
     known = [before] + [
         unquoted_text(turn.content) if turn.role == "user" else turn.content
@@ -258,11 +260,11 @@ def _plan(
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(*steps, moved))
 
 
-def _failed(view: PassInput, why: str, reply: ModelReply | ModelFailure) -> Plan:
+def _build_failed_plan(view: PassInput, why: str, reply: ModelReply | ModelFailure) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, failed=why, usage=reply.usage)
 
 
-def _sentences(text: str) -> list[str]:
+def _split_sentences(text: str) -> list[str]:
     found = [" ".join(part.split()) for part in _SENTENCE_END.split(tokens.clean_text(text))]
     return [part for part in found if part] or [""]
 

@@ -14,13 +14,13 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
-from reverie.domain.category import valid_category
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
-from reverie.domain.similarity.attribution import invented, taken_from_its_subject
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.attribution import find_subject_mismatch, find_unsupported
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import fence
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
@@ -50,13 +50,13 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
         categories: The categories in use, the most frequent first.
     """
     if note.archived or note.pinned:
-        return _nothing(view, "the note is archived or pinned")
+        return _build_skipped_plan(view, "the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
     reply = yield ModelRequest(
         messages=(
             ChatMessage(
                 role="user",
-                content=view.filled(PROMPT, note=fence(note.content), categories=known),
+                content=view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
             ),
         ),
         purpose=NAME,
@@ -68,22 +68,26 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     if not isinstance(reply, ModelReply):
         why = f"the note stays as it is: {reply.why}"
         waiting = (
-            _nothing(view, why) if reply.why == NO_MODEL.why else replace(_nothing(view, ""), failed=why)
+            _build_skipped_plan(view, why)
+            if reply.why == NO_MODEL.why
+            else replace(_build_skipped_plan(view, ""), failed=why)
         )
         refused = (Rejection(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
         return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
     try:
-        records = _records(view, note, reply)
+        records = _build_records(view, note, reply)
     except (UnusableReply, InvalidInput) as error:
-        return replace(_settled(view, note, f"the note stays as it is: {error}"), usage=reply.usage)
-    if why := _refusal(view, note, records):
+        return replace(
+            _build_settled_plan(view, note, f"the note stays as it is: {error}"), usage=reply.usage
+        )
+    if why := _explain_refusal(view, note, records):
         refused = (Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,)),)
-        settled = _settled(view, note, "the note stays as it is")
+        settled = _build_settled_plan(view, note, "the note stays as it is")
         return replace(settled, refused=refused, usage=reply.usage)
     return replace(_plan(view, note, records), usage=reply.usage)
 
 
-def left_as_it_is(view: PassInput, note: Record, plan: Plan) -> Plan:
+def build_unchanged_plan(view: PassInput, note: Record, plan: Plan) -> Plan:
     """The plan for a note about which the model was asked and would not answer: not to ask again.
 
     Args:
@@ -91,10 +95,10 @@ def left_as_it_is(view: PassInput, note: Record, plan: Plan) -> Plan:
         note: The note.
         plan: What asking came to.
     """
-    return replace(_settled(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
+    return replace(_build_settled_plan(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
 
 
-def _records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
+def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
     """What the model made of the note; trust, scope, times and confidence are the note's."""
     if reply.finish in {"length", "refused"}:
         raise UnusableReply("the answer was cut off or refused")
@@ -107,33 +111,33 @@ def _records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
     records = []
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
-        category = as_text(given.get("category"))
+        category = to_text(given.get("category"))
         records.append(
             validate_record(
                 replace(
                     note,
                     id=view.new_id(),
-                    content=as_text(given.get("content")),
-                    category=valid_category(category) if category else note.category,
-                    tags=normalize_labels((*note.tags, *as_texts(given.get("tags"))[:8]), name="tag"),
-                    metadata=MappingProxyType({**_settled_metadata(note), ENRICHED_FROM: note.id}),
+                    content=to_text(given.get("content")),
+                    category=validate_category(category) if category else note.category,
+                    tags=normalize_labels((*note.tags, *to_texts(given.get("tags"))[:8]), name="tag"),
+                    metadata=MappingProxyType({**_remove_rough_mark(note), ENRICHED_FROM: note.id}),
                 )
             )
         )
     return records
 
 
-def _refusal(view: PassInput, note: Record, records: Sequence[Record]) -> str:
-    known = specifics(note.content)
-    together = specifics("\n".join(record.content for record in records))
-    if missing := known.missing_from(together) | known.unsaid_in(together):
+def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -> str:
+    known = extract_specifics(note.content)
+    together = extract_specifics("\n".join(record.content for record in records))
+    if missing := known.find_missing_from(together) | known.find_unaffirmed_in(together):
         return f"it would lose: {', '.join(sorted(missing))}"
     length = sum(len(record.content) for record in records)
     if length > 2 * len(note.content) + _SLACK * len(records):
         return f"it would be longer than the note is: {length:,} characters"
     for record in records:
         text = record.content
-        if why := invented([note.content], text) or taken_from_its_subject(note.content, text):
+        if why := find_unsupported([note.content], text) or find_subject_mismatch(note.content, text):
             return why
     fingerprints = [record.fingerprint for record in records]
     if len(set(fingerprints)) < len(fingerprints):
@@ -154,9 +158,9 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
         if record is not twin
     ]
     if twin is not None:
-        after = replace(twin, id=note.id, content=note.content, metadata=_settled_metadata(note))
+        after = replace(twin, id=note.id, content=note.content, metadata=_remove_rough_mark(note))
         if replace(after, metadata=note.metadata) == note and not steps:
-            return _settled(view, note, "the note is well-formed already")
+            return _build_settled_plan(view, note, "the note is well-formed already")
         after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
         reason = f"enriched into {', '.join(record.id for record in records)}"
@@ -167,18 +171,18 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=tuple(steps))
 
 
-def _settled(view: PassInput, note: Record, why: str) -> Plan:
+def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
     """That the note stays in its words, and is not asked about again."""
     if ROUGH not in note.metadata:
-        return _nothing(view, why)
-    after = replace(note, metadata=_settled_metadata(note))
+        return _build_skipped_plan(view, why)
+    after = replace(note, metadata=_remove_rough_mark(note))
     step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
 
 
-def _settled_metadata(note: Record) -> Mapping[str, str]:
+def _remove_rough_mark(note: Record) -> Mapping[str, str]:
     return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})
 
 
-def _nothing(view: PassInput, why: str) -> Plan:
+def _build_skipped_plan(view: PassInput, why: str) -> Plan:
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=why)

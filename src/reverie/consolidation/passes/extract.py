@@ -14,8 +14,8 @@ from typing import Any
 
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_texts, parse_json
-from reverie.domain.similarity.specifics import Specifics, specifics
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_texts
+from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import escape_line, fence
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
@@ -86,7 +86,7 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
     if len(text) < SHORTEST_OUTPUT:
         return Extraction(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
-    asked = view.filled(PROMPT, step=escape_line(step) or "(unnamed)", output=fence(text))
+    asked = view.fill_prompt(PROMPT, step=escape_line(step) or "(unnamed)", output=fence(text))
     reply = yield ModelRequest(
         messages=(ChatMessage(role="user", content=asked),),
         purpose=NAME,
@@ -96,23 +96,23 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
         timeout_s=60.0,
     )
     if not isinstance(reply, ModelReply):
-        return _by_rule(text, note=reply.why, usage=reply.usage)
+        return _extract_by_rule(text, note=reply.why, usage=reply.usage)
     try:
         answer = parse_json(reply.text, keys=_LISTS)
         if not isinstance(answer, Mapping) or reply.finish == "length":
             raise UnusableReply("the answer is no JSON object, or was cut off")
     except UnusableReply as error:
-        return _by_rule(text, note=str(error), usage=reply.usage)
-    known = specifics(text)
-    findings, insights, lessons = (_grounded(as_texts(answer.get(name)), known) for name in _LISTS)
+        return _extract_by_rule(text, note=str(error), usage=reply.usage)
+    known = extract_specifics(text)
+    findings, insights, lessons = (_select_grounded(to_texts(answer.get(name)), known) for name in _LISTS)
     return Extraction(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
 
 
-def _grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
+def _select_grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
     """The statements whose numbers and addresses stand in the output."""
     found = []
     for text in texts[:_MOST]:
-        said = specifics(text)
+        said = extract_specifics(text)
         if (
             len(text) <= _LONGEST_STATEMENT
             and said.numbers <= known.numbers
@@ -122,7 +122,7 @@ def _grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
+def _extract_by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
     lists: dict[str, dict[str, None]] = {name: {} for name in _LISTS}
     for part in _SENTENCE_END.split(text):
         sentence = _BULLET.sub("", " ".join(part.split()))

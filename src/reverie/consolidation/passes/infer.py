@@ -19,13 +19,13 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
-from reverie.consolidation.planning.signals import Signal, told
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.signals import Signal, format_signals
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.similarity.comparison import keys, read_again
-from reverie.domain.similarity.specifics import specifics, word_set
+from reverie.domain.similarity.comparison import compute_keys, read_again
+from reverie.domain.similarity.specifics import extract_specifics, parse_word_set
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import escape_line, unquoted_text
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
@@ -50,7 +50,7 @@ MOST_TOKENS = 12_000
 MOST_EARLIER_TOKENS = 4_000
 _LONGEST_TURN = 600
 
-_SENSITIVE_WORDS = word_set(
+_SENSITIVE_WORDS = parse_word_set(
     """
     password passwords passphrase passphrases passcode passcodes credential credentials secret
     secrets token tokens ssh 2fa mfa otp pin login logins signin sudo root admin access encrypt
@@ -99,28 +99,30 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
         signals: What tells how well it went; shown to the model, and no evidence by themselves.
     """
     draft = PlanBuilder(view, name=NAME)
-    echo = {_key(sentence) for text in injected for sentence in _sentences(text)}
-    scopes = _by_scope(view.turns, echo)
+    echo = {_normalize_sentence(sentence) for text in injected for sentence in _split_sentences(text)}
+    scopes = _group_by_scope(view.turns, echo)
     if not scopes:
         return draft.plan(skipped="the owner has said nothing since the last cycle")
-    earlier = _by_scope(view.earlier, echo)
+    earlier = _group_by_scope(view.earlier, echo)
     for scope in sorted(scopes):
         if len(scopes[scope]) > MOST_TURNS:
             draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
-        for part in _parts(scopes[scope]):
-            shown = _Shown(new=part, earlier=_last(earlier.get(scope, ())))
+        for part in _split_parts(scopes[scope]):
+            shown = _Shown(new=part, earlier=_select_last_evidence(earlier.get(scope, ())))
             known = [
                 record
                 for record in view.records
                 if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
             ]
-            reply = yield _question(view, known, shown, [each for each in signals if each.scope == scope])
+            reply = yield _build_request(
+                view, known, shown, [each for each in signals if each.scope == scope]
+            )
             draft.spend(reply.usage)
             if isinstance(reply, ModelReply):
                 _take(view, draft, scope, reply, shown)
             elif reply.why == NO_MODEL.why:
                 draft.note("no model: only what was said outright and again was taken")
-                _outright(view, draft, scope, shown)
+                _add_stated_preferences(view, draft, scope, shown)
             else:
                 draft.fail(reply.why)
     return draft.plan(skipped="nothing was inferred")
@@ -158,21 +160,21 @@ class _Shown:
         return any(turn.id in new for turn in turns)
 
 
-def _by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
+def _group_by_scope(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, list[tuple[Turn, str]]]:
     """The owner's turns that say something of their own, of each scope."""
     found: dict[str, list[tuple[Turn, str]]] = defaultdict(list)
-    for turn, before in _evidence(turns):
-        if not all(_key(sentence) in echo for sentence in _sentences(turn.content)):
+    for turn, before in _collect_evidence(turns):
+        if not all(_normalize_sentence(sentence) in echo for sentence in _split_sentences(turn.content)):
             found[turn.scope].append((turn, before))
     return found
 
 
-def _last(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
+def _select_last_evidence(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Turn, str]]:
     """The latest of them that fit beside the new ones, in their order."""
     kept: list[tuple[Turn, str]] = []
     room = MOST_EARLIER_TOKENS
     for turn, before in reversed(evidence):
-        room -= tokens.estimate_tokens(_line(turn, before))
+        room -= tokens.estimate_tokens(_format_line(turn, before))
         if room < 0:
             break
         kept.append((turn, before))
@@ -183,16 +185,16 @@ def _is_preference(record: Record) -> bool:
     return record.kind == "preference" or is_within_category(record.category, USER_PREFERENCES)
 
 
-def _sentences(text: str) -> list[str]:
+def _split_sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in _SENTENCE_END.split(text) if sentence.strip()]
 
 
-def _key(sentence: str) -> str:
+def _normalize_sentence(sentence: str) -> str:
     """The same for sentences in the same words."""
-    return keys(read_again(sentence))[0]
+    return compute_keys(read_again(sentence))[0]
 
 
-def _evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
+def _collect_evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
     """The owner's turns, in their own words, each with what the assistant had said before it in the session.
 
     What the owner quotes is not the owner's, and what the assistant made of a tool's result is left out.
@@ -205,11 +207,11 @@ def _evidence(turns: Sequence[Turn]) -> Iterable[tuple[Turn, str]]:
             yield replace(turn, content=said), last.get(turn.session, "")
 
 
-def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, str]]]:
+def _split_parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, str]]]:
     part: list[tuple[Turn, str]] = []
     size = 0
     for turn, before in evidence[-MOST_TURNS:]:
-        cost = tokens.estimate_tokens(_line(turn, before))
+        cost = tokens.estimate_tokens(_format_line(turn, before))
         if part and size + cost > MOST_TOKENS:
             yield part
             part, size = [], 0
@@ -218,16 +220,16 @@ def _parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Turn, st
     yield part
 
 
-def _question(
+def _build_request(
     view: PassInput, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]
 ) -> ModelRequest:
     records = "\n".join(f"- {escape_line(record.content)}" for record in known[:200])
-    text = view.filled(
+    text = view.fill_prompt(
         PROMPT,
         records=records or "(nothing)",
-        earlier="\n".join(_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
-        turns="\n".join(_line(turn, before) for turn, before in shown.new),
-        signals=told(signals),
+        earlier="\n".join(_format_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
+        turns="\n".join(_format_line(turn, before) for turn, before in shown.new),
+        signals=format_signals(signals),
     )
     return ModelRequest(
         messages=(ChatMessage(role="user", content=text),),
@@ -239,7 +241,7 @@ def _question(
     )
 
 
-def _line(turn: Turn, before: str) -> str:
+def _format_line(turn: Turn, before: str) -> str:
     said = escape_line(turn.content)[:_LONGEST_TURN]
     after = f" (after “{escape_line(before)[:200]}”)" if before else ""
     return f"- [{turn.id}]{after}: {said}"
@@ -267,10 +269,10 @@ def _take(view: PassInput, draft: PlanBuilder, scope: str, reply: ModelReply, sh
 def _consider(
     view: PassInput, draft: PlanBuilder, scope: str, proposal: Mapping[str, Any], shown: _Shown, *, most: int
 ) -> None:
-    content = as_text(proposal.get("content"))
-    strength = as_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
+    content = to_text(proposal.get("content"))
+    strength = to_text(proposal.get("strength")).lower().replace(" ", "_").replace("-", "_")
     turns = shown.turns
-    evidence = [turns[name] for name in as_texts(proposal.get("evidence")) if name in turns]
+    evidence = [turns[name] for name in to_texts(proposal.get("evidence")) if name in turns]
     distinct = {" ".join(turn.content.lower().split()) for turn in evidence}
     needed = NEEDED.get(strength, NEEDED["casual"])
     what = "infer a preference"
@@ -283,15 +285,15 @@ def _consider(
     if len(draft.steps) >= most:
         draft.refuse(what, f"at most {most} are taken of {len(shown.new)} new turns")
         return
-    known = specifics("\n".join(turn.content for turn in evidence))
-    said = specifics(content)
+    known = extract_specifics("\n".join(turn.content for turn in evidence))
+    said = extract_specifics(content)
     if invented := (said.numbers - known.numbers) | (said.addresses - known.addresses):
         draft.refuse(what, f"no turn says: {', '.join(sorted(invented))}")
         return
     if len(content) > LONGEST_INFERRED:
         draft.refuse(what, f"it would be longer than a preference is: {len(content):,} characters")
         return
-    category = as_text(proposal.get("category"))
+    category = to_text(proposal.get("category"))
     _add(
         view,
         draft,
@@ -299,7 +301,7 @@ def _consider(
         content,
         evidence,
         category=category if is_within_category(category, USER_PREFERENCES) else INFERRED,
-        tags=as_texts(proposal.get("tags")),
+        tags=to_texts(proposal.get("tags")),
     )
 
 
@@ -340,13 +342,13 @@ def _add(
 # -- without one -----------------------------------------------------------------------------------------
 
 
-def _outright(view: PassInput, draft: PlanBuilder, scope: str, shown: _Shown) -> None:
+def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, shown: _Shown) -> None:
     """Sentences that state a preference outright, said in two turns or more in the same words."""
     said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
     for turn, _ in (*shown.earlier, *shown.new):
-        for sentence in _sentences(turn.content):
+        for sentence in _split_sentences(turn.content):
             if len(sentence) <= 300 and not sentence.endswith("?") and _OUTRIGHT.match(sentence):
-                said[_key(sentence)].append((sentence, turn))
+                said[_normalize_sentence(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
         if len(evidence) >= NEEDED["frustrated"] and shown.has_new(evidence):

@@ -1,6 +1,6 @@
 """How does a memory grow smaller without growing poorer? The dream's first pass: fold, then merge and tidy.
 
-First, without a model, what says the same by form is folded (`merging.folds`, `passes/duplicates`). Then the
+First, without a model, what says the same by form is folded (`merging.find_duplicate_groups`, `passes/duplicates`). Then the
 model is shown what changed since the last cycle, each with the records that resemble it most, and proposes
 merges, archiving of noise and better categories; `PlanBuilder` takes of that what loses nothing. One scope at a
 time, so no model ever sees two people's memories side by side.
@@ -17,11 +17,11 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.reply_parsing import UnusableReply, as_text, as_texts, parse_json
-from reverie.consolidation.planning.signals import BAD, Signal, told
+from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import tokenizer as analysis
 from reverie.domain.text import validation as tokens
 from reverie.domain.text.escaping import escape_line
@@ -85,7 +85,7 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
 
     Args:
         view: What there is.
-        folds: Which of the records say the same by form (`reverie.domain.similarity.deduplication.folds`).
+        folds: Which of the records say the same by form (`reverie.domain.similarity.deduplication.find_duplicate_groups`).
         signals: What tells how well it went since the last cycle; the bad ones may stand behind an
             anti-pattern.
     """
@@ -105,14 +105,14 @@ def merge(view: PassInput, folds: Iterable[Fold] = (), signals: Sequence[Signal]
                 for each in signals
                 if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
             ]
-            left += yield from _ask(view, draft, scope, told_of, is_trusted=is_trusted)
+            left += yield from _request_merges(view, draft, scope, told_of, is_trusted=is_trusted)
     return draft.plan(skipped="nothing to merge", cursors={LEFT: " ".join(left) or None})
 
 
 # -- asking ----------------------------------------------------------------------------------------------
 
 
-def _ask(
+def _request_merges(
     view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal], *, is_trusted: bool
 ) -> Flow[list[str]]:
     """Show the model what changed in one scope, in parts, and take what the checks let through.
@@ -133,15 +133,17 @@ def _ask(
             return []
         offered: Iterable[list[Record]] = [[]]
     else:
-        offered = _offers(live, view.changed)
+        offered = _build_offers(live, view.changed)
     shown: set[str] = set()
     for part in offered:
         if len(shown) + len(part) > MOST_RECORDS:
             draft.note(f"at most {MOST_RECORDS} records are shown in one cycle; the rest waits for the next")
             return [record.id for record in live if record.id in view.changed - shown]
         shown |= {record.id for record in part}
-        lines = _listed(part, view.changed) or "(none)"
-        text = view.filled(PROMPT, records=lines, signals=told(signals), corrections=told(signals))
+        lines = _format_records(part, view.changed) or "(none)"
+        text = view.fill_prompt(
+            PROMPT, records=lines, signals=format_signals(signals), corrections=format_signals(signals)
+        )
         reply = yield ModelRequest(
             messages=(ChatMessage(role="user", content=text),),
             purpose=NAME,
@@ -180,41 +182,41 @@ def _take(
     except UnusableReply as error:
         draft.fail(str(error))
         return
-    for proposal in _objects(answer.get("merge")):
-        sources = as_texts(proposal.get("sources") or proposal.get("sourceIds"))
-        if _was_hidden(draft, f"merge {', '.join(sources)}", sources, hidden):
+    for proposal in _iter_objects(answer.get("merge")):
+        sources = to_texts(proposal.get("sources") or proposal.get("sourceIds"))
+        if _has_hidden_record(draft, f"merge {', '.join(sources)}", sources, hidden):
             continue
         draft.merge(
             sources,
-            as_text(proposal.get("content")),
-            category=as_text(proposal.get("category")) or None,
-            tags=_few(as_texts(proposal.get("tags"))),
-            why=as_text(proposal.get("why")),
+            to_text(proposal.get("content")),
+            category=to_text(proposal.get("category")) or None,
+            tags=_limit_tags(to_texts(proposal.get("tags"))),
+            why=to_text(proposal.get("why")),
         )
-    for proposal in _objects(answer.get("archive") or answer.get("toDelete"), key="id"):
-        name = as_text(proposal.get("id"))
-        if not _was_hidden(draft, f"archive {name}", [name], hidden):
-            draft.archive(name, why=as_text(proposal.get("why")) or "noise")
-    for proposal in _objects(answer.get("refile")):
-        name = as_text(proposal.get("id"))
-        if _was_hidden(draft, f"refile {name}", [name], hidden):
+    for proposal in _iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
+        name = to_text(proposal.get("id"))
+        if not _has_hidden_record(draft, f"archive {name}", [name], hidden):
+            draft.archive(name, why=to_text(proposal.get("why")) or "noise")
+    for proposal in _iter_objects(answer.get("refile")):
+        name = to_text(proposal.get("id"))
+        if _has_hidden_record(draft, f"refile {name}", [name], hidden):
             continue
         draft.refile(
             name,
-            category=as_text(proposal.get("category")) or None,
-            tags=_few(as_texts(proposal.get("tags"))) or None,
-            why=as_text(proposal.get("why")),
+            category=to_text(proposal.get("category")) or None,
+            tags=_limit_tags(to_texts(proposal.get("tags"))) or None,
+            why=to_text(proposal.get("why")),
         )
-    for proposal in _objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
+    for proposal in _iter_objects(answer.get("anti_patterns") or answer.get("antiPatterns")):
         _learn(view, draft, proposal, scope, signals)
 
 
-def _few(tags: Sequence[str]) -> list[str]:
+def _limit_tags(tags: Sequence[str]) -> list[str]:
     """As many labels as one would search by: a record with all words among its labels is found by all."""
     return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
 
 
-def _was_hidden(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
+def _has_hidden_record(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
     """Whether something is proposed for records that the question did not show, and is refused."""
     if not (unseen := [name for name in names if name in hidden]):
         return False
@@ -228,18 +230,18 @@ def _learn(
     """An anti-pattern, if a correction, a failure or a thumb down stands behind it."""
     used = {name for step in draft.steps for name in step.sources}
     known = {signal.id: signal for signal in signals if signal.kind in BAD and signal.id not in used}
-    evidence = [name for name in dict.fromkeys(as_texts(proposal.get("evidence"))) if name in known]
+    evidence = [name for name in dict.fromkeys(to_texts(proposal.get("evidence"))) if name in known]
     what = "add an anti-pattern"
     if not evidence:
         draft.refuse(what, "no correction, failure of a tool or thumb down of its own stands behind it")
         return
-    domain = as_text(proposal.get("domain")).lower().replace(" ", "-") or "general"
-    content = as_text(proposal.get("content"))
+    domain = to_text(proposal.get("domain")).lower().replace(" ", "-") or "general"
+    content = to_text(proposal.get("content"))
     if len(content) > LONGEST_LESSON:
         draft.refuse(what, f"it would be longer than an anti-pattern is: {len(content):,} characters")
         return
     told_by = "\n".join(f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence)
-    said, there = specifics(content), specifics(told_by)
+    said, there = extract_specifics(content), extract_specifics(told_by)
     commands = {code for code in said.code - there.code if f" {code.casefold()} " not in there.wording}
     if invented := (said.numbers - there.numbers) | (said.addresses - there.addresses) | commands:
         draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
@@ -265,7 +267,7 @@ def _learn(
     )
 
 
-def _objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
+def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
     """The objects in what should be a list of them; a bare text counts as the object with that `key`."""
     for each in value if isinstance(value, list) else [] if value is None else [value]:
         if isinstance(each, Mapping):
@@ -277,9 +279,9 @@ def _objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 # -- what is shown ---------------------------------------------------------------------------------------
 
 
-def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
+def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
     """The changed records, each with those most alike, in parts of at most `MOST_TOKENS`."""
-    words = {record.id: frozenset(analysis.tokenize(record.searchable_text())) for record in records}
+    words = {record.id: frozenset(analysis.tokenize(record.to_searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         for word in words[record.id]:
@@ -287,8 +289,8 @@ def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list
     part: dict[str, Record] = {}
     size = 0
     for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
-        group = [record, *_most_alike(record, words, having)]
-        cost = sum(tokens.item_cost(each.content) for each in group if each.id not in part)
+        group = [record, *_find_most_similar(record, words, having)]
+        cost = sum(tokens.estimate_item_cost(each.content) for each in group if each.id not in part)
         if part and size + cost > MOST_TOKENS:
             yield list(part.values())
             part, size = {}, 0
@@ -298,7 +300,7 @@ def _offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list
         yield list(part.values())
 
 
-def _most_alike(
+def _find_most_similar(
     record: Record, words: Mapping[str, frozenset[str]], having: Mapping[str, Sequence[Record]]
 ) -> list[Record]:
     """The records that share most words with it, by the Dice coefficient. The rarest words lead to them."""
@@ -316,7 +318,7 @@ def _most_alike(
     return [found[name] for name in best if scores[name] >= _LEAST_ALIKE]
 
 
-def _listed(records: Iterable[Record], changed: frozenset[str]) -> str:
+def _format_records(records: Iterable[Record], changed: frozenset[str]) -> str:
     """A line for each record: id, what it is, and its words on one line."""
     lines = []
     for number, record in enumerate(records, 1):

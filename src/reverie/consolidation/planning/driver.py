@@ -20,7 +20,7 @@ Flow = Generator[ModelRequest, ModelReply | ModelFailure, T]
 NO_MODEL = ModelFailure(why="no model")
 
 
-def no_model(ask: ModelRequest) -> ModelFailure:
+def answer_without_model(ask: ModelRequest) -> ModelFailure:
     """What a memory without a model answers."""
     del ask
     return NO_MODEL
@@ -38,7 +38,7 @@ def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelF
         while True:
             reply = answer(ask)
             if _is_empty(reply):
-                reply = _both(reply, answer(ask))
+                reply = _combine_replies(reply, answer(ask))
             ask = flow.send(reply)
     except StopIteration as end:
         result: T = end.value
@@ -54,7 +54,7 @@ async def run_async(
         while True:
             reply = await answer(ask)
             if _is_empty(reply):
-                reply = _both(reply, await answer(ask))
+                reply = _combine_replies(reply, await answer(ask))
             ask = flow.send(reply)
     except StopIteration as end:
         result: T = end.value
@@ -65,6 +65,8 @@ def _is_empty(reply: ModelReply | ModelFailure) -> bool:
     return isinstance(reply, ModelReply) and not reply.text.strip() and not reply.tool_calls
 
 
-def _both(first: ModelReply | ModelFailure, second: ModelReply | ModelFailure) -> ModelReply | ModelFailure:
+def _combine_replies(
+    first: ModelReply | ModelFailure, second: ModelReply | ModelFailure
+) -> ModelReply | ModelFailure:
     """The second answer, with what both cost."""
     return replace(second, usage=first.usage + second.usage)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from reverie.domain.conversation import Turn
 from reverie.domain.record import Record
-from reverie.domain.text.ids import NewId, new_id
+from reverie.domain.text.ids import NewId, generate_id
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
@@ -37,7 +37,7 @@ class PassInput:
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=lambda: _NO_PROMPTS)
-    new_id: NewId = new_id
+    new_id: NewId = generate_id
 
     def prompt(self, name: str) -> str:
         """The prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
@@ -47,7 +47,7 @@ class PassInput:
         shipped = files("reverie.consolidation.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()
 
-    def filled(self, name: str, **places: str) -> str:
+    def fill_prompt(self, name: str, **places: str) -> str:
         """The prompt of a file name with what stands in its places, such as `{{records}}`.
 
         All at once, so that the name of a place stays as it is in what is filled in; so does an unknown one.

@@ -14,12 +14,12 @@ from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.domain.category import valid_category
+from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import DATES, ORIGINS, UNTRUSTED, Record, normalize_labels, validate_record
-from reverie.domain.similarity.attribution import exchanged, invented
-from reverie.domain.similarity.specifics import specifics
+from reverie.domain.similarity.attribution import find_misattribution, find_unsupported
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.llm.messages import TokenUsage
 
 ARCHIVED_SHARE = 0.02
@@ -112,7 +112,7 @@ class PlanBuilder:
         """
         names = [record.id for record in duplicates]
         what = f"fold {', '.join(names)} into {into.id}"
-        if reason := self._unavailable((into.id, *names)) or self._no_room(len(names)):
+        if reason := self._explain_unavailable((into.id, *names)) or self._explain_no_room(len(names)):
             return self._refuse(what, reason)
         if pinned := next((record.id for record in duplicates if record.pinned), None):
             return self._refuse(what, f"{pinned} is pinned")
@@ -151,19 +151,21 @@ class PlanBuilder:
         what = f"merge {', '.join(names)}"
         reason = (
             ("a merge needs two records or more" if len(names) < 2 else "")
-            or self._unavailable(names)
-            or self._may_not_go(names)
-            or self._no_room(len(names))
+            or self._explain_unavailable(names)
+            or self._explain_unremovable(names)
+            or self._explain_no_room(len(names))
         )
         if reason:
             return self._refuse(what, reason, protects=names)
         records = [self._live[name] for name in names]
         try:
-            merged = self._merged(records, content, category, tags)
+            merged = self._merge_records(records, content, category, tags)
         except InvalidInput as error:
             return self._refuse(what, str(error), protects=names)
-        problem = _mismatch(records) or _growth(records, merged) or _losses(records, merged)
-        if reason := problem or self._said_elsewhere(merged, names):
+        problem = (
+            _explain_mismatch(records) or _explain_growth(records, merged) or _explain_losses(records, merged)
+        )
+        if reason := problem or self._explain_twin(merged, names):
             return self._refuse(what, reason, protects=names)
         twin = next((old for old in records if old.fingerprint == merged.fingerprint), None)
         kept = merged if twin is None else replace(merged, id=twin.id, content=twin.content)
@@ -180,7 +182,9 @@ class PlanBuilder:
             id: Which record.
             why: The model's reason.
         """
-        reason = self._unavailable([id]) or self._may_not_go([id]) or self._no_room(1)
+        reason = (
+            self._explain_unavailable([id]) or self._explain_unremovable([id]) or self._explain_no_room(1)
+        )
         if not reason and self._dropped >= int(len(self._live) * ARCHIVED_SHARE):
             reason = f"this cycle may drop no more of {len(self._live)} records"
         if reason:
@@ -201,7 +205,7 @@ class PlanBuilder:
             why: The reason.
         """
         what = f"refile {id}"
-        if reason := self._unavailable([id]):
+        if reason := self._explain_unavailable([id]):
             return self._refuse(what, reason)
         record = self._live[id]
         if record.pinned:
@@ -209,7 +213,7 @@ class PlanBuilder:
         try:
             after = replace(
                 record,
-                category=record.category if category is None else valid_category(category),
+                category=record.category if category is None else validate_category(category),
                 tags=record.tags if tags is None else normalize_labels((*record.tags, *tags), name="tag"),
             )
         except InvalidInput as error:
@@ -218,7 +222,7 @@ class PlanBuilder:
             return self._refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
         if after == record:
             return False
-        after = validate_record(replace(after, updated_at=self._later(record)))
+        after = validate_record(replace(after, updated_at=self._compute_update_time(record)))
         self._take(Change(before=record, after=after), why or "belongs there", (id,))
         return True
 
@@ -235,7 +239,7 @@ class PlanBuilder:
             validate_record(record)
         except InvalidInput as error:
             return self._refuse(what, str(error))
-        if known := self._saying(record):
+        if known := self._find_twin(record):
             return self._refuse(what, f"the live record {known} says it already")
         self._take(Change(before=None, after=record), why, tuple(sources))
         return True
@@ -249,7 +253,7 @@ class PlanBuilder:
             why: The rule.
             sources: Ids of what the rule looked at.
         """
-        if reason := self._unavailable([record.id]):
+        if reason := self._explain_unavailable([record.id]):
             return self._refuse(f"change {record.id}", reason)
         self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
         return True
@@ -280,7 +284,7 @@ class PlanBuilder:
 
     # -- checks ------------------------------------------------------------------------------------------
 
-    def _unavailable(self, names: Iterable[str]) -> str:
+    def _explain_unavailable(self, names: Iterable[str]) -> str:
         for name in names:
             if name not in self._live:
                 return f"there is no live record {name!r}"
@@ -290,7 +294,7 @@ class PlanBuilder:
                 return f"{name} is changed by this plan already"
         return ""
 
-    def _may_not_go(self, names: Iterable[str]) -> str:
+    def _explain_unremovable(self, names: Iterable[str]) -> str:
         for name in names:
             record = self._live[name]
             if record.pinned:
@@ -301,7 +305,7 @@ class PlanBuilder:
                 return f"{name} was said {record.seen_count} times"
         return ""
 
-    def _no_room(self, count: int) -> str:
+    def _explain_no_room(self, count: int) -> str:
         if count <= self.room:
             return ""
         text = f"this cycle may archive {self._most} of {len(self._live)} records; {self.room} are left"
@@ -309,7 +313,7 @@ class PlanBuilder:
             self._notes.append(text)
         return text
 
-    def _saying(self, record: Record) -> str | None:
+    def _find_twin(self, record: Record) -> str | None:
         """The live record that says the very same, after what was taken so far."""
         said = (record.scope, record.fingerprint)
         return self._added.get(said) or self._said.get(said)
@@ -318,11 +322,11 @@ class PlanBuilder:
     def _said(self) -> dict[tuple[str, str], str]:
         return {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
-    def _said_elsewhere(self, merged: Record, sources: Sequence[str]) -> str:
-        known = self._saying(merged)
+    def _explain_twin(self, merged: Record, sources: Sequence[str]) -> str:
+        known = self._find_twin(merged)
         return "" if known is None or known in sources else f"the live record {known} says it already"
 
-    def _merged(
+    def _merge_records(
         self, records: Sequence[Record], content: str, category: str | None, tags: Iterable[str]
     ) -> Record:
         """The record in the place of several; trust is that of the least trusted of them."""
@@ -331,7 +335,7 @@ class PlanBuilder:
         metadata: dict[str, str] = {}
         for record in records:
             metadata.update(record.metadata)
-        depth = 1 + max(_depth(record) for record in records)
+        depth = 1 + max(_get_merge_depth(record) for record in records)
         if depth > DEEPEST:
             raise InvalidInput(f"it would be a merge of merges of merges; at most {DEEPEST} deep are made")
         said = [part for record in records for part in record.metadata.get(DATES, "").split("; ") if part]
@@ -341,23 +345,25 @@ class PlanBuilder:
             Record(
                 id=self._view.new_id(),
                 content=content,
-                category=leading.category if category is None else valid_category(category),
+                category=leading.category if category is None else validate_category(category),
                 kind=leading.kind,
                 layer=leading.layer,
-                tags=_labels((*(tag for record in records for tag in record.tags), *tags), "tag"),
+                tags=_validate_labels((*(tag for record in records for tag in record.tags), *tags), "tag"),
                 confidence=max(record.confidence for record in records),
                 importance=max(record.importance for record in records),
                 source=leading.source,
-                references=_labels((ref for record in records for ref in record.references), "reference"),
+                references=_validate_labels(
+                    (ref for record in records for ref in record.references), "reference"
+                ),
                 origin=max((record.origin for record in records), key=ORIGINS.index),
                 scope=first.scope,
                 created_at=first.created_at,
-                updated_at=max(self._later(record) for record in records),
+                updated_at=max(self._compute_update_time(record) for record in records),
                 last_seen_at=max(record.last_seen_at for record in records),
                 seen_count=sum(record.seen_count for record in records),
                 valid_from=first.valid_from,
                 valid_to=first.valid_to,
-                expires_at=_latest(record.expires_at for record in records),
+                expires_at=_get_latest_moment(record.expires_at for record in records),
                 metadata=MappingProxyType(metadata),
             )
         )
@@ -382,11 +388,11 @@ class PlanBuilder:
         self._refused.append(Rejection(what=what, why=why, protects=known))
         return False
 
-    def _later(self, record: Record) -> datetime:
+    def _compute_update_time(self, record: Record) -> datetime:
         return max(self._view.now, record.updated_at)
 
 
-def _mismatch(records: Sequence[Record]) -> str:
+def _explain_mismatch(records: Sequence[Record]) -> str:
     """Why these records cannot be one, whatever they say; empty when they can."""
     first = records[0]
     for record in records[1:]:
@@ -403,7 +409,7 @@ def _mismatch(records: Sequence[Record]) -> str:
     return ""
 
 
-def _growth(records: Sequence[Record], merged: Record) -> str:
+def _explain_growth(records: Sequence[Record], merged: Record) -> str:
     """Whether the record makes the memory larger than its sources did, or could not be shown in a prompt."""
     length = len(merged.content)
     if length > sum(len(record.content) + _SLACK for record in records):
@@ -413,28 +419,28 @@ def _growth(records: Sequence[Record], merged: Record) -> str:
     return ""
 
 
-def _losses(records: Sequence[Record], merged: Record) -> str:
+def _explain_losses(records: Sequence[Record], merged: Record) -> str:
     """What would be lost, invented, or said of something else; empty when nothing would."""
-    said = specifics(merged.content)
+    said = extract_specifics(merged.content)
     for record in records:
-        found = specifics(record.content)
-        if missing := found.missing_from(said) | found.unsaid_in(said):
+        found = extract_specifics(record.content)
+        if missing := found.find_missing_from(said) | found.find_unaffirmed_in(said):
             return f"it would lose what {record.id} says: {', '.join(sorted(missing))}"
     sources = [record.content for record in records]
-    return invented(sources, merged.content) or exchanged(sources, merged.content)
+    return find_unsupported(sources, merged.content) or find_misattribution(sources, merged.content)
 
 
-def _depth(record: Record) -> int:
+def _get_merge_depth(record: Record) -> int:
     text = record.metadata.get(MERGE_DEPTH, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def _labels(values: Iterable[str], name: str) -> tuple[str, ...]:
+def _validate_labels(values: Iterable[str], name: str) -> tuple[str, ...]:
     """The labels, none twice; raises `InvalidInput` when there are more than a record may have."""
     return normalize_labels(values, name=name, longest=2_000 if name == "reference" else 200)
 
 
-def _latest(moments: Iterable[datetime | None]) -> datetime | None:
+def _get_latest_moment(moments: Iterable[datetime | None]) -> datetime | None:
     found = list(moments)
     known = [moment for moment in found if moment is not None]
     return max(known) if len(known) == len(found) else None

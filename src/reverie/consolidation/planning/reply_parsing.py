@@ -31,7 +31,7 @@ class UnusableReply(Exception):
     """The answer cannot be used. The message says why and never quotes it."""
 
 
-def without_reasoning(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """The answer without what the model thought aloud before it.
 
     Raises:
@@ -57,13 +57,13 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     """
     if len(text) > _MOST_CHARACTERS:
         raise UnusableReply(f"the answer has {len(text):,} characters")
-    text = without_reasoning(text)
+    text = strip_reasoning(text)
     if not text:
         raise UnusableReply("the answer is empty")
     wanted = frozenset(keys)
     found: list[Any] = []
     for part in (*(fence.group(1) for fence in _FENCE.finditer(text)), text):
-        found = list(_values(part))
+        found = list(_iter_values(part))
         if found and (not wanted or any(_has(value, wanted) for value in found)):
             break
     if not found:
@@ -71,7 +71,7 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     return max(enumerate(found), key=lambda entry: (_has(entry[1], wanted), entry[0]))[1]
 
 
-def as_text(value: Any) -> str:
+def to_text(value: Any) -> str:
     """What should be a text, as one: models put an object or a list where a string should be.
 
     >>> as_text({"content": "Prefers tea"}), as_text(["Prefers", "tea"]), as_text(None)
@@ -85,22 +85,22 @@ def as_text(value: Any) -> str:
         for key in _TEXT_KEYS:
             if isinstance(value.get(key), str):
                 return str(value[key]).strip()
-        return "; ".join(f"{key}: {as_text(each)}" for key, each in value.items() if as_text(each))
+        return "; ".join(f"{key}: {to_text(each)}" for key, each in value.items() if to_text(each))
     if isinstance(value, list):
-        return "\n".join(text for text in map(as_text, value) if text)
+        return "\n".join(text for text in map(to_text, value) if text)
     return str(value)
 
 
-def as_texts(value: Any) -> list[str]:
+def to_texts(value: Any) -> list[str]:
     """What should be a list of texts, as one, without empty and repeated ones."""
     if isinstance(value, str):
         value = value.split("\n") if "\n" in value else [value]
     elif not isinstance(value, list):
         value = [] if value is None else [value]
-    return list(dict.fromkeys(text for text in map(as_text, value) if text))
+    return list(dict.fromkeys(text for text in map(to_text, value) if text))
 
 
-def as_share(value: Any, *, otherwise: float) -> float:
+def to_share(value: Any, *, otherwise: float) -> float:
     """What should be a number from 0 to 1, as one; `otherwise` where it is none. `85` and `"85%"` are .85."""
     if isinstance(value, str):
         percent = value.strip().endswith("%")
@@ -120,14 +120,14 @@ def _has(value: Any, wanted: frozenset[str]) -> int:
     return len(wanted.intersection(value)) if isinstance(value, dict) else 0
 
 
-def _values(text: str) -> Iterator[Any]:
+def _iter_values(text: str) -> Iterator[Any]:
     """The JSON objects and lists in a text, outermost only."""
     at = 0
-    while (start := _next_opening(text, at)) is not None:
+    while (start := _find_next_opening(text, at)) is not None:
         try:
-            value, at = _decoded(text, start)
+            value, at = _decode_value(text, start)
         except json.JSONDecodeError:
-            if _BEGINS_LIKE_JSON.match(text, start) and not _closes(text, start):
+            if _BEGINS_LIKE_JSON.match(text, start) and not _is_closed(text, start):
                 raise UnusableReply("the answer breaks off") from None
             at = start + 1
         except RecursionError:
@@ -136,16 +136,16 @@ def _values(text: str) -> Iterator[Any]:
             yield value
 
 
-def _next_opening(text: str, at: int) -> int | None:
+def _find_next_opening(text: str, at: int) -> int | None:
     places = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
     return min(places) if places else None
 
 
-def _decoded(text: str, start: int) -> tuple[Any, int]:
+def _decode_value(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError:
-        stop = _closing(text, start)
+        stop = _find_closing(text, start)
         if stop is None:
             raise
         value, _ = _DECODER.raw_decode(_TRAILING_COMMA.sub(r"\1", text[start:stop]))
@@ -153,11 +153,11 @@ def _decoded(text: str, start: int) -> tuple[Any, int]:
     return value, end
 
 
-def _closes(text: str, start: int) -> bool:
-    return _closing(text, start) is not None
+def _is_closed(text: str, start: int) -> bool:
+    return _find_closing(text, start) is not None
 
 
-def _closing(text: str, start: int) -> int | None:
+def _find_closing(text: str, start: int) -> int | None:
     """Behind the bracket that closes the one at `start`; None if none does. Strings are stepped over."""
     depth, within, escaped = 0, False, False
     for place in range(start, len(text)):

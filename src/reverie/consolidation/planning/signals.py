@@ -61,7 +61,7 @@ class Signal:
     origin: Origin = "owner"
 
 
-def signals(
+def collect_signals(
     turns: Sequence[Turn], records: Iterable[Record] = (), *, now: datetime, changed: Collection[str] = ()
 ) -> tuple[Signal, ...]:
     """The signals of a time, the earliest first; at most 50 of each scope, none older than a week.
@@ -72,7 +72,7 @@ def signals(
         now: The moment.
         changed: Which of the records are of that time.
     """
-    found = [each for each in _on_turns(turns) if now - each.at <= RECENT]
+    found = [each for each in _collect_turn_signals(turns) if now - each.at <= RECENT]
     for record in records:
         if record.id in changed and SUMMARY_TAG in record.tags and now - record.updated_at <= RECENT:
             found.append(
@@ -94,17 +94,17 @@ def signals(
     return tuple(reversed(kept))
 
 
-def told(found: Iterable[Signal]) -> str:
+def format_signals(found: Iterable[Signal]) -> str:
     """A line for each signal, for a model; `(none)` where there is none."""
     lines = []
     for each in found:
-        before = f" after “{_short(each.before, 300)}”" if each.before else ""
-        note = f" ({_short(each.note, 200)})" if each.note else ""
-        lines.append(f"- {each.kind} [{each.id}]{before}{note}: {_short(each.text, 500)}")
+        before = f" after “{_shorten_text(each.before, 300)}”" if each.before else ""
+        note = f" ({_shorten_text(each.note, 200)})" if each.note else ""
+        lines.append(f"- {each.kind} [{each.id}]{before}{note}: {_shorten_text(each.text, 500)}")
     return "\n".join(lines) or "(none)"
 
 
-def _on_turns(turns: Sequence[Turn]) -> Iterable[Signal]:
+def _collect_turn_signals(turns: Sequence[Turn]) -> Iterable[Signal]:
     answered: dict[str, str] = {}
     asked: dict[str, str] = {}
     for turn in turns:
@@ -128,5 +128,5 @@ def _on_turns(turns: Sequence[Turn]) -> Iterable[Signal]:
                 asked[turn.session] = turn.content
 
 
-def _short(text: str, most: int) -> str:
+def _shorten_text(text: str, most: int) -> str:
     return escape_line(text)[:most]

@@ -8,7 +8,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.text.escaping import escape_line
 
 
-def told(turns: Iterable[Turn], *, longest: int) -> str:
+def format_transcript(turns: Iterable[Turn], *, longest: int) -> str:
     """The turns as lines such as `[2025-01-15 10:31] ASSISTANT [tools: exec, read_file]: text` (Autobot).
 
     Results of tools and turns that say nothing are left out; times are in UTC.

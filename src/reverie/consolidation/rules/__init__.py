@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reverie.consolidation.rules.corrections import is_correction
-from reverie.consolidation.rules.entities import looks_secret, references, tags
+from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
 from reverie.consolidation.rules.failures import is_failure, is_fix
 from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
-from reverie.consolidation.rules.sentences import plain, sentences, speaks_for_itself
+from reverie.consolidation.rules.sentences import is_self_contained, split_sentences, strip_quotations
 from reverie.consolidation.rules.wording import (
     CODE_LINE,
     NO_STATEMENT,
@@ -22,20 +22,20 @@ from reverie.consolidation.rules.wording import (
     Lazy,
     Rule,
     Speaker,
-    compiled,
+    compile_pattern,
 )
 
 __all__ = [
     "RULES",
     "Rule",
     "Speaker",
-    "corrects",
-    "looks_secret",
-    "references",
-    "sentences",
-    "speaks_for_itself",
-    "stated",
-    "tags",
+    "extract_references",
+    "extract_tags",
+    "has_correction",
+    "is_likely_secret",
+    "is_self_contained",
+    "match_rules",
+    "split_sentences",
 ]
 
 LONGEST_SENTENCE = 400
@@ -49,12 +49,12 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
     "fix": is_fix,
 }
 _CUES: Mapping[Rule, Lazy] = {
-    "decision": compiled(
+    "decision": compile_pattern(
         r"\b(?:decided|decision|agreed|opted|chose|chosen|settled|resolved|concluded|went with|"
         r"ended up|made up|picked|"
         r"final|let|going|sticking|switching|moving|migrating|dropping|will|approved|plan)\b|'ll\b"
     ),
-    "constraint": compiled(
+    "constraint": compile_pattern(
         r"\b(?:must|allow|allowed|permitted|authori[sz]ed|forbidden|prohibited|mandatory|compulsory|"
         r"off.limits|"
         r"negotiable|required?|requires|has to|have to|needs? to|can|can't|cannot|may|only|no|"
@@ -63,12 +63,12 @@ _CUES: Mapping[Rule, Lazy] = {
         r"requirement|always|"
         r"never|don't|do not|told you|asked you|nobody)\b|mustn't"
     ),
-    "preference": compiled(
+    "preference": compile_pattern(
         r"\b(?:prefer|favou?r|hate|dislike|detest|loathe|love|enjoy|adore|like|rather|want|stand|fan|"
         r"favou?rite|preferred|"
         r"wish|comfortable|best|from now on|future|call me|stop|when|whenever|always|never|ever)\b"
     ),
-    "failure": compiled(
+    "failure": compile_pattern(
         r"fail|crash|time[sd] out|abort|stuck|work|help|\brun|start|open|load|respond|pass|compil|boot|"
         r"charg|\brise|arrive|"
         r"segment|overflow|out of|chok|stopped|broke|break|down|\bred\b|corrupt|reach|connect|won't|"
@@ -77,12 +77,12 @@ _CUES: Mapping[Rule, Lazy] = {
         r"declin|cancel|"
         r"hangs|leak|nothing happens"
     ),
-    "fix": compiled(
+    "fix": compile_pattern(
         r"fix|solv|cured|trick|rid of|stopped|brought|away|helped|worked|workaround|remedy|cure|"
         r"solution|again|works|"
         r"working|pass|rolled back|corrected|to work"
     ),
-    "correction": compiled(
+    "correction": compile_pattern(
         r"wrong|incorrect|false|mistak|right|correct|true|accurate|the one|\bold\b|mixing|mixed|confus|"
         r"misread|ignor|"
         r"misunder|misquot|overlook|halluc|forg|skip|missed|invented|made|backwards|different|"
@@ -94,7 +94,7 @@ _CUES: Mapping[Rule, Lazy] = {
 """Words without which a rule cannot hold: most sentences have none, and cost little."""
 
 
-def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
+def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple[Rule, ...]:
     """What one sentence states, in the order of `RULES`; nothing in most cases.
 
     Args:
@@ -107,10 +107,10 @@ def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple
     >>> stated("No problem.", speaker="user")
     ()
     """
-    said = plain(sentence)
+    said = strip_quotations(sentence)
     if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
         return ()
-    found: set[Rule] = {"correction"} if speaker == "user" and _corrects(said, answering) else set()
+    found: set[Rule] = {"correction"} if speaker == "user" and _has_correction(said, answering) else set()
     cued = {rule for rule in _HOLDS if _CUES[rule].search(said)}
     if cued and not NO_STATEMENT.search(said):
         body = OPENING.pattern.sub("", said)
@@ -118,8 +118,8 @@ def stated(sentence: str, *, speaker: Speaker, answering: bool = False) -> tuple
     return tuple(rule for rule in RULES if rule in found)
 
 
-def corrects(sentence: str, *, answering: bool = False) -> bool:
-    """Whether one sentence of a user's says that the assistant was wrong: `correction` is in `stated`.
+def has_correction(sentence: str, *, answering: bool = False) -> bool:
+    """Whether one sentence of a user's says that the assistant was wrong: `correction` is in `match_rules`.
 
     Args:
         sentence: The sentence, as `sentences` gives it.
@@ -128,11 +128,11 @@ def corrects(sentence: str, *, answering: bool = False) -> bool:
     >>> corrects("That's wrong, it is 8."), corrects("No problem.")
     (True, False)
     """
-    said = plain(sentence)
+    said = strip_quotations(sentence)
     if len(said) > LONGEST_SENTENCE or CODE_LINE.search(said):
         return False
-    return _corrects(said, answering)
+    return _has_correction(said, answering)
 
 
-def _corrects(said: str, answering: bool) -> bool:
+def _has_correction(said: str, answering: bool) -> bool:
     return _CUES["correction"].search(said) is not None and is_correction(said, answering=answering)

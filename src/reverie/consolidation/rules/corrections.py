@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from reverie.consolidation.rules.wording import compiled
+from reverie.consolidation.rules.wording import compile_pattern
 
 _WRONG = r"(?:wrong|incorrect|false|mistaken|not (?:right|correct|true|accurate|what i|at all what))"
 _NO = r"^(?:(?:sorry|hmm|well|but|wait|hey|again|ah|oh)[,.!]? )*no(?:pe)?(?:[,.!;:–—-]+ ?| no\b[,.!]? ?| - )"
-_CORRECTION = compiled(
+_CORRECTION = compile_pattern(
     rf"\b(?:that|this|it|your (?:[\w-]+ )?\w+|the \w+ you (?:gave|used|wrote|named))(?:'s| is| was|s|"
     rf" are)? "
     rf"(?:still |just |simply |completely |also |all |plain |totally )*{_WRONG}\b(?! (?:to|with|of|"
@@ -56,12 +56,12 @@ _CORRECTION = compiled(
     r"not (?:that|this|the|those|these|my|our|in the|what|how|like)\b|i (?:said|meant|asked|wanted|"
     r"told)\b|wrong\b|.*, not \w+)",
 )
-_ANSWER_NO = compiled(
+_ANSWER_NO = compile_pattern(
     rf"{_NO}(?:my name|we (?:live|decided|agreed|use)|i (?:live|prefer|work)|the |use |his |her |our |"
     rf"it's (?:the|my|our) |you (?!can|may|should|go|are right|decide|choose))",
     r"^not quite(?:$|[,.])",
 )
-_NO_CORRECTION = compiled(
+_NO_CORRECTION = compile_pattern(
     r"\b(?:if|whether|correct me|maybe|perhaps|might be|could be)\b",
     r"\bnot wrong\b|\bnothing (?:is )?wrong\b|\bnot (?:a )?mistake\b",
     r"\b(?:he|she|they|my (?:mother|father|boss|teacher|wife|husband)) (?:says?|said|thinks?|told)\b",

@@ -9,7 +9,7 @@ from reverie.consolidation.rules.sentences import LONGEST_TEXT
 from reverie.consolidation.rules.wording import Lazy
 
 
-def looks_secret(sentence: str) -> bool:
+def is_likely_secret(sentence: str) -> bool:
     """Whether a sentence seems to hold a key, a token or a password; such a one is never kept.
 
     >>> looks_secret("The password is hunter2!"), looks_secret("Passwords must be hashed.")
@@ -20,7 +20,7 @@ def looks_secret(sentence: str) -> bool:
     )
 
 
-def references(text: str) -> tuple[str, ...]:
+def extract_references(text: str) -> tuple[str, ...]:
     """The files, addresses, tests, issues and commits that a text names, each once, in order; at most 20.
 
     >>> references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
@@ -30,12 +30,12 @@ def references(text: str) -> tuple[str, ...]:
     for each in _REFERENCE.pattern.finditer(text[:LONGEST_TEXT]):
         name = each.group().rstrip(".,;:!?)]}'\"")
         is_commit = each.lastgroup == "commit"
-        if name and not (is_commit and (name.isdigit() or name.isalpha())) and not looks_secret(name):
+        if name and not (is_commit and (name.isdigit() or name.isalpha())) and not is_likely_secret(name):
             found[name[:500]] = None
     return tuple(found)[:_MOST_REFERENCES]
 
 
-def tags(text: str) -> tuple[str, ...]:
+def extract_tags(text: str) -> tuple[str, ...]:
     """The programming languages and tools that a text names, in lower case; at most 8.
 
     >>> tags("The Docker build of the Go service fails in app.py")

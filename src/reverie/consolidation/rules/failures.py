@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reverie.consolidation.rules.wording import Speaker, compiled
+from reverie.consolidation.rules.wording import Speaker, compile_pattern
 
 # -- failures --------------------------------------------------------------------------------------------
 
@@ -15,7 +15,7 @@ _THING = (
     r"check|compile|"
     r"booking|card|order|application|push|commit|transaction|connection|search|endpoint|website|site)"
 )
-_FAILING = compiled(
+_FAILING = compile_pattern(
     r"(?<!\ba )(?<!the )(?<!any )(?<!each )(?<!of )(?<!all )(?<!those )(?<!these )(?<!that )(?<!which )"
     r"\b(?:fails|failed|failing)\b(?! (?:over|uploads?|requests?|logins?|attempts?|jobs?|tests?|fast|"
     r"states?|to (?:mention|notice|see|failures))\b)",
@@ -29,7 +29,7 @@ _FAILING = compiled(
     r"(?! (?:on weekends|at|there|for|as a|in (?:an|the) office))",
 )
 """What tells of a failure where it is something of ours, or now; else it tells of the world."""
-_OURS = compiled(
+_OURS = compile_pattern(
     r"\b(?:i|i'm|i've|my|we|we're|our|us|again|still|now|today|tonight|yesterday|once|twice|times|"
     r"this morning|last night|since|on ci|on startup|"
     r"because|after|error|exception|status|code|CODE|step|halfway|nights?|shard|checks?|windows|linux|"
@@ -40,7 +40,7 @@ _OURS = compiled(
     r"\bwhen i\b|\bthe (?:app|heating|light|alarm|parser|boiler|printer|dishwasher|command|door)\b|"
     r"^(?:the )?(?:command|npm|pip|cargo|make)\b|^\w+ing\b.* fails\b",
 )
-_FAILURE = compiled(
+_FAILURE = compile_pattern(
     r"\bsegmentation fault\b|\bstack overflow\b|\bout of memory\b|\bchokes on\b|\bcrashloopbackoff\b",
     r"\bstopped (?:working|responding|heating|charging)\b|\bbroke down (?!into|the|in to)",
     rf"\b{_THING} (?:is|are|was|were|looks|has been) (?:completely |still |now )?(?:broken|down|red|"
@@ -81,7 +81,7 @@ _FAILURE = compiled(
     r"\b(?:machine|pipe|tap|boiler|roof|faucet|sink|radiator|dishwasher|heater) (?:is )?leak(?:s|ing)\b",
     r"\bnothing happens when\b",
 )
-_NO_FAILURE = compiled(
+_NO_FAILURE = compile_pattern(
     r"(?:\bnot|n't|\bnever|\bno longer|\bwithout|\bzero|\bno|\bcannot) (?:\w+ )?(?:fail|fails|failed|"
     r"failing|crash|crashes|crashed|"
     r"crashing|break|errors?|exceptions?|failures?)\b",
@@ -116,11 +116,11 @@ def is_failure(said: str, speaker: Speaker) -> bool:
     if _NO_FAILURE.search(said):
         return False
     if is_fix(said, speaker):
-        return any(_fails(part) for part in _CLAUSE.split(said) if not _FIX.search(part))
-    return _fails(said)
+        return any(_has_failure(part) for part in _CLAUSE.split(said) if not _FIX.search(part))
+    return _has_failure(said)
 
 
-def _fails(said: str) -> bool:
+def _has_failure(said: str) -> bool:
     if _FAILURE.search(said):
         return True
     return _FAILING.search(said) is not None and _OURS.search(said) is not None
@@ -133,7 +133,7 @@ _TROUBLE = (
     r"conflict|deadlock|"
     r"race(?: condition)?|glitch|typo|flicker(?:ing)?|squeak(?:ing)?|40[0-9]s?|50[0-9]s?)"
 )
-_FIX = compiled(
+_FIX = compile_pattern(
     r"\b(?:i|we)(?:'ve| have| just| also| finally| now)* (?:fixed|solved|cured) (?!(?:an? |the |my |"
     r"this |another )?"
     r"(?:crossword|riddle|puzzle|date|price|mystery|case|equation|exercise|sudoku|maze|quiz|myself|"
@@ -169,7 +169,7 @@ _FIX = compiled(
     r"(?:helped|fixed|solved|resolved)\b",
     r"\broot cause was\b.*\b(?:corrected|fixed|solved|resolved|changed|renewed|replaced)\b",
 )
-_NO_FIX = compiled(
+_NO_FIX = compile_pattern(
     r"(?:\bnot|n't|\bnever|\bhardly|\bnothing|\byet to be) (?:been |yet |really |completely |fully |"
     r"be )?(?:fixed|solved|resolved|"
     r"helped?|work(?:ing|ed)?|pass(?:ed)?)\b",

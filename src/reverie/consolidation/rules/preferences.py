@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reverie.consolidation.rules.wording import AUX, WE, Speaker, compiled
+from reverie.consolidation.rules.wording import AUX, WE, Speaker, compile_pattern
 
 # -- decisions -------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ _LET_US = (
     r"drop (?!it\b|by|in\b|the subject)|settle on|switch to|take (?!a |it\b|this|stock|care|turns)|"
     r"call it (?!a (?:day|night)))"
 )
-_DECISION = compiled(
+_DECISION = compile_pattern(
     rf"(?<!once )(?<!after )(?<!until )(?<!when )(?<!that )\b{WE}{AUX} {_DECIDED}",
     rf"^(?:we|i) [^,;]{{1,60}}\band (?:then |finally )?{_DECIDED}",
     rf"^[A-Z][a-z]+ and i{AUX} {_DECIDED}",
@@ -40,7 +40,7 @@ _DECISION = compiled(
     r"^as (?:agreed|decided)[,:] (?:we|you)\b",
     r"\b(?:board|management|committee|council of owners) (?:has |have )?(?:approved|decided|agreed)\b",
 )
-_USER_DECISION = compiled(
+_USER_DECISION = compile_pattern(
     _LET_US,
     r"^(?:i'm |we're |i am |we are )?(?:going|sticking) with (?!it\b|that\b|this\b|you|him|her|them)\w",
     r"^(?:we're|we are|i'm|i am) (?:switching|moving|migrating) (?:from|to|over to)\b(?! the next)",
@@ -55,13 +55,13 @@ _USER_DECISION = compiled(
     r"morning)\w+.*\bnot\b",
     r"^the plan is to (?!ask|see|wait)\w+",
 )
-_AGENT_DECISION = compiled(
+_AGENT_DECISION = compile_pattern(
     rf"^you{AUX} {_DECIDED}",
     r"^decision(?: recorded)?: ?\S",
     r"^as (?:agreed|decided)[,:] (?:we|you)\b",
     rf"^we{AUX} {_DECIDED}",
 )
-_UNDECIDED = compiled(
+_UNDECIDED = compile_pattern(
     r"(?:\bnot|n't|\bnever|\bnothing|\byet to|\bhave to|\bneed to|\bto) (?:\w+ )?(?:decide[d]?|"
     r"agree[d]?|choose|"
     r"chosen|settle[d]?|pick)\b(?! not)",
@@ -111,7 +111,7 @@ _NOT_EPISTEMIC = (
     r"on holiday|happy|glad|sad)\b)(?!say\b|admit\b|confess\b|see\b|try\b|watch\b|visit\b|feel\b|"
     r"know\b|love\b|think\b|wonder\b)"
 )
-_CONSTRAINT = compiled(
+_CONSTRAINT = compile_pattern(
     rf"(?<!\bi )(?<!\bwe )(?<!you )(?<!\bit )(?<!that )(?<!this )(?<!\bhe )(?<!she )(?<!they "
     rf")(?<!there )(?<!somebody )"
     rf"(?<!someone )(?<!one )\bmust(?: always| never| only| not|n't)? {_NOT_EPISTEMIC}\w+",
@@ -160,7 +160,7 @@ _CONSTRAINT = compiled(
     r"\bnobody (?:\w+ ){0,3}may\b",
     r"\b(?:we|you) may only\b",
 )
-_USER_CONSTRAINT = compiled(
+_USER_CONSTRAINT = compile_pattern(
     rf"^(?:please )?(?:always|never) (?!say never|ever|mind){_ALWAYS}\b",
     rf", (?:please )?never (?!mind|ever|say){_ORDERED}\b",
     rf"^you have to {_ORDERED}\b",
@@ -174,7 +174,7 @@ _OF_OURS = re.compile(
     re.IGNORECASE,
 )
 """What an assistant says of other things is how things are in general, and nothing of the owner's."""
-_UNCONSTRAINED = compiled(
+_UNCONSTRAINED = compile_pattern(
     r"\b(?:doesn't|don't|does not|do not|didn't|did not) (?:have|need) to\b",
     r"\bno limit\b|\bunlimited\b|\bit depends\b|\bsome holidays\b",
     r"\bmust be an? (?:easier|better|other|simpler)\b",
@@ -209,7 +209,7 @@ _NOT_LIKED = (
     r"hear|know|see (?:how|what|if)|break|be that)|not to (?:say|answer|speculate|talk)|the (?:way|"
     r"look|sound) (?:you|of))"
 )
-_PREFERENCE = compiled(
+_PREFERENCE = compile_pattern(
     rf"\b(?:i|we){_HOW} (?:hate|dislike|detest|loathe|love|enjoy|adore|like) {_NOT_LIKED}\w",
     rf"\b(?:i|we){_HOW} (?:prefer|favou?r) (?!not to (?:say|answer|speculate|talk))\w",
     r"\b(?:i|we)(?:'d| would)(?: much| really)? (?:prefer|rather) (?!not (?:say|answer|to say))\w",
@@ -232,7 +232,7 @@ _ANSWERED = (
     r"send|"
     r"format|skip)"
 )
-_STANDING = compiled(
+_STANDING = compile_pattern(
     rf"\bfrom now on,? (?:please |always |never |only |you |don't |do not )*{_ANSWERED}\b",
     rf"^(?:please )?{_ANSWERED} .*\bfrom now on\b",
     rf"^in (?:the )?future,? (?:please |always |never |don't )*{_ANSWERED}\b",
@@ -247,7 +247,7 @@ _STANDING = compiled(
     rf"repl(?:y|ies)|emojis?|"
     r"german|english|french|spanish|italian|dutch|units|bullet|tone|markdown)\b",
 )
-_AGENT_PREFERENCE = compiled(
+_AGENT_PREFERENCE = compile_pattern(
     rf"^(?:since |because |i've noted that |i noted that |noted: |you (?:said|"
     rf"told me)(?: that)? )?you{_HOW} "
     rf"(?:prefer|like|love|hate|dislike|enjoy|don't like|do not like) {_NOT_LIKED}(?!to see|me to|"

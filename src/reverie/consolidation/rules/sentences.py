@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.consolidation.rules.wording import compiled
+from reverie.consolidation.rules.wording import compile_pattern
 from reverie.domain.text import validation as tokens
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences of a message, without code blocks, quoted lines, tables and the marks of lists.
 
     >>> sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
@@ -22,17 +22,17 @@ def sentences(text: str) -> list[str]:
     lines = [line.strip() for line in plain.split("\n")]
     kept = "\n".join("" if line.startswith((">", "|", "$ ", "#!")) else line for line in lines)
     kept = _WRAPPED.sub(" ", kept)
-    return [found for line in kept.split("\n") for found in _split(_MARK.sub("", line))]
+    return [found for line in kept.split("\n") for found in _split_line(_MARK.sub("", line))]
 
 
-def speaks_for_itself(sentence: str) -> bool:
+def is_self_contained(sentence: str) -> bool:
     """Whether a sentence says something to those who do not see what stood before it.
 
     >>> speaks_for_itself("That fixed it, thanks!"), speaks_for_itself("Restarting the daemon solved it.")
     (False, True)
     """
     words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS
-    return len(words) >= 2 and not _POINTS_BACK.search(plain(sentence))
+    return len(words) >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
 
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -47,7 +47,7 @@ _ABBREVIATION = re.compile(
 )
 
 
-def _split(line: str) -> Iterator[str]:
+def _split_line(line: str) -> Iterator[str]:
     start = 0
     for end in _END.finditer(line):
         if _ABBREVIATION.search(line[start : end.end()].rstrip()):
@@ -63,7 +63,7 @@ _QUOTED = re.compile(r"[\"“„«][^\"“”«»\n]*[\"”“»]|(?<!\w)'[^'\n]
 _APOSTROPHE = str.maketrans("’‘ʼ", "'''")
 
 
-def plain(sentence: str) -> str:
+def strip_quotations(sentence: str) -> str:
     """The sentence with quotations and code taken out, but for their place."""
     masked = _QUOTED.sub("“”", _CODE.sub("CODE", sentence.translate(_APOSTROPHE)))
     return " ".join(masked.replace("*", " ").replace("__", " ").split())
@@ -72,11 +72,11 @@ def plain(sentence: str) -> str:
 _WORD = re.compile(r"[\w'’]+")
 
 
-def _word_set(text: str) -> frozenset[str]:
+def _to_word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_EMPTY_WORDS = _word_set(
+_EMPTY_WORDS = _to_word_set(
     """
     a an the this that these those it its it's that's is are was were be been am i'm i you you're we
     we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at
@@ -86,7 +86,7 @@ _EMPTY_WORDS = _word_set(
     sorry helped again did trick stop doing
     """
 )
-_POINTS_BACK = compiled(
+_POINTS_BACK = compile_pattern(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|"
     r"resolved|worked|works|helped|failed|fails|"
     r"doesn't work|does not work|didn't work|did the trick)\b.{0,20}$",

@@ -83,6 +83,6 @@ AUX = (
 )
 
 
-def compiled(*parts: str) -> Lazy:
+def compile_pattern(*parts: str) -> Lazy:
     """One pattern that any of the parts matches, whatever the case."""
     return Lazy("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)

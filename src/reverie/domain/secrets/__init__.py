@@ -11,9 +11,9 @@ from reverie.domain.secrets.redactor import (
     MOST_PATTERNS,
     OWN,
     Redactor,
-    redacted,
-    redactor_of,
-    unsound,
+    build_redactor,
+    explain_unsafe_pattern,
+    redact_secrets,
 )
 from reverie.domain.secrets.rule import Span
 
@@ -24,7 +24,7 @@ __all__ = [
     "OWN",
     "Redactor",
     "Span",
-    "redacted",
-    "redactor_of",
-    "unsound",
+    "build_redactor",
+    "explain_unsafe_pattern",
+    "redact_secrets",
 ]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
+from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import Span
 
 _PASS = (
@@ -145,21 +145,23 @@ _SNAKE = LazyRegex(
 _SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
-def spans(text: str, lower: str) -> Iterator[Span]:
+def find_spans(text: str, lower: str) -> Iterator[Span]:
     """Every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
     end = 0
-    for start, word in sorted(_words(lower)):
+    for start, word in sorted(_find_trigger_words(lower)):
         if start < end:
             continue
         rest = _REST.get(word)
-        core = compiled(rest, True).match(lower, start) if rest is not None else None
+        core = compile_pattern(rest, True).match(lower, start) if rest is not None else None
         if rest is not None and core is None:
             continue
         if word in _KEYS and _TELLING.re.search(lower, start, start + _NEAR) is None:
             continue
-        begin, stop = _core(lower, start, core.end() if core is not None else start + len(word), word)
-        match = compiled(_AFTER, True).match(lower, stop)
-        found = _span(text, begin, word, match) if match is not None and stop > begin else None
+        begin, stop = _find_name_bounds(
+            lower, start, core.end() if core is not None else start + len(word), word
+        )
+        match = compile_pattern(_AFTER, True).match(lower, stop)
+        found = _build_span(text, begin, word, match) if match is not None and stop > begin else None
         if found is not None:
             yield found
             end = found.end
@@ -170,7 +172,7 @@ _TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 """One of these stands near every key that is told; prose about keys and tokens has them seldom."""
 
 
-def _words(lower: str) -> Iterator[tuple[int, str]]:
+def _find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
     """Where the words stand that speak of a secret."""
     for word in (*_PASS, *_KEYS):
         place = lower.find(word)
@@ -179,7 +181,7 @@ def _words(lower: str) -> Iterator[tuple[int, str]]:
             place = lower.find(word, place + len(word))
 
 
-def _core(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
+def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
     """From where to where the name of the secret goes; nothing for a key of another sort."""
     if word not in ("key", "schlüssel"):
         return start, stop
@@ -188,7 +190,7 @@ def _core(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
     return (start, start) if before is None else (before.start(), stop)
 
 
-def _span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
+def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
     """The secret that a match in the lower-case text has; None if it has none."""
     before = _PREFIX.re.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
@@ -199,7 +201,7 @@ def _span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None
     group = "quoted" if match["quoted"] is not None else "bare"
     start, end = match.span(group)
     if group == "bare":
-        end = start + len(_trimmed(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
+        end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value = text[start:end]
     if not value or checks.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
         return None
@@ -211,7 +213,7 @@ def _span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None
     judge = _is_password if word in _PASS else _is_key_value
     line = _Line(text, begin - len(prefix), start, end, prefix + core + tail)
     if judge(value, how, group == "quoted", line):
-        return Span(start, end, _kind(word, prefix + core))
+        return Span(start, end, _classify_kind(word, prefix + core))
     return None
 
 
@@ -265,7 +267,7 @@ def _is_key(prefix: str, core: str, tail: str) -> bool:
     )
 
 
-def _kind(word: str, name: str) -> str:
+def _classify_kind(word: str, name: str) -> str:
     if word in _PASS:
         return "password"
     if word in ("token", "令牌", "トークン"):
@@ -275,7 +277,7 @@ def _kind(word: str, name: str) -> str:
     )
 
 
-def _trimmed(value: str, before: str) -> str:
+def _trim_value(value: str, before: str) -> str:
     """A bare value without what follows it: the end of a sentence, another parameter, a closing tag."""
     value = _SETS.re.sub("", value)
     value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
@@ -360,7 +362,7 @@ def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
     if (
         len(value) >= 16
         and _is_mixed(value)
-        and (symbols >= 3 or checks.entropy(value) >= 3.6)
+        and (symbols >= 3 or checks.compute_entropy(value) >= 3.6)
         and "/" not in value
     ):
         return quoted or line.is_shouted or line.is_whole

@@ -47,7 +47,7 @@ def is_placeholder(value: str) -> bool:
     return rest != value and not (len(rest) >= _LONG and is_random(rest, least=_LONG))
 
 
-def entropy(value: str) -> float:
+def compute_entropy(value: str) -> float:
     """Shannon's entropy of the characters, in bits for each."""
     total = len(value)
     return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
@@ -78,18 +78,18 @@ def is_random(value: str, *, least: int = 16) -> bool:
     part = max(_PARTS.re.split(value), key=len)
     if len(part) < min(12, least) or part.isdigit():
         parts = [each for each in _PARTS.re.split(value) if each]
-        mixed = sum(_changes(each) >= 2 for each in parts)
+        mixed = sum(_count_class_changes(each) >= 2 for each in parts)
         return mixed >= 2 and 2 * mixed > len(parts)
     if is_hex(part):
         digits = sum(char.isdigit() for char in part)
-        return 0.25 < digits / len(part) < 0.95 and entropy(part) >= 2.6
-    changes = _changes(part)
+        return 0.25 < digits / len(part) < 0.95 and compute_entropy(part) >= 2.6
+    changes = _count_class_changes(part)
     if part.isalpha() and (part.islower() or part.isupper()):
         return False
-    return changes >= max(3, len(part) // 5) and entropy(part) >= 3.0
+    return changes >= max(3, len(part) // 5) and compute_entropy(part) >= 3.0
 
 
-def _changes(text: str) -> int:
+def _count_class_changes(text: str) -> int:
     """How often the sort of character changes: digits, small and capital letters; a first capital is none."""
     sorts = [0 if char.isdigit() else 1 if char.islower() else 2 for char in text]
     if len(sorts) > 1 and sorts[0] == 2 and sorts[1] == 1:
@@ -102,10 +102,10 @@ def has_crc(payload: str) -> bool:
 
     The CRC-32 of the rest in base 62, padded with zeros.
     """
-    return len(payload) > 6 and crc62(payload[:-6]) == payload[-6:]
+    return len(payload) > 6 and compute_crc62(payload[:-6]) == payload[-6:]
 
 
-def crc62(text: str) -> str:
+def compute_crc62(text: str) -> str:
     """The checksum that tokens of GitHub and npm end in: six characters."""
     number, made = binascii.crc32(text.encode()), ""
     for _ in range(6):
@@ -116,7 +116,7 @@ def crc62(text: str) -> str:
 
 def is_jwt(text: str) -> bool:
     """Whether the first part of a text with dots decodes to the header of a JSON web token."""
-    head = _decoded(text.partition(".")[0])
+    head = _decode_base64(text.partition(".")[0])
     if head is None:
         return False
     try:
@@ -128,11 +128,11 @@ def is_jwt(text: str) -> bool:
 
 def is_basic(text: str) -> bool:
     """Whether a text is a name and a password as HTTP's basic authentication has them."""
-    plain = _decoded(text)
+    plain = _decode_base64(text)
     return plain is not None and ":" in plain and plain.isprintable() and not plain.endswith(":")
 
 
-def _decoded(text: str) -> str | None:
+def _decode_base64(text: str) -> str | None:
     padded = text.rstrip("=").replace("-", "+").replace("_", "/")
     padded += "=" * (-len(padded) % 4)
     try:
@@ -141,7 +141,7 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-def luhn(digits: str) -> bool:
+def is_luhn_valid(digits: str) -> bool:
     """Whether the last digit is the check digit of a card number."""
     total = 0
     for place, char in enumerate(reversed(digits)):
@@ -169,4 +169,4 @@ def is_card(digits: str) -> bool:
         or (two == 62 and 16 <= size <= 19)
         or (2200 <= four <= 2204 and size == 16)
     )
-    return known and luhn(digits)
+    return known and is_luhn_valid(digits)

@@ -19,6 +19,6 @@ class LazyRegex:
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str, case: bool) -> re.Pattern[str]:
+def compile_pattern(pattern: str, case: bool) -> re.Pattern[str]:
     """The pattern, compiled once."""
     return re.compile(pattern, 0 if case else re.IGNORECASE)

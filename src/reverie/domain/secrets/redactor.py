@@ -14,7 +14,7 @@ from types import MappingProxyType
 from reverie.domain.secrets import assignment_rules as assigned
 from reverie.domain.secrets import structural_rules as framed
 from reverie.domain.secrets import vendor_rules as providers
-from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
+from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import SecretRule, Span
 
 OWN = "own pattern"
@@ -83,11 +83,11 @@ class Redactor:
         """
         if not self.enabled or len(text) < 3 or text in self._clean:
             return _NO_SPAN
-        found = _joined(list(self._spans(text)))
+        found = _merge_spans(list(self._find_spans(text)))
         if not found:
             self._remember(text)
             return found
-        return _joined([*found, *_again(text, found)])
+        return _merge_spans([*found, *_find_repetitions(text, found)])
 
     def text(self, text: str) -> str:
         """The text with every secret in it replaced; itself, where it has none.
@@ -110,7 +110,7 @@ class Redactor:
         """Of which kinds the secrets in a text are, each once."""
         return tuple(dict.fromkeys(span.kind for span in self.find(text)))
 
-    def mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
+    def redact_mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
         """A mapping of text to text with secrets replaced; a name such as `password` speaks of its value.
 
         Returns:
@@ -137,7 +137,7 @@ class Redactor:
                 return f"[redacted: {span.kind}]"
         return value
 
-    def segment(self, path: str) -> str:
+    def redact_path(self, path: str) -> str:
         """A slash path with each segment that is a secret replaced by `redacted-` and its kind."""
         if not self.find(path):
             return path
@@ -146,7 +146,7 @@ class Redactor:
             for part in path.split("/")
         )
 
-    def unmistakable(self, name: str) -> str | None:
+    def detect_secret_name(self, name: str) -> str | None:
         """The kind of a secret in a name, by a form of its own; None where there is none.
 
         A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
@@ -160,7 +160,7 @@ class Redactor:
                 return span.kind
         return OWN if any(own.search(name) for own in self._own) else None
 
-    def _spans(self, text: str) -> Iterator[Span]:
+    def _find_spans(self, text: str) -> Iterator[Span]:
         lower = text.lower()
         if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
             lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
@@ -170,15 +170,15 @@ class Redactor:
                 if match[group]:
                     yield Span(*match.span(group), OWN)
         if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
-            for rule in _due(_BY_FORM, runs):
+            for rule in _select_triggered_rules(_BY_FORM, runs):
                 yield from rule.spans(text, runs)
         if "private key" in lower:
             yield from providers.KEY_BLOCK.spans(text, lower)
-        for rule in _due(_BY_FRAME, lower):
+        for rule in _select_triggered_rules(_BY_FRAME, lower):
             yield from rule.spans(text, lower)
-        yield from framed.cookies(text, lower)
-        yield from framed.cards(text, lower)
-        yield from assigned.spans(text, lower)
+        yield from framed.find_cookies(text, lower)
+        yield from framed.find_cards(text, lower)
+        yield from assigned.find_spans(text, lower)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:
@@ -187,12 +187,12 @@ class Redactor:
             self._clean[text] = None
 
 
-def _due(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:
+def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:
     """The rules that have a trigger in a text, in their order."""
     return dict.fromkeys([rule for trigger, rule in triggers if trigger in lower])
 
 
-def _again(text: str, found: Sequence[Span]) -> Iterator[Span]:
+def _find_repetitions(text: str, found: Sequence[Span]) -> Iterator[Span]:
     """Where else in a text the same secrets stand: "password: x … and x did not work"."""
     told = {text[span.start : span.end]: span.kind for span in found}
     for value, kind in list(told.items())[:_MOST_REPEATED]:
@@ -204,7 +204,7 @@ def _again(text: str, found: Sequence[Span]) -> Iterator[Span]:
             place = text.find(value, place + len(value))
 
 
-def _joined(found: list[Span]) -> tuple[Span, ...]:
+def _merge_spans(found: list[Span]) -> tuple[Span, ...]:
     """Spans that overlap as one, with the kind of the rule that comes first."""
     if not found:
         return _NO_SPAN
@@ -221,20 +221,20 @@ def _joined(found: list[Span]) -> tuple[Span, ...]:
 
 
 @lru_cache(maxsize=16)
-def redactor_of(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
+def build_redactor(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
     """The redactor of these settings; the same one each time."""
     return Redactor(enabled=enabled, patterns=patterns)
 
 
-def redacted(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """The text with what the built-in rules find replaced, whatever the settings say: for messages."""
-    return redactor_of(True, ()).text(text)
+    return build_redactor(True, ()).text(text)
 
 
 # -- patterns of one's own ---------------------------------------------------------------------------------
 
 
-def unsound(pattern: str) -> str | None:
+def explain_unsafe_pattern(pattern: str) -> str | None:
     """Why a pattern may not be used; None if it may.
 
     Refused are: what is no regular expression, what matches the empty text or any short plain text, what is
@@ -243,14 +243,14 @@ def unsound(pattern: str) -> str | None:
     if not pattern or len(pattern) > LONGEST_PATTERN:
         return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"
     try:
-        made = compiled(pattern, True)
+        made = compile_pattern(pattern, True)
     except (re.error, RecursionError, OverflowError) as error:
         return f"it is no regular expression: {error}"
     if any(made.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
         return "it matches text that is no secret: make it say more"
     from re import _parser  # type: ignore[attr-defined] # here: it is asked for once
 
-    if _repeats_twice(_parser.parse(pattern), within=False):
+    if _has_nested_repeat(_parser.parse(pattern), within=False):
         return "it repeats without bound within a repetition, which can take for ever: bound one of them"
     return None
 
@@ -258,16 +258,16 @@ def unsound(pattern: str) -> str | None:
 _MANY = 100
 
 
-def _repeats_twice(parsed: object, *, within: bool) -> bool:
+def _has_nested_repeat(parsed: object, *, within: bool) -> bool:
     """Whether a repetition of many stands within another."""
     if isinstance(parsed, tuple) and len(parsed) == 2 and str(parsed[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
         _, most, inner = parsed[1]
         many = int(most) > _MANY
-        return (within and many) or _repeats_twice(inner, within=within or many)
+        return (within and many) or _has_nested_repeat(inner, within=within or many)
     if isinstance(parsed, str | int | None):
         return False
     try:
         parts = list(parsed)  # type: ignore[call-overload]
     except TypeError:
         return False
-    return any(_repeats_twice(part, within=within) for part in parts)
+    return any(_has_nested_repeat(part, within=within) for part in parts)

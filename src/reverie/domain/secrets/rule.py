@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.lazy_regex import compiled
+from reverie.domain.secrets.lazy_regex import compile_pattern
 
 
 class SecretMatch(NamedTuple):
@@ -33,7 +33,7 @@ class Span(NamedTuple):
     kind: str
 
 
-def not_made_up(found: SecretMatch) -> bool:
+def is_not_placeholder(found: SecretMatch) -> bool:
     """Whether it is no placeholder."""
     return not checks.is_placeholder(found.text)
 
@@ -62,13 +62,17 @@ class SecretRule:
         """Every secret of this rule in `text`, whose lower-case form is `lower`."""
         if not any(trigger in lower for trigger in self.triggers):
             return
-        if self.needs and compiled(self.needs, True).search(text) is None:
+        if self.needs and compile_pattern(self.needs, True).search(text) is None:
             return
-        pattern = compiled(self.pattern, self.case)
+        pattern = compile_pattern(self.pattern, self.case)
         group: str | int = "value" if "value" in pattern.groupindex else 0
         for match in pattern.finditer(text):
             found = SecretMatch(match[group], match, group)
-            if found.text and (self.check is None or self.check(found)) and not _in_data(text, match.start()):
+            if (
+                found.text
+                and (self.check is None or self.check(found))
+                and not _is_in_base64(text, match.start())
+            ):
                 yield Span(*match.span(group), self.kind)
 
 
@@ -76,7 +80,7 @@ _LONG = 60
 _DATA = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def _in_data(text: str, start: int) -> bool:
+def _is_in_base64(text: str, start: int) -> bool:
     """Whether a place is in the middle of a long run of base64, such as that of a picture."""
     before = text[max(0, start - _LONG) : start]
     return len(before) == _LONG and all(char in _DATA for char in before)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from reverie.domain.secrets import checksums as checks
-from reverie.domain.secrets.lazy_regex import LazyRegex, compiled
-from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, not_made_up
+from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
+from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, is_not_placeholder
 
 _MADE_UP_PASSWORDS = frozenset(
     """
@@ -17,12 +17,12 @@ _MADE_UP_PASSWORDS = frozenset(
 )
 
 
-def _url_password(found: SecretMatch) -> bool:
+def _is_url_password(found: SecretMatch) -> bool:
     value = found.text
     return not (value.lower() in _MADE_UP_PASSWORDS or checks.is_placeholder(value) or value[0] in "$%{<[:")
 
 
-def _bearer(found: SecretMatch) -> bool:
+def _is_bearer_token(found: SecretMatch) -> bool:
     value = found.text
     if checks.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
         return False
@@ -34,33 +34,35 @@ def _bearer(found: SecretMatch) -> bool:
     )
 
 
-def _basic(found: SecretMatch) -> bool:
+def _is_basic_credential(found: SecretMatch) -> bool:
     return checks.is_basic(found.text)
 
 
-def _aws_pair(found: SecretMatch) -> bool:
+def _is_aws_pair(found: SecretMatch) -> bool:
     value = found.text
     return checks.is_random(value, least=20) and not checks.is_hex(value) and not checks.is_placeholder(value)
 
 
-def _aws_secret(found: SecretMatch) -> bool:
+def _is_aws_secret(found: SecretMatch) -> bool:
     return not checks.is_placeholder(found.text) and len(set(found.text)) > 15
 
 
-def _flag(found: SecretMatch) -> bool:
+def _is_flag_password(found: SecretMatch) -> bool:
     value = found.text
     if value.isalpha() and value.islower() and not found.match["q"]:
         return False
-    return _url_password(found) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
+    return _is_url_password(found) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
 
 
-def _digits(found: SecretMatch) -> bool:
+def _is_numeric_secret(found: SecretMatch) -> bool:
     return len(set(found.text)) > 1 and found.text not in {"1234", "123", "000"}
 
 
-def _named_value(found: SecretMatch) -> bool:
+def _is_named_secret(found: SecretMatch) -> bool:
     value = found.text
-    return len(value) >= 4 and _url_password(found) and value.lower() not in {"true", "false", "null", "none"}
+    return (
+        len(value) >= 4 and _is_url_password(found) and value.lower() not in {"true", "false", "null", "none"}
+    )
 
 
 RULES: tuple[SecretRule, ...] = (
@@ -68,7 +70,7 @@ RULES: tuple[SecretRule, ...] = (
         "password in url",
         ("://",),
         r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"<>`]{0,100}:(?P<value>[^\s/'\"<>`]{1,200})@(?=[\w.\[-])",
-        check=_url_password,
+        check=_is_url_password,
         case=False,
         needs=r"://[^\s/'\"<>`]{1,300}@",
     ),
@@ -76,14 +78,14 @@ RULES: tuple[SecretRule, ...] = (
         "bearer token",
         ("bearer",),
         r"\bBearer[ \t]{1,3}(?P<value>[\w.~+/=%-]{12,6000}+)",
-        check=_bearer,
+        check=_is_bearer_token,
         case=False,
     ),
     SecretRule(
         "basic credentials",
         ("basic ",),
         r"\bBasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,800}+={0,2})",
-        check=_basic,
+        check=_is_basic_credential,
         case=False,
     ),
     SecretRule(
@@ -91,14 +93,14 @@ RULES: tuple[SecretRule, ...] = (
         ('"auth"', '\\"auth\\"', "_auth"),
         r"(?:\\{0,2}\"auth\\{0,2}\"\s{0,3}:\s{0,3}\\{0,2}\"|_auth\s{0,3}=\s{0,3}\"?)(?P<value>[A-Za-z0-9+"
         r"/]{8,800}+={0,2})",
-        check=_basic,
+        check=_is_basic_credential,
     ),
     SecretRule(
         "token",
         ("authorization",),
         r"Authorization\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?:(?:token|apikey|key|digest|aws|oaut"
         r"h|sso-key)[ =]{1,2})?(?P<value>[\w.~+/=:-]{16,2000}+)",
-        check=_bearer,
+        check=_is_bearer_token,
         case=False,
     ),
     SecretRule(
@@ -106,14 +108,14 @@ RULES: tuple[SecretRule, ...] = (
         ("akia", "asia"),
         r"(?:AKIA|ASIA)[A-Z2-7]{16}[^A-Za-z0-9+/](?:[^\n]{0,60}?[^A-Za-z0-9+/])??(?P<value>[A-Za-z0-9+/]{"
         r"40})(?![A-Za-z0-9+/=])",
-        check=_aws_pair,
+        check=_is_aws_pair,
     ),
     SecretRule(
         "aws secret key",
         ("secret",),
         r"secret[ _-]?(?:access[ _-]?)?key\\{0,2}[\"'`]?[ \t]{0,4}(?:[:=]{1,2}|=>|is|ist|:=)?[ \t]{0,4}\\"
         r"{0,2}[\"'`]?(?P<value>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])",
-        check=_aws_secret,
+        check=_is_aws_secret,
         case=False,
     ),
     SecretRule(
@@ -121,27 +123,27 @@ RULES: tuple[SecretRule, ...] = (
         ("--pass", "--pw", "--token", "--secret", "--api-key", "--apikey", "--client-secret", "--auth-token"),
         r"--(?:[a-z]{2,12}-)?(?:password|passwd|pass|passphrase|pw|pwd|token|secret|api-?key|auth-token)["
         r"= ]\\{0,2}(?P<q>[\"']?)(?P<value>[^\s\"'\\]{4,300}+)",
-        check=_flag,
+        check=_is_flag_password,
     ),
     SecretRule(
         "password",
         (" -u", "--user"),
         r"(?:[ \t]-u|--user(?:name)?)[ =]?(?P<q>[\"']?)[\w.@+-]{1,80}:(?P<value>[^\s\"']{3,200}+)",
-        check=_flag,
+        check=_is_flag_password,
     ),
     SecretRule(
         "password",
         ("mysql", "sshpass", "mariadb", "mongo"),
         r"(?:(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,120}?[ ]-p|sshpass[ ]-p[ ]?|mongo\w{0,10}\b[^\n|;]{0,12"
         r"0}?[ ]-p[ ])(?P<q>[\"']?)(?P<value>[^\s\"'-][^\s\"']{3,200}+)",
-        check=_flag,
+        check=_is_flag_password,
     ),
     SecretRule(
         "password",
         ("identified by", "identified with", "with password ", " password "),
         r"(?:identified[ ](?:with[ ]\w{3,30}[ ])?by[ ](?=[\"'])|with[ ]password[ ](?=[\"'])|\blogin\s{1,4"
         r"}\S{1,100}\s{1,8}password\s{1,4})(?P<q>[\"']?)(?P<value>[^\s\"';]{4,200}+)",
-        check=_flag,
+        check=_is_flag_password,
         case=False,
     ),
     SecretRule(
@@ -149,7 +151,7 @@ RULES: tuple[SecretRule, ...] = (
         ("</",),
         r"<(?P<tag>[\w:.-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key))(?:[ ][^<>]{0,100})?"
         r">\s{0,4}(?P<value>[^<>\s]{4,300}+)\s{0,4}</",
-        check=_named_value,
+        check=_is_named_secret,
         case=False,
     ),
     SecretRule(
@@ -158,7 +160,7 @@ RULES: tuple[SecretRule, ...] = (
         r"(?:name|key)\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?[\w.:-]{0,40}(?:password|passwd|secret("
         r"?:_key)?|_token|auth_?token|api_?key|access_?key)\\{0,2}[\"']?[\s,]{1,12}\\{0,2}[\"']?value\\{0"
         r",2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\s\"'\\,}]{4,300}+)",
-        check=_named_value,
+        check=_is_named_secret,
         case=False,
     ),
     SecretRule(
@@ -167,7 +169,7 @@ RULES: tuple[SecretRule, ...] = (
         r"\b(?:my|our|the|card|sim|phone|bank|atm|debit|credit|meine?|mon|mi)\b[^\n.]{0,30}?\bPIN(?:[ -]?"
         r"(?:code|number))?(?:[ ]for[^\n:.]{1,40})?[ ]{0,2}(?:is|ist|est|es|:|=)[ ]{0,2}(?P<value>\d{4,8}"
         r")(?![\d.,-]\d|\d)",
-        check=_digits,
+        check=_is_numeric_secret,
         case=False,
     ),
     SecretRule(
@@ -175,7 +177,7 @@ RULES: tuple[SecretRule, ...] = (
         ("cvv", "cvc", "security code", "csc"),
         r"\b(?:cvv2?|cvc2?|csc|card security code|security code)[\"']?[ ]{0,2}(?:is|ist|:|=|number)?[ ]{0"
         r",2}[\"']?(?P<value>\d{3,4})(?!\d)",
-        check=_digits,
+        check=_is_numeric_secret,
         case=False,
     ),
     SecretRule(
@@ -183,7 +185,7 @@ RULES: tuple[SecretRule, ...] = (
         ("webhook",),
         r"https://[\w.-]{4,80}/(?:[\w-]{1,30}/){0,4}webhooks?/(?:[\w-]{1,40}/){0,3}(?P<value>[A-Za-z0-9_-"
         r"]{32,100})(?![\w-])",
-        check=not_made_up,
+        check=is_not_placeholder,
     ),
 )
 """What stands in a frame: an address, a header, a command, a tag."""
@@ -196,11 +198,11 @@ _SESSION = LazyRegex(
 _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "comment"])
 
 
-def cookies(text: str, lower: str) -> Iterator[Span]:
+def find_cookies(text: str, lower: str) -> Iterator[Span]:
     """The values of cookies that let somebody in."""
     if "cookie" not in lower:
         return
-    for match in compiled(_COOKIE, False).finditer(text):
+    for match in compile_pattern(_COOKIE, False).finditer(text):
         for pair in _PAIR.re.finditer(match["value"]):
             name, value = pair.groups()
             if name.lower() in _ATTRIBUTES or checks.is_placeholder(value):
@@ -231,7 +233,7 @@ _ABOUT_OTHERS = LazyRegex(
 )
 
 
-def cards(text: str, lower: str) -> Iterator[Span]:
+def find_cards(text: str, lower: str) -> Iterator[Span]:
     """Numbers of payment cards: an issuer's prefix, the length, the grouping and the check digit must fit."""
     del lower
     if _DIGITS.re.search(text) is None:

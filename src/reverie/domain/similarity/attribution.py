@@ -1,6 +1,6 @@
 """Does a new text say of each thing what its sources said of it, and nothing that none of them said?
 
-`specifics` tells whether a name or a number is still there; this tells whether it is still said of the same
+`extract_specifics` tells whether a name or a number is still there; this tells whether it is still said of the same
 thing: two ports may both survive a merge and have changed their owners. Goes by the order of words, knows no
 grammar, and refuses when in doubt. Pure.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from reverie.domain import provenance as trust
-from reverie.domain.similarity.specifics import Specifics, plain_characters, specifics, stemmed
+from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
 from reverie.domain.text.escaping import escape_line
 
 _LEAST_KNOWN = 0.5  # of a sentence's words that its sources have: it may be worded anew, not invented
@@ -21,7 +21,7 @@ _LONGEST_SHOWN = 80
 _CLAUSE_END = re.compile(r"(?<=[.!?;:,])\s+|\n+|\s+\b(?:and|but|while|whereas)\b\s+", re.IGNORECASE)
 
 
-def invented(sources: Sequence[str], text: str) -> str:
+def find_unsupported(sources: Sequence[str], text: str) -> str:
     """What `text` says that no source says: a name, number, time, address, code, unit, negation or sentence.
 
     Args:
@@ -34,7 +34,7 @@ def invented(sources: Sequence[str], text: str) -> str:
     >>> invented(["Ada prefers tea"], "Bob prefers tea"), invented(["Ada prefers tea"], "Prefers tea: Ada")
     ('no source says: bob', '')
     """
-    known, said = specifics("\n".join(sources)), specifics(text)
+    known, said = extract_specifics("\n".join(sources)), extract_specifics(text)
     new = (
         (said.numbers - known.numbers)
         | (said.times - known.times)
@@ -46,16 +46,16 @@ def invented(sources: Sequence[str], text: str) -> str:
     )
     if new:
         return f"no source says: {', '.join(sorted(new))}"
-    there = trust.words("\n".join(sources))
-    for sentence in trust.sentences(text):
-        words = trust.words(sentence)
+    there = trust.extract_content_words("\n".join(sources))
+    for sentence in trust.split_sentences(text):
+        words = trust.extract_content_words(sentence)
         least = _LEAST_KNOWN * len(words) if len(words) >= _FEWEST_WORDS else min(1, len(words))
         if len(words & there) < least:
             return f"no source says: {escape_line(sentence)[:_LONGEST_SHOWN]}"
     return ""
 
 
-def exchanged(sources: Sequence[str], text: str) -> str:
+def find_misattribution(sources: Sequence[str], text: str) -> str:
     """Whether `text` may say of one thing what a source says of another.
 
     Two ways are looked at. Where a word is both said and denied by the sources ("eats meat", "does not eat
@@ -74,11 +74,11 @@ def exchanged(sources: Sequence[str], text: str) -> str:
     >>> exchanged(["Ann's port is 1", "Bo's port is 2"], "Bo's port is 2, Ann's is 1")
     ''
     """
-    found = [specifics(source) for source in sources]
-    return _denied_of_another(sources, text) or _mixed(found, specifics(text))
+    found = [extract_specifics(source) for source in sources]
+    return _find_misplaced_negation(sources, text) or _find_mixed_sources(found, extract_specifics(text))
 
 
-def taken_from_its_subject(note: str, part: str) -> str:
+def find_subject_mismatch(note: str, part: str) -> str:
     """Whether a part of a note may say of one thing what the note says of another.
 
     A value that only one clause of the note has has to bring along a name of that clause, or, where another
@@ -98,47 +98,47 @@ def taken_from_its_subject(note: str, part: str) -> str:
     ''
     """
     clauses = [clause for clause in _CLAUSE_END.split(note) if clause.strip()]
-    found, said = [specifics(clause) for clause in clauses], specifics(part)
+    found, said = [extract_specifics(clause) for clause in clauses], extract_specifics(part)
     words = frozenset(said.wording.split())
-    stems = words | {stemmed(word) for word in words}
-    values = [_values(each) for each in found]
-    names = [_plain(each.names) for each in found]
+    stems = words | {stem_word(word) for word in words}
+    values = [_extract_values(each) for each in found]
+    names = [_normalize_single_words(each.names) for each in found]
     others = [each.affirmed for each in found]
-    rivals = sum(bool(_only_in(values, at)) for at in range(len(found))) > 1
+    rivals = sum(bool(_select_unique(values, at)) for at in range(len(found))) > 1
     for at in range(len(found)):
-        taken = _only_in(values, at) & words
-        subject = _only_in(names, at) or (_only_in(others, at) if rivals else frozenset())
+        taken = _select_unique(values, at) & words
+        subject = _select_unique(names, at) or (_select_unique(others, at) if rivals else frozenset())
         if taken and subject - values[at] and not subject & stems:
             return f"it says {', '.join(sorted(taken))} of something else than the note"
-    return _denied_of_another(clauses, part)
+    return _find_misplaced_negation(clauses, part)
 
 
-def _denied_of_another(sources: Sequence[str], text: str) -> str:
-    known = specifics("\n".join(sources))
+def _find_misplaced_negation(sources: Sequence[str], text: str) -> str:
+    known = extract_specifics("\n".join(sources))
     denied = {value.removeprefix("not ") for value in known.negations}
     both = denied & known.affirmed
     if not both:
         return ""
-    wordings = [specifics(source).wording for source in sources]
+    wordings = [extract_specifics(source).wording for source in sources]
     for clause in filter(None, _CLAUSE_END.split(text)):
-        said = specifics(clause)
+        said = extract_specifics(clause)
         stems = said.affirmed | {value.removeprefix("not ") for value in said.negations}
         if both & stems and not any(said.wording in wording for wording in wordings):
             return f"what is denied may be another thing than in the sources: {', '.join(sorted(both))}"
     return ""
 
 
-def _mixed(sources: Sequence[Specifics], merged: Specifics) -> str:
-    marks = [_marks(source) for source in sources]
-    own = [_only_in(marks, at) for at in range(len(sources))]
+def _find_mixed_sources(sources: Sequence[Specifics], merged: Specifics) -> str:
+    marks = [_extract_marker_words(source) for source in sources]
+    own = [_select_unique(marks, at) for at in range(len(sources))]
     if sum(bool(each) for each in own) < 2:
         return ""
     said = [each | source.affirmed for each, source in zip(marks, sources, strict=True)]
     owners: dict[str, int] = {}
     for at in range(len(sources)):
         if own[at]:
-            owners |= dict.fromkeys(_only_in(said, at), at)
-    words = [word if word in owners else stemmed(word) for word in merged.wording.split()]
+            owners |= dict.fromkeys(_select_unique(said, at), at)
+    words = [word if word in owners else stem_word(word) for word in merged.wording.split()]
     runs = [(at, list(group)) for at, group in groupby((w for w in words if w in owners), key=owners.get)]
     if len(runs) == len({at for at, _ in runs}):
         return ""
@@ -146,19 +146,19 @@ def _mixed(sources: Sequence[Specifics], merged: Specifics) -> str:
     return f"it mixes what different sources say: {shown}"[:200]
 
 
-def _marks(source: Specifics) -> frozenset[str]:
+def _extract_marker_words(source: Specifics) -> frozenset[str]:
     """The single words among a text's names, numbers, times, addresses and code."""
-    return _plain(source.names) | _values(source)
+    return _normalize_single_words(source.names) | _extract_values(source)
 
 
-def _values(source: Specifics) -> frozenset[str]:
-    return _plain(source.numbers | source.times | source.addresses | source.code)
+def _extract_values(source: Specifics) -> frozenset[str]:
+    return _normalize_single_words(source.numbers | source.times | source.addresses | source.code)
 
 
-def _plain(found: frozenset[str]) -> frozenset[str]:
-    return frozenset(plain_characters(value).casefold() for value in found if " " not in value)
+def _normalize_single_words(found: frozenset[str]) -> frozenset[str]:
+    return frozenset(normalize_characters(value).casefold() for value in found if " " not in value)
 
 
-def _only_in(of_each: Sequence[frozenset[str]], at: int) -> frozenset[str]:
+def _select_unique(of_each: Sequence[frozenset[str]], at: int) -> frozenset[str]:
     others = frozenset().union(*(each for place, each in enumerate(of_each) if place != at))
     return of_each[at] - others

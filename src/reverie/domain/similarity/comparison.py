@@ -8,7 +8,7 @@ order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea
 (`prefers tabs` in `prefers tabs for Go`).
 
 Articles, politeness and contractions are English. A text that does not show itself to be English is
-compared by its letters only, without case (where case says nothing: `reverie.domain.text.ids.without_case`), spacing and
+compared by its letters only, without case (where case says nothing: `reverie.domain.text.ids.normalize_case`), spacing and
 final punctuation.
 """
 
@@ -27,17 +27,17 @@ from reverie.domain.similarity.specifics import (
     NUMBER_WORDS,
     UNITS,
     WEEKDAYS,
-    maybe_thousands,
-    plain_characters,
-    with_plain_dates,
-    word_set,
+    is_ambiguous_thousands,
+    normalize_characters,
+    normalize_dates,
+    parse_word_set,
 )
-from reverie.domain.text.ids import case_matters, without_case
+from reverie.domain.text.ids import is_case_significant, normalize_case
 
 Relation = Literal["repeats", "extends", "differs"]
 
-_DROPPED = word_set("the an please also basically indeed um uh")
-_INTENSIFIERS = word_set("very really definitely certainly genuinely extremely incredibly")
+_DROPPED = parse_word_set("the an please also basically indeed um uh")
+_INTENSIFIERS = parse_word_set("very really definitely certainly genuinely extremely incredibly")
 """Words that only stress; `strongly`, `super` and their like make other things: a strongly typed language."""
 _SPELLINGS = {
     "colour": "color", "colours": "colors", "favourite": "favorite", "favourites": "favorites",
@@ -53,10 +53,10 @@ _CONTRACTIONS = {
     "wasnt": ("was", "not"), "ain't": ("ain't",),
 }  # fmt: skip
 _ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
-_IS = word_set("it he she that there what who where how here")
+_IS = parse_word_set("it he she that there what who where how here")
 
 _DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
-_TAKES_BACK = _DENIALS | word_set(
+_TAKES_BACK = _DENIALS | parse_word_set(
     """
     but however except although though yet instead rather than only actually formerly previously used
     was were had been changed changes moved switched left quit became becomes until till later now
@@ -76,7 +76,7 @@ _TAKES_BACK = _DENIALS | word_set(
 )
 """Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
 
-_ENGLISH = word_set(
+_ENGLISH = parse_word_set(
     """
     is are were been have has had go out does did would can could should of to at for with from and or
     not that this it its she they you i my his their our your user always never every when what who how
@@ -86,7 +86,7 @@ _ENGLISH = word_set(
     """
 )
 """A text with none of these is not taken for English. Words that its neighbours have too are left out."""
-_NOT_ENGLISH = word_set(
+_NOT_ENGLISH = parse_word_set(
     """
     der das und ist nicht ein eine mag für auf von zu im dem kein nie aber el los las que por para una es su
     les du est je il elle ne pas dans pour di non piace sono och att som inte jag ikke og jeg het een niet
@@ -94,13 +94,13 @@ _NOT_ENGLISH = word_set(
     """
 )
 
-_SAID_OF_USER = word_set(
+_SAID_OF_USER = parse_word_set(
     """
     prefers likes loves hates dislikes enjoys wants needs uses owns has is lives works speaks drinks eats
     plays knows
     """
 )
-_VERBS = word_set(
+_VERBS = parse_word_set(
     """
     prefers likes loves dislikes enjoys hates wants needs uses owns lives works speaks drinks eats plays
     knows runs writes reads drives studies teaches cooks listens watches collects sings paints
@@ -110,14 +110,14 @@ _BARE_VERBS = {
     "prefer": "prefers", "like": "likes", "love": "loves", "hate": "hates", "dislike": "dislikes",
     "enjoy": "enjoys", "want": "wants", "need": "needs",
 }  # fmt: skip
-_PRONOUNS = word_set(
+_PRONOUNS = parse_word_set(
     """
     he she it they him them his her hers its their theirs this that these those there here such both same
     one ones ones other others another latter former
     """
 )
 """Words that point at something said before."""
-_UNBOUND = _PRONOUNS | word_set(
+_UNBOUND = _PRONOUNS | parse_word_set(
     """
     then is was has have had are were will can must does do did who which where so therefore thus hence use
     run deploy call write read make keep put add send ask tell avoid ensure never always not no and or but
@@ -125,7 +125,7 @@ _UNBOUND = _PRONOUNS | word_set(
     """
 )
 """Words that begin a sentence whose subject stands before it."""
-_RESCOPING = word_set(
+_RESCOPING = parse_word_set(
     """
     this that these those such it which as for in on at by from per according until when if unless while
     though although despite except only since because due after before during so then thus or and nor per
@@ -133,20 +133,20 @@ _RESCOPING = word_set(
     """
 )
 """Words that begin a sentence which speaks of the one before it."""
-_FRAMES = word_set(
+_FRAMES = parse_word_set(
     """
     following below above example examples sample samples quotes quoted novel story tale fiction film movie
     poem draft drafts template scenario rules notes summary transcript legend
     """
 )
 """Words by which a sentence may say of which thing the others speak."""
-_TOPICS = word_set("client customer project team company product book case topic subject scope")
+_TOPICS = parse_word_set("client customer project team company product book case topic subject scope")
 """Words of which the same is true where `is` follows."""
 _PLACED = re.compile(
     r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
 )
 _PLACE = re.compile(r"[^,]*,\s+[A-Z][^\W\d_]+(?:\s[A-Z][^\W\d_]+)?\W*")
-_EVENTS = word_set(
+_EVENTS = parse_word_set(
     """
     meeting appointment call standup stand-up dentist doctor flight train deploys deploy deployment release
     deadline due party birthday interview demo lunch dinner exam class concert delivery arrives leaves
@@ -160,11 +160,11 @@ _YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
 _PAUSE = re.compile(
     r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+|\s+(?=\())(?!['\"“«„])\W{0,2}(?P<following>\w*)"
 )
-_LINKING = word_set(
+_LINKING = parse_word_set(
     "and or but nor yet so because which who whom whose where when while since then than as if"
 )
 """Words before which a comma more or less parts nothing."""
-_LEADING = word_set(
+_LEADING = parse_word_set(
     """
     in on at by for from after before during until till with without since when whenever if unless while
     although though because as to today tomorrow yesterday currently usually sometimes often always
@@ -185,7 +185,7 @@ _PREAMBLE = re.compile(
 )
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
-_ABBREVIATIONS = word_set(
+_ABBREVIATIONS = parse_word_set(
     """
     dr mr mrs ms prof st vs etc e.g i.e no approx ca inc ltd jr sr u.s u.k a.m p.m fig dept lt col gen rev
     hon mt ave blvd rd co corp cf al
@@ -199,9 +199,9 @@ _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
 _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
-_CASED_UNITS = word_set("Mb MB Gb GB Kb KB kb mb gb Tb TB mW MW mg Mg ms Ms MS")
-_DAYPARTS = word_set("am pm a.m p.m")
-_MONTHS = word_set(
+_CASED_UNITS = parse_word_set("Mb MB Gb GB Kb KB kb mb gb Tb TB mW MW mg Mg ms Ms MS")
+_DAYPARTS = parse_word_set("am pm a.m p.m")
+_MONTHS = parse_word_set(
     """
     jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july august
     september october november december
@@ -253,7 +253,7 @@ class NormalizedText:
     english: bool
 
 
-def relation(new: str, old: str) -> Relation:
+def classify_relation(new: str, old: str) -> Relation:
     """How a new text stands to an old one.
 
     Args:
@@ -275,44 +275,44 @@ def relation(new: str, old: str) -> Relation:
 
 
 def compare(new: NormalizedText, old: NormalizedText) -> Relation:
-    """`relation` of two texts that were read before."""
+    """`classify_relation` of two texts that were read before."""
     if new.letters == old.letters:
         return "repeats" if new.letters else "differs"
     if new.words == old.words:
-        same = _same_breaks(new, old) and _keeps_code(new, old) and _keeps_code(old, new)
+        same = _has_same_breaks(new, old) and _has_same_code(new, old) and _has_same_code(old, new)
         return "repeats" if same else "differs"
     if not (new.english and old.english):
         return "differs"
     if len(new.words) == len(old.words):
-        return "repeats" if _same_but_one_ending(new.words, old.words) else "differs"
+        return "repeats" if _is_same_except_ending(new.words, old.words) else "differs"
     if len(new.words) < len(old.words):
-        return "repeats" if _stands_in(new, old) else "differs"
-    return "extends" if _stands_in(old, new) else "differs"
+        return "repeats" if _is_contained_in(new, old) else "differs"
+    return "extends" if _is_contained_in(old, new) else "differs"
 
 
 def normalize(text: str) -> NormalizedText:
     """The words that a text says, for `compare`. Any string; time is linear in its length."""
-    letters = " ".join(without_case(text).split())
-    plain = plain_characters(text)
+    letters = " ".join(normalize_case(text).split())
+    plain = normalize_characters(text)
     if "\n" in plain:
         plain = plain.replace("\n", f" {_BREAK} ")
     if (preamble := _PREAMBLE.match(plain)) and preamble.end() < len(plain):
         plain = plain[preamble.end() :]
     if "*" in plain:
-        plain = _stars_kept(plain)
+        plain = _protect_unpaired_stars(plain)
     chunks = plain.split()
     found = [_chunks[chunk] for chunk in chunks]
     if any([chunk.dated for chunk in found]):
-        chunks = with_plain_dates(plain).split()
+        chunks = normalize_dates(plain).split()
         found = [_chunks[chunk] for chunk in chunks]
     words: list[str] = []
     breaks: list[int] = []
     for at, (said, ends, _, bound) in enumerate(found):
-        words += _beside(at, chunks, words) if bound else said
+        words += _interpret_by_neighbors(at, chunks, words) if bound else said
         if ends and words:
             breaks.append(len(words))
     if not (_is_english(words) or _is_english(plain.casefold().split())):  # "the" is dropped from the words
-        return NormalizedText(text=text, letters=letters, words=_letters(plain), english=False)
+        return NormalizedText(text=text, letters=letters, words=_normalize_letters(plain), english=False)
     if len(words) > 2 and words[0] == "user" and words[1] in _SAID_OF_USER:
         words = words[1:]
         breaks = [place - 1 for place in breaks if place > 1]
@@ -322,12 +322,12 @@ def normalize(text: str) -> NormalizedText:
         letters=letters,
         words=tuple(words),
         breaks=tuple(inner),
-        pauses=_pauses(" ".join(chunks)),
+        pauses=_extract_pauses(" ".join(chunks)),
         english=True,
     )
 
 
-def _stars_kept(plain: str) -> str:
+def _protect_unpaired_stars(plain: str) -> str:
     """`plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
     words = [word.rstrip(_ENDS) for word in plain.split() if word.strip("*")]
     opened = sum(len(word) - len(word.lstrip("*")) for word in words)
@@ -335,7 +335,7 @@ def _stars_kept(plain: str) -> str:
     return plain if opened == closed else _STAR.sub("∗", plain)
 
 
-def keys(reading: NormalizedText) -> tuple[str, ...]:
+def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
     """What any two texts share of which one repeats or extends the other, for finding them quickly.
 
     Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
@@ -347,7 +347,7 @@ def keys(reading: NormalizedText) -> tuple[str, ...]:
     """
     words = reading.words
     if not words:
-        return (_key([reading.letters]),)
+        return (_hash_words([reading.letters]),)
     sequences: list[Sequence[str]] = [words]
     if reading.english:
         ends = (*reading.breaks, len(words))[: _MOST_STARTS + 1]
@@ -355,10 +355,10 @@ def keys(reading: NormalizedText) -> tuple[str, ...]:
         first = ends[0]
         cuts = {at for at in range(2, min(first, _LONGEST_CUT)) if words[at] in _ADDING}
         sequences += [words[:at] for at in sorted(cuts | {max(first - 2, 2), max(first - 1, 2)})]
-    return tuple(dict.fromkeys(_key(sequence) for sequence in sequences))
+    return tuple(dict.fromkeys(_hash_words(sequence) for sequence in sequences))
 
 
-def _key(words: Sequence[str]) -> str:
+def _hash_words(words: Sequence[str]) -> str:
     """A hash of the words without those that only stress, and with one ending of the first verb."""
     said = [word for word in words if word not in _INTENSIFIERS]
     if said:
@@ -406,7 +406,7 @@ def _read_chunk(chunk: str) -> _Chunk:
     ends = asks or any(mark in tail for mark in ".;!…")
     if ends and not asks and tail == "." and (lower in _ABBREVIATIONS or (len(core) == 1 and core.isupper())):
         ends = False
-    words = _words(core, lower)
+    words = _normalize_chunk(core, lower)
     if words and words[-1] in NEGATIONS and any(mark in tail for mark in ",:"):
         words = (*words[:-1], f"{words[-1]},")  # "No, wait" is not "no wait"
     if asks:
@@ -420,11 +420,11 @@ def _read_chunk(chunk: str) -> _Chunk:
         bound=core in ("a", "A", "-", "–", "—", "•")
         or (lower in _DROPPED and core.istitle())
         or lower in ("few", "little", "bit", "lot")
-        or bool(_decimal(core)),
+        or bool(_normalize_decimal(core)),
     )
 
 
-def _words(core: str, lower: str) -> tuple[str, ...]:
+def _normalize_chunk(core: str, lower: str) -> tuple[str, ...]:
     if lower in _DROPPED:
         return ()
     if lower in _CONTRACTIONS:
@@ -432,9 +432,9 @@ def _words(core: str, lower: str) -> tuple[str, ...]:
     if _is_exact(core):
         return (core,)
     if core[0].isdigit() or (len(core) > 1 and core[0] in "+-$€£¥" and core[1] in "0123456789$€£¥"):
-        return _number(core)
+        return _normalize_number(core)
     if "'" in lower:
-        return _contracted(lower)
+        return _expand_contraction(lower)
     if lower in _SPELLINGS:
         return (_SPELLINGS[lower],)
     if lower in NUMBER_WORDS:
@@ -454,10 +454,10 @@ def _is_exact(core: str) -> bool:
         return True
     if any(mark in core for mark in "/\\_@") or core.startswith("#"):
         return True
-    return not core[0].isdigit() and not core.islower() and case_matters(core)
+    return not core[0].isdigit() and not core.islower() and is_case_significant(core)
 
 
-def _contracted(lower: str) -> tuple[str, ...]:
+def _expand_contraction(lower: str) -> tuple[str, ...]:
     for ending, said in _ENDINGS:
         if lower.endswith(ending) and len(lower) > len(ending):
             return (lower.removesuffix(ending), said)
@@ -467,12 +467,12 @@ def _contracted(lower: str) -> tuple[str, ...]:
     return (lower,)
 
 
-def _number(core: str) -> tuple[str, ...]:
+def _normalize_number(core: str) -> tuple[str, ...]:
     if not (found := _NUMBER.fullmatch(core)):
         return (core.casefold(),)
     sign, money, digits, unit = found.group("sign", "money", "digits", "unit")
     digits = digits.replace(",", "")
-    if "." in digits and (money or unit.lower() in UNITS) and not maybe_thousands(digits):
+    if "." in digits and (money or unit.lower() in UNITS) and not is_ambiguous_thousands(digits):
         digits = digits.rstrip("0").rstrip(".")
     value = f"{sign}{digits}"
     if unit.lower() in ("st", "nd", "rd", "th"):
@@ -480,17 +480,17 @@ def _number(core: str) -> tuple[str, ...]:
     return tuple(part for part in (money, value, unit) if part)
 
 
-def _decimal(core: str) -> str:
+def _normalize_decimal(core: str) -> str:
     """The number without its last zeros, when the chunk is a decimal number that ends with one."""
     if core[-1] != "0" or "." not in core:
         return ""
     found = _NUMBER.fullmatch(core)
-    if not found or found.group("money") or found.group("unit") or maybe_thousands(core):
+    if not found or found.group("money") or found.group("unit") or is_ambiguous_thousands(core):
         return ""
     return core.replace(",", "").rstrip("0").rstrip(".")
 
 
-def _beside(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
+def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
     """What a chunk says whose meaning depends on its neighbours."""
     core = chunks[at].lstrip(_LEFT).rstrip(_RIGHT)
     before = chunks[at - 1].casefold() if at else ""
@@ -504,7 +504,7 @@ def _beside(at: int, chunks: list[str], words: list[str]) -> tuple[str, ...]:
     if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
         begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
         return () if begins else ("A" if core == "A" else lower,)
-    if decimal := _decimal(core):
+    if decimal := _normalize_decimal(core):
         after = chunks[at + 1].strip(_RIGHT).casefold() if at + 1 < len(chunks) else ""
         plain = after in UNITS or before in COSTS or len(chunks) == 1  # elsewhere 3.10 may be a version
         return (decimal if plain else core.replace(",", ""),)
@@ -524,7 +524,7 @@ def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
     return (said,)
 
 
-def _pauses(plain: str) -> tuple[str, ...]:
+def _extract_pauses(plain: str) -> tuple[str, ...]:
     """The words after which a text pauses, without pauses that are a matter of style."""
     found: list[str] = []
     leading = plain.split(maxsplit=1)[0].casefold() in _LEADING
@@ -540,14 +540,14 @@ def _is_english(words: list[str]) -> bool:
     return not _ENGLISH.isdisjoint(words) and _NOT_ENGLISH.isdisjoint(words)
 
 
-def _letters(plain: str) -> tuple[str, ...]:
+def _normalize_letters(plain: str) -> tuple[str, ...]:
     """The text without case, spacing and final punctuation, as words."""
-    cased = without_case(plain.replace(_BREAK, " "), str.casefold)
+    cased = normalize_case(plain.replace(_BREAK, " "), str.casefold)
     folded = cased.replace("`", "").rstrip(" \t\r\f\v" + "\"'”’».…。!！")
-    return tuple(_joined(folded).split())
+    return tuple(_normalize_unspaced_scripts(folded).split())
 
 
-def _joined(folded: str) -> str:
+def _normalize_unspaced_scripts(folded: str) -> str:
     """Spaces beside scripts that are written without them mean nothing: here they are all set in one way."""
     if not _HAS_UNSPACED.search(folded):
         return folded
@@ -558,7 +558,7 @@ def _joined(folded: str) -> str:
     )
 
 
-def _same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
+def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
     """Whether the same words are parted in the same way, as far as that makes a difference.
 
     Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
@@ -572,7 +572,7 @@ def _same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
     return new.pauses == old.pauses
 
 
-def _keeps_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _has_same_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether what stands in backticks in one text stands in the other in the same case, quoted or not."""
     if "`" not in shorter.text or shorter.text.isupper() or longer.text.isupper():
         return True
@@ -580,24 +580,24 @@ def _keeps_code(shorter: NormalizedText, longer: NormalizedText) -> bool:
     return all(" ".join(code.split()) in there for code in _CODE.findall(shorter.text) if not code.islower())
 
 
-def _same_but_one_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
+def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
     """Whether only the verb at the beginning has its ending in one text and not in the other: `prefer(s)`."""
     a, b = new[0], old[0]
     return (_BARE_VERBS.get(a) == b or _BARE_VERBS.get(b) == a) and len(new) > 1 and new[1:] == old[1:]
 
 
-def _stands_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _is_contained_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether the shorter text stands whole in the longer one, and nothing there takes it back."""
-    if "?" in longer.words or len(shorter.words) < 2 or not _keeps_code(shorter, longer):
+    if "?" in longer.words or len(shorter.words) < 2 or not _has_same_code(shorter, longer):
         return False
-    if len(longer.words) - len(shorter.words) <= 2 and _only_stressed(shorter, longer):
+    if len(longer.words) - len(shorter.words) <= 2 and _has_only_added_emphasis(shorter, longer):
         return True
     if longer.words[: len(shorter.words)] == shorter.words and len(shorter.words) not in longer.breaks:
-        return not shorter.breaks and not longer.breaks and _plain_addition(shorter, longer)
-    return _among_sentences(shorter, longer)
+        return not shorter.breaks and not longer.breaks and _is_plain_addition(shorter, longer)
+    return _is_among_sentences(shorter, longer)
 
 
-def _only_stressed(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _has_only_added_emphasis(shorter: NormalizedText, longer: NormalizedText) -> bool:
     if _INTENSIFIERS.isdisjoint(longer.words) or not _TAKES_BACK.isdisjoint(longer.words):
         return False
     found = 0
@@ -609,7 +609,7 @@ def _only_stressed(shorter: NormalizedText, longer: NormalizedText) -> bool:
     return found == len(shorter.words)
 
 
-def _plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether a sentence goes on after the shorter text with nothing that narrows or denies it.
 
     Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
@@ -630,7 +630,7 @@ def _plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
     return len(tail) <= 2 and bool(_PLACED.search(shorter.text) and _PLACE.fullmatch(longer.text))
 
 
-def _among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether the shorter text is a run of the longer one's sentences, and the others leave it alone."""
     starts = (0, *longer.breaks)
     if len(starts) == 1 or _FRAMED.search(longer.text):
@@ -646,17 +646,17 @@ def _among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
         return False
     if tuple(place - start for place in longer.breaks if start < place < start + size) != shorter.breaks:
         return False
-    if shorter.words[0] in _PRONOUNS or (start and not _speaks_for_itself(shorter, longer)):
+    if shorter.words[0] in _PRONOUNS or (start and not _is_self_contained(shorter, longer)):
         return False
     others = [
         longer.words[a:b]
         for a, b in zip(starts, (*longer.breaks, len(longer.words)), strict=True)
         if not start <= a < start + size
     ]
-    return all(_leaves_alone(other, shorter.words) for other in others)
+    return all(_is_independent_of(other, shorter.words) for other in others)
 
 
-def _speaks_for_itself(shorter: NormalizedText, longer: NormalizedText) -> bool:
+def _is_self_contained(shorter: NormalizedText, longer: NormalizedText) -> bool:
     """Whether a text means the same after other sentences: it names its subject and points at nothing.
 
     In a text of several lines it may stand under a heading, which could say anything about it.
@@ -671,7 +671,7 @@ def _speaks_for_itself(shorter: NormalizedText, longer: NormalizedText) -> bool:
     return not re.match(r"\W*the\b", shorter.text, re.IGNORECASE)
 
 
-def _leaves_alone(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
+def _is_independent_of(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
     """Whether another sentence neither takes the statement back nor speaks of it nor rivals it."""
     if (
         len(other) < 3

@@ -89,15 +89,15 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
     """
     ranked = sorted(
         (old for old in candidates if old.id != new.id and not old.archived),
-        key=lambda old: _preference(new, old),
+        key=lambda old: _compute_preference(new, old),
     )
     for old in ranked:
         if old.scope == new.scope and old.fingerprint == new.fingerprint:
-            return Reinforce(old=old, after=_said_again(old, new, now=now))
+            return Reinforce(old=old, after=_reinforce_exact_repeat(old, new, now=now))
     reading: NormalizedText | None = None
     extends: list[Record] = []
     for old in ranked:
-        if _expired(old, now) or not may_fold(old, new):
+        if _is_expired(old, now) or not can_deduplicate(old, new):
             continue
         from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
             compare,
@@ -107,18 +107,18 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
         reading = reading if reading is not None else read_again(new.content)
         found: Relation = compare(reading, read_again(old.content))
         if found == "repeats":
-            return Reinforce(old=old, after=reinforced(old, new, now=now))
-        if found == "extends" and _may_extend(old, new):
+            return Reinforce(old=old, after=reinforce_record(old, new, now=now))
+        if found == "extends" and _can_extend(old, new):
             extends.append(old)
     if extends:
         longest = max(
             extends, key=lambda old: len(old.content)
         )  # the first of the longest: the preferred one
-        return Extend(old=longest, after=extended(longest, new, now=now))
+        return Extend(old=longest, after=extend_record(longest, new, now=now))
     return Create(record=new)
 
 
-def may_fold(old: Record, new: Record) -> bool:
+def can_deduplicate(old: Record, new: Record) -> bool:
     """Whether `new` may disappear into `old` when their texts say the same.
 
     Same scope, kind and layer; the same category or none for the new one; the same time of validity; neither
@@ -136,15 +136,15 @@ def may_fold(old: Record, new: Record) -> bool:
     return (
         same
         and new.category in (None, old.category)
-        and _trust_allows(old, new)
-        and _expiry_allows(old, new)
+        and _is_trust_compatible(old, new)
+        and _is_expiry_compatible(old, new)
         and all(old.metadata.get(key, text) == text for key, text in new.metadata.items())
         and len({*old.tags, *new.tags}) <= MOST_LABELS
         and len({*old.references, *new.references}) <= MOST_LABELS
     )
 
 
-def reinforced(old: Record, new: Record, *, now: datetime) -> Record:
+def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
     """`old`, said once more by `new`: counted, and with what the new one knows better.
 
     Seen once more, at `now`; the tags and references of both; unless `new` is untrusted and `old` is not, the
@@ -155,22 +155,22 @@ def reinforced(old: Record, new: Record, *, now: datetime) -> Record:
         old,
         seen_count=old.seen_count + 1,
         last_seen_at=max(old.last_seen_at, now),
-        tags=_union(old.tags, new.tags),
-        references=_union(old.references, new.references),
+        tags=_merge_labels(old.tags, new.tags),
+        references=_merge_labels(old.references, new.references),
     )
-    if _less_trusted(new, old):
+    if _is_less_trusted(new, old):
         return after
     return replace(
         after,
         confidence=max(old.confidence, new.confidence),
         importance=max(old.importance, new.importance),
         pinned=old.pinned or new.pinned,
-        expires_at=_latest(old.expires_at, new.expires_at),
-        metadata=_both(old.metadata, new.metadata),
+        expires_at=_select_latest(old.expires_at, new.expires_at),
+        metadata=_merge_metadata(old.metadata, new.metadata),
     )
 
 
-def extended(old: Record, new: Record, *, now: datetime) -> Record:
+def extend_record(old: Record, new: Record, *, now: datetime) -> Record:
     """`old` with what `new` adds: golemcore's upsert merge.
 
     The longer content; kind, layer, category and source of the newer one (where it has any); the larger
@@ -184,14 +184,14 @@ def extended(old: Record, new: Record, *, now: datetime) -> Record:
         layer=new.layer,
         category=new.category if new.category is not None else old.category,
         source=new.source or old.source,
-        origin=_less_trusted_origin(old.origin, new.origin),
+        origin=_select_less_trusted_origin(old.origin, new.origin),
         confidence=max(old.confidence, new.confidence),
         importance=max(old.importance, new.importance),
-        tags=_union(old.tags, new.tags),
-        references=_union(old.references, new.references),
-        metadata=_both(old.metadata, new.metadata),
+        tags=_merge_labels(old.tags, new.tags),
+        references=_merge_labels(old.references, new.references),
+        metadata=_merge_metadata(old.metadata, new.metadata),
         pinned=old.pinned or new.pinned,
-        expires_at=_latest(old.expires_at, new.expires_at),
+        expires_at=_select_latest(old.expires_at, new.expires_at),
         seen_count=old.seen_count + 1,
         last_seen_at=max(old.last_seen_at, now),
         updated_at=max(old.updated_at, now),
@@ -213,7 +213,7 @@ class DuplicateGroup:
     after: Record
 
 
-def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[DuplicateGroup]:
+def find_duplicate_groups(records: Iterable[Record], changed: Collection[str]) -> Iterator[DuplicateGroup]:
     """Which of the records say the same by form, and need not stand side by side.
 
     Saving folds at once; what is left for this are records that were edited, restored or imported into
@@ -224,11 +224,13 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Dupli
         records: Live records.
         changed: Ids of those to look at; each is compared with all others.
     """
-    from reverie.domain.similarity.comparison import relation  # here: a search never needs its patterns
+    from reverie.domain.similarity.comparison import (
+        classify_relation,  # here: a search never needs its patterns
+    )
 
     live = {record.id: record for record in records if not record.archived}
-    order = sorted(live.values(), key=_seniority)
-    words = {record.id: _keys(record.content) for record in order}
+    order = sorted(live.values(), key=_compute_seniority)
+    words = {record.id: _compute_keys(record.content) for record in order}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in order:
         for key in words[record.id]:
@@ -238,12 +240,12 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Dupli
         if record.id not in changed or record.id in gone:
             continue
         found = {other.id: other for key in words[record.id] for other in having[key]}
-        group = sorted((other for name, other in found.items() if name not in gone), key=_seniority)
+        group = sorted((other for name, other in found.items() if name not in gone), key=_compute_seniority)
         stays, others = group[0], group[1:]
         after, duplicates = stays, []
         for other in others:
-            if may_fold(after, other) and relation(other.content, stays.content) == "repeats":
-                merged = reinforced(after, other, now=max(after.last_seen_at, other.last_seen_at))
+            if can_deduplicate(after, other) and classify_relation(other.content, stays.content) == "repeats":
+                merged = reinforce_record(after, other, now=max(after.last_seen_at, other.last_seen_at))
                 after = replace(merged, seen_count=after.seen_count + other.seen_count)
                 duplicates.append(other)
         if duplicates:
@@ -252,28 +254,28 @@ def folds(records: Iterable[Record], changed: Collection[str]) -> Iterator[Dupli
 
 
 @lru_cache(maxsize=16_384)  # every live record is looked at each night, and few have changed
-def _keys(text: str) -> tuple[str, ...]:
+def _compute_keys(text: str) -> tuple[str, ...]:
     from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
-        keys,
+        compute_keys,
         normalize,
     )
 
-    return keys(normalize(text))
+    return compute_keys(normalize(text))
 
 
-def _seniority(record: Record) -> tuple[bool, datetime, str]:
+def _compute_seniority(record: Record) -> tuple[bool, datetime, str]:
     return not record.pinned, record.created_at, record.id
 
 
-def _said_again(old: Record, new: Record, *, now: datetime) -> Record:
+def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Record:
     """`old` after its very words were saved again, whatever else differs: a store has one live record of
     them.
 
     Nothing that the new one brings is dropped where there is room for it: a category that the old one lacks
     becomes its own, another one becomes a tag; validity and expiry reach as far as either.
     """
-    after = reinforced(old, new, now=now)
-    if _less_trusted(new, old):
+    after = reinforce_record(old, new, now=now)
+    if _is_less_trusted(new, old):
         return after
     if new.origin == "owner" and old.origin in UNTRUSTED:
         return replace(
@@ -296,38 +298,38 @@ def _said_again(old: Record, new: Record, *, now: datetime) -> Record:
     changed = replace(
         after,
         category=old.category if old.category is not None else new.category,
-        tags=_union(after.tags, (other,) if other else ()),
-        valid_from=_earliest(old.valid_from, new.valid_from),
-        valid_to=_latest(old.valid_to, new.valid_to),
+        tags=_merge_labels(after.tags, (other,) if other else ()),
+        valid_from=_select_earliest(old.valid_from, new.valid_from),
+        valid_to=_select_latest(old.valid_to, new.valid_to),
     )
     return changed if changed == after else replace(changed, updated_at=max(old.updated_at, now))
 
 
-def _may_extend(old: Record, new: Record) -> bool:
+def _can_extend(old: Record, new: Record) -> bool:
     """Whether the old record's content may be changed to the new one's: between equals only, never on a
     pin."""
     same_side = (old.origin in UNTRUSTED) == (new.origin in UNTRUSTED)
     return same_side and not old.pinned and len(new.content) >= len(old.content)
 
 
-def _trust_allows(old: Record, new: Record) -> bool:
+def _is_trust_compatible(old: Record, new: Record) -> bool:
     if new.origin == "owner" and old.origin in UNTRUSTED:
         return False
-    if not _less_trusted(new, old):
+    if not _is_less_trusted(new, old):
         return True
     return not new.pinned and set(new.metadata) <= set(old.metadata)
 
 
-def _expiry_allows(old: Record, new: Record) -> bool:
+def _is_expiry_compatible(old: Record, new: Record) -> bool:
     """Whether the new text stays found as long as it was asked for, without keeping more than that alive."""
     if old.expires_at is None:
         return True
     if new.expires_at is None:
         return False
-    return new.expires_at <= old.expires_at or not _less_trusted(new, old)
+    return new.expires_at <= old.expires_at or not _is_less_trusted(new, old)
 
 
-def _preference(new: Record, old: Record) -> tuple[bool, bool, bool, int, datetime, str]:
+def _compute_preference(new: Record, old: Record) -> tuple[bool, bool, bool, int, datetime, str]:
     """Sorts the record that should take the new one first: as trusted, in its category, pinned, often
     seen."""
     return (
@@ -340,24 +342,24 @@ def _preference(new: Record, old: Record) -> tuple[bool, bool, bool, int, dateti
     )
 
 
-def _less_trusted(new: Record, old: Record) -> bool:
+def _is_less_trusted(new: Record, old: Record) -> bool:
     return new.origin in UNTRUSTED and old.origin not in UNTRUSTED
 
 
-def _less_trusted_origin(a: Origin, b: Origin) -> Origin:
+def _select_less_trusted_origin(a: Origin, b: Origin) -> Origin:
     return max(a, b, key=ORIGINS.index)
 
 
-def _expired(record: Record, now: datetime) -> bool:
+def _is_expired(record: Record, now: datetime) -> bool:
     return record.expires_at is not None and record.expires_at <= now
 
 
-def _union(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
+def _merge_labels(old: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
     """The labels of both, the old ones first; never more than a record may have."""
     return tuple(dict.fromkeys((*old, *new)))[:MOST_LABELS]
 
 
-def _both(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
+def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
     """The metadata of both, the old where they differ; of relative dates what each meant when it was said."""
     both = {**new, **old}
     if ROUGH not in old:
@@ -367,9 +369,9 @@ def _both(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
     return old if both == old else MappingProxyType(both)
 
 
-def _latest(a: datetime | None, b: datetime | None) -> datetime | None:
+def _select_latest(a: datetime | None, b: datetime | None) -> datetime | None:
     return None if a is None or b is None else max(a, b)
 
 
-def _earliest(a: datetime | None, b: datetime | None) -> datetime | None:
+def _select_earliest(a: datetime | None, b: datetime | None) -> datetime | None:
     return None if a is None or b is None else min(a, b)

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.domain.similarity.specifics import NEGATIONS, Specifics, specifics, word_set
+from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, parse_word_set
 
 _MARKER = re.compile(r"\s*(?:#{1,6}\s+|(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?|>\s*)*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
@@ -37,7 +37,7 @@ _ALIKE_IN_PART = 0.3
 _REVISED = 0.6
 """A line with one value exchanged keeps at least this share of its words."""
 
-_DENYING = NEGATIONS | word_set(
+_DENYING = NEGATIONS | parse_word_set(
     "don't forbidden prohibited banned disallowed deprecated rejected wrong false obsolete outdated dislikes"
 )
 """Words of a heading under which a line says the opposite of what it says elsewhere."""
@@ -82,12 +82,14 @@ def guard_rewrite(old: str, new: str) -> GuardedRewrite:
     if not _SAYS_SOMETHING.search(new):
         return GuardedRewrite(old, tuple(line for line in old.split("\n") if _SAYS_SOMETHING.search(line)))
     before = _read(old)
-    text = _without_broken_end(before, new)
+    text = _trim_broken_end(before, new)
     after = _Rewrite(_read(text), {line.form for line in before})
     places, lost = _judge(before, after)
     if not lost:
         return GuardedRewrite(text, ())
-    return GuardedRewrite(_with(text, before, after, places, lost), tuple(line.text for line in lost))
+    return GuardedRewrite(
+        _restore_lost_lines(text, before, after, places, lost), tuple(line.text for line in lost)
+    )
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -118,12 +120,12 @@ class _Line:
 
     @cached_property
     def own(self) -> Specifics:
-        return specifics(self.plain)
+        return extract_specifics(self.plain)
 
     @cached_property
     def together(self) -> Specifics:
         """What is specific in it and in its heading."""
-        return self.own if self.heading is None else specifics(f"{self.heading.plain}\n{self.plain}")
+        return self.own if self.heading is None else extract_specifics(f"{self.heading.plain}\n{self.plain}")
 
     @cached_property
     def is_denied(self) -> bool:
@@ -160,7 +162,7 @@ def _read(text: str) -> list[_Line]:
     return lines
 
 
-def _without_broken_end(before: Sequence[_Line], new: str) -> str:
+def _trim_broken_end(before: Sequence[_Line], new: str) -> str:
     """The new text without its last line, where that is the beginning of an old line, or a mark alone."""
     new = _BARE_MARKER.sub("", new)
     last = _read(new)[-1]
@@ -195,47 +197,51 @@ class _Rewrite:
         """Those of the places whose lines are no old ones."""
         return [place for place in places if self.lines[place].form not in self._old_forms]
 
-    def holding(self, line: _Line) -> int | None:
+    def find_equivalent(self, line: _Line) -> int | None:
         """The place of a line that says what the old line said; None if there is none."""
         has_heading = self.has_heading_of(line)
         for place in self._by_form.get(line.form, ()):
             if self.lines[place].is_denied != line.is_denied:
                 continue
-            if has_heading or _holds(self.lines[place].together, line.together):
+            if has_heading or _has_all_specifics(self.lines[place].together, line.together):
                 return place
-        for place in self._alike(line, _ALIKE):
+        for place in self._find_similar(line, _ALIKE):
             new = self.lines[place]
             if new.is_denied != line.is_denied:
                 continue
-            if _holds(new.own, line.own) if has_heading else _holds(new.together, line.together):
+            if (
+                _has_all_specifics(new.own, line.own)
+                if has_heading
+                else _has_all_specifics(new.together, line.together)
+            ):
                 return place
-        for place in self.added(self._alike(line, _ALIKE_IN_PART)):
-            if self._in_a_run(place, line):
+        for place in self.added(self._find_similar(line, _ALIKE_IN_PART)):
+            if self._is_covered_by_run(place, line):
                 return place
         return None
 
-    def _alike(self, line: _Line, share: float) -> list[int]:
+    def _find_similar(self, line: _Line, share: float) -> list[int]:
         """Lines that have such a share of what carries it, those that have most first."""
         shared = Counter(place for word in line.carrying for place in self._by_word.get(word, ()))
         found = [place for place, count in shared.items() if count >= share * len(line.carrying)]
         return sorted(found, key=lambda place: (-shared[place], place))[:_MOST_CANDIDATES]
 
-    def _in_a_run(self, place: int, line: _Line) -> bool:
-        """Whether new lines around `place` say it together, as when one line was split into several."""
+    def _is_covered_by_run(self, place: int, line: _Line) -> bool:
+        """Whether new lines around `format_place` say it together, as when one line was split into several."""
         for start in range(max(0, place - _LONGEST_RUN + 1), place + 1):
             run = self.added(range(start, min(start + _LONGEST_RUN, len(self.lines))))
             run = [each for each in run if self.lines[each].is_denied == line.is_denied]
             words = frozenset().union(*(self.lines[each].carrying for each in run))
             if len(run) > 1 and len(words & line.carrying) >= _ALIKE * len(line.carrying):
-                said = specifics("\n".join(self.lines[each].plain for each in run))
-                if _holds(said, line.own):
+                said = extract_specifics("\n".join(self.lines[each].plain for each in run))
+                if _has_all_specifics(said, line.own):
                     return True
         return False
 
 
-def _holds(new: Specifics, old: Specifics) -> bool:
+def _has_all_specifics(new: Specifics, old: Specifics) -> bool:
     """Whether nothing specific in the old is missing from the new; words with a digit are specific too."""
-    if old.missing_from(new):
+    if old.find_missing_from(new):
         return False
     numbered = {word for word in old.wording.split() if _DIGIT.search(word)}
     return numbered <= set(new.wording.split())
@@ -243,19 +249,21 @@ def _holds(new: Specifics, old: Specifics) -> bool:
 
 def _judge(before: Sequence[_Line], after: _Rewrite) -> tuple[dict[_Line, int], list[_Line]]:
     """Where each old line went, as places in the new text, and which have gone without a successor."""
-    places = {line: place for line in before if (place := after.holding(line)) is not None}
-    for old, new in _gaps(before, len(after.lines), places):
+    places = {line: place for line in before if (place := after.find_equivalent(line)) is not None}
+    for old, new in _find_gaps(before, len(after.lines), places):
         there = [line for line in old if after.has_heading_of(line)]
         free = after.added(new)
-        exchanged = _exchanged(there, free, after.lines)
+        exchanged = _match_exchanged_lines(there, free, after.lines)
         places |= exchanged
         if len(new) >= len(old):
             left = [place for place in free if place not in exchanged.values()]
-            places |= _reworded([line for line in there if line not in exchanged], left, after.lines)
+            places |= _match_reworded_lines(
+                [line for line in there if line not in exchanged], left, after.lines
+            )
     return places, [line for line in before if line not in places and (not line.is_heading or bool(line.own))]
 
 
-def _gaps(
+def _find_gaps(
     before: Sequence[_Line], count: int, places: Mapping[_Line, int]
 ) -> list[tuple[Sequence[_Line], range]]:
     """Stretches of old lines that went nowhere, each with the places that lie where it stood."""
@@ -269,7 +277,9 @@ def _gaps(
     return gaps
 
 
-def _exchanged(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) -> dict[_Line, int]:
+def _match_exchanged_lines(
+    old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]
+) -> dict[_Line, int]:
     """Old lines and the places where they stand with one value exchanged, where there is no doubt."""
     by_first_word: dict[str, list[int]] = {}
     for place in new:
@@ -281,13 +291,13 @@ def _exchanged(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line])
         if line.is_heading == lines[place].is_heading
         and line.is_denied == lines[place].is_denied
         and line.own.negations <= lines[place].own.negations
-        and _one_value_exchanged(line.words, lines[place].words)
+        and _is_one_value_exchanged(line.words, lines[place].words)
     ]
     of_line, of_place = Counter(line for line, _ in pairs), Counter(place for _, place in pairs)
     return {line: place for line, place in pairs if of_line[line] == of_place[place] == 1}
 
 
-def _one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
+def _is_one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the words are the same at the beginning and the end, and others between them."""
     most = min(len(old), len(new))
     start = 0
@@ -300,7 +310,9 @@ def _one_value_exchanged(old: Sequence[str], new: Sequence[str]) -> bool:
     return start > 0 and same < most and same >= _REVISED * len(old)
 
 
-def _reworded(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) -> dict[_Line, int]:
+def _match_reworded_lines(
+    old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]
+) -> dict[_Line, int]:
     """Old lines and the places where they stand in other words, each place for one line."""
     found: dict[_Line, int] = {}
     free = list(new)
@@ -310,7 +322,7 @@ def _reworded(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) 
             if (
                 line.is_denied == lines[place].is_denied
                 and shared >= _ALIKE_IN_PLACE * len(line.carrying)
-                and _holds(lines[place].own, line.own)
+                and _has_all_specifics(lines[place].own, line.own)
             ):
                 found[line] = place
                 free.remove(place)
@@ -321,7 +333,7 @@ def _reworded(old: Sequence[_Line], new: Sequence[int], lines: Sequence[_Line]) 
 # -- putting back ------------------------------------------------------------------------------------------
 
 
-def _with(
+def _restore_lost_lines(
     text: str,
     before: Sequence[_Line],
     after: _Rewrite,
@@ -342,7 +354,7 @@ def _with(
         elif line not in missing:
             continue
         elif section is not None and section not in places:
-            spot = ends.setdefault(section, _end_of_section(lines, last))
+            spot = ends.setdefault(section, _find_section_end(lines, last))
             block = put.setdefault(spot, [])
             if section not in restored:
                 restored.add(section)
@@ -358,7 +370,7 @@ def _with(
     return "\n".join(lines)
 
 
-def _end_of_section(lines: Sequence[str], start: int) -> int:
+def _find_section_end(lines: Sequence[str], start: int) -> int:
     """Where the section that line `start` lies in ends: before the next heading and blank lines before it."""
     end = next((n for n in range(start, len(lines)) if _HEADING.match(lines[n])), len(lines))
     while end > start and not lines[end - 1].strip():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 import Stemmer
 
 
-def word_set(text: str) -> frozenset[str]:
+def parse_word_set(text: str) -> frozenset[str]:
     """The words of a list, which stand in `text` between spaces."""
     return frozenset(text.split())
 
@@ -27,7 +27,7 @@ MONTHS = (
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
     "sept": 9
 }
-WEEKDAYS = word_set("monday tuesday wednesday thursday friday saturday sunday")
+WEEKDAYS = parse_word_set("monday tuesday wednesday thursday friday saturday sunday")
 
 NUMBER_WORDS = {
     "zero": "0", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
@@ -38,23 +38,23 @@ NUMBER_WORDS = {
 }  # fmt: skip
 """Numbers written out. `one` is left out: it is a pronoun more often than a number."""
 
-_QUANTITIES = word_set(
+_QUANTITIES = parse_word_set(
     """
     one once twice thrice half halves third thirds quarter quarters double triple pair couple dozen dozens
     hundred hundreds thousand thousands million millions billion billions several few both all every each
     most many some any half-dozen percent
     """
 )
-_COMPARISONS = word_set(
+_COMPARISONS = parse_word_set(
     """
     before after more less fewer than until till since first second last next previous earlier later over
     under above below between least most best worst better worse minimum maximum only instead rather except
     unless if always often usually sometimes rarely seldom hardly first-ever
     """
 )
-_RELATIVE_DAYS = word_set("yesterday today tomorrow tonight weekly daily monthly yearly hourly")
+_RELATIVE_DAYS = parse_word_set("yesterday today tomorrow tonight weekly daily monthly yearly hourly")
 
-NEGATIONS = word_set(
+NEGATIONS = parse_word_set(
     """
     not no never without nobody nothing nowhere none neither nor cannot stop avoid refuse refuses avoids
     stops refused stopped avoided ain't dont doesnt didnt isnt arent wasnt werent cant wont wouldnt shouldnt
@@ -80,7 +80,7 @@ UNITS = {
 }  # fmt: skip
 """Units as people write them, lower-cased, and the one spelling they are kept in."""
 
-_ORDINARY = word_set(
+_ORDINARY = parse_word_set(
     """
     a about above according across actually add added after again against ago all allow almost along already
     also although always am among an and another any anyone anything are around as ask asked at avoid away
@@ -198,7 +198,7 @@ class Specifics:
     affirmed: frozenset[str] = field(default=frozenset(), repr=False)
     wording: str = field(default=" ", repr=False)
 
-    def missing_from(self, other: Specifics) -> frozenset[str]:
+    def find_missing_from(self, other: Specifics) -> frozenset[str]:
         """What of these specifics `other` lacks; empty when it may take their place.
 
         A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
@@ -231,7 +231,7 @@ class Specifics:
         flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
         return frozenset(exactly | worded | code | scripts | flipped)
 
-    def unsaid_in(self, other: Specifics) -> frozenset[str]:
+    def find_unaffirmed_in(self, other: Specifics) -> frozenset[str]:
         """The stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
 
         A text may have no specific that is lost, and say what matters all the same: an allergy is a plain
@@ -253,7 +253,7 @@ class Specifics:
 _CLASSES = tuple(f.name for f in fields(Specifics) if f.name not in ("affirmed", "wording"))
 
 
-def specifics(text: str) -> Specifics:
+def extract_specifics(text: str) -> Specifics:
     """The specifics of `text`. Any string; time is linear in its length.
 
     >>> sorted(specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
@@ -262,12 +262,12 @@ def specifics(text: str) -> Specifics:
     ['not run']
     """
     reader = _Reader()
-    for piece in _PIECE.finditer(with_plain_dates(plain_characters(text))):
+    for piece in _PIECE.finditer(normalize_dates(normalize_characters(text))):
         reader.take(piece)
     return reader.result()
 
 
-def stemmed(word: str) -> str:
+def stem_word(word: str) -> str:
     """The stem of a word, as `affirmed` and `negations` have it.
 
     >>> stemmed("deploys")
@@ -276,7 +276,7 @@ def stemmed(word: str) -> str:
     return str(_stem(word))
 
 
-def plain_characters(text: str) -> str:
+def normalize_characters(text: str) -> str:
     """`text` in NFKC, with typographic apostrophes made plain ones."""
     if text.isascii():
         return text
@@ -284,16 +284,16 @@ def plain_characters(text: str) -> str:
     return unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
 
 
-def with_plain_dates(text: str) -> str:
+def normalize_dates(text: str) -> str:
     """`text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24 hours.
 
     >>> with_plain_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
     'On 2025-05-03 at 17:30, not --06-04'
     """
-    return _CLOCK.sub(_clock, _DATE.sub(_date, text))
+    return _CLOCK.sub(_rewrite_clock_time, _DATE.sub(_rewrite_date, text))
 
 
-def plain_number(digits: str) -> str:
+def normalize_number(digits: str) -> str:
     """A number without separators of thousands and without the zeros that end its decimals.
 
     >>> plain_number("1,000"), plain_number("3.50"), plain_number("3.11.2")
@@ -301,12 +301,12 @@ def plain_number(digits: str) -> str:
     """
     if _THOUSANDS.fullmatch(digits):
         digits = digits.replace(",", "")
-    if _DECIMAL.fullmatch(digits) and not maybe_thousands(digits):
+    if _DECIMAL.fullmatch(digits) and not is_ambiguous_thousands(digits):
         return digits.rstrip("0").rstrip(".")
     return digits
 
 
-def maybe_thousands(digits: str) -> bool:
+def is_ambiguous_thousands(digits: str) -> bool:
     """Whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
 
     >>> maybe_thousands("1.250"), maybe_thousands("1.25"), maybe_thousands("0.250")
@@ -315,7 +315,7 @@ def maybe_thousands(digits: str) -> bool:
     return bool(_MAYBE_THOUSANDS.fullmatch(digits))
 
 
-def _date(found: re.Match[str]) -> str:
+def _rewrite_date(found: re.Match[str]) -> str:
     part = found.groupdict()
     month = _MONTH_NUMBERS[(part["m1"] or part["m2"] or part["m3"]).lower()]
     day, year = part["d1"] or part["d2"], part["y1"] or part["y2"] or part["y3"]
@@ -326,7 +326,7 @@ def _date(found: re.Match[str]) -> str:
     return f"{year or '-'}-{month:02d}-{int(day):02d}"
 
 
-def _clock(found: re.Match[str]) -> str:
+def _rewrite_clock_time(found: re.Match[str]) -> str:
     hour, minutes = int(found.group(1)), found.group(2) or "00"
     if not 1 <= hour <= 12:
         return found.group()
@@ -360,13 +360,13 @@ class _Reader:
             self._end_sentence()
             return
         if kind == "glued":
-            self._number(piece.group("number"), piece.group("glued"))
+            self._take_number(piece.group("number"), piece.group("glued"))
         elif kind == "word":
-            self._word(text)
+            self._take_word(text)
         elif kind == "symbol":
-            self._symbol(text)
+            self._take_symbol(text)
         else:
-            self._other(kind, text)
+            self._take_other(kind, text)
         if kind != "symbol":
             self.currency = ""
         if kind not in ("glued", "symbol"):
@@ -393,7 +393,7 @@ class _Reader:
             self._add("names", " ".join(self.run))
         self.run = []
 
-    def _other(self, kind: str, text: str) -> None:
+    def _take_other(self, kind: str, text: str) -> None:
         if kind in ("address", "path"):
             text = text.rstrip(".,;:!?)]}'\"")
             self._add("addresses", text)
@@ -401,16 +401,16 @@ class _Reader:
             text = text.strip("`").strip()
             self._add("code", text)
         elif kind in ("date", "time"):
-            self.found["times"].update(_dates_within(text))
+            self.found["times"].update(_expand_date(text))
         else:
             self._add("scripts", text)
             if any(mark in text for mark in _DENYING_PIECES):
                 self._add("negations", f"not {text}")
         self.words.append(text.casefold())
 
-    def _number(self, digits: str, unit: str) -> None:
-        version = unit == "" and self._names_a_version(self.words[max(self.began, len(self.words) - 3) :])
-        value = digits if version else plain_number(digits)
+    def _take_number(self, digits: str, unit: str) -> None:
+        version = unit == "" and self._is_version_number(self.words[max(self.began, len(self.words) - 3) :])
+        value = digits if version else normalize_number(digits)
         if unit.lower() in ("st", "nd", "rd", "th"):
             value, unit = f"{value}{unit.lower()}", ""
         self._add("numbers", value)
@@ -422,13 +422,13 @@ class _Reader:
             self._add("units", f"{value} {UNITS.get(unit.lower(), unit)}")
             self.words.append(unit.casefold())
 
-    def _symbol(self, sign: str) -> None:
+    def _take_symbol(self, sign: str) -> None:
         if self.number:
             self._add("units", f"{self.number} {sign}")
             self.number = ""
         self.currency = "" if sign == "%" else sign
 
-    def _word(self, text: str) -> None:
+    def _take_word(self, text: str) -> None:
         lower = text.casefold()
         host = lower.removesuffix("'s")
         self.words.extend((host,) if host == lower else (host, "'s"))
@@ -453,7 +453,7 @@ class _Reader:
             self._end_run()
         if host != lower:
             self._end_run()
-        self._polarity(host)
+        self._record_polarity(host)
 
     def _classify(self, lower: str) -> None:
         if lower in NUMBER_WORDS:
@@ -473,7 +473,7 @@ class _Reader:
             return lower not in ("a", "the") or bool(self.run)
         return lower not in _ORDINARY and not lower.endswith(_ORDINARY_ENDINGS)
 
-    def _names_a_version(self, before: list[str]) -> bool:
+    def _is_version_number(self, before: list[str]) -> bool:
         """Whether a number after these words is a version, where 3.10 is not 3.1."""
         if not before or before[-1] in COSTS:
             return False
@@ -483,7 +483,7 @@ class _Reader:
             or not _VERSIONED.isdisjoint(before)
         )
 
-    def _polarity(self, word: str) -> None:
+    def _record_polarity(self, word: str) -> None:
         if word in _ORDINARY and word not in _STATEMENTS:
             return
         stem = _stem(word)
@@ -494,10 +494,10 @@ class _Reader:
             self._add("affirmed", stem)
 
 
-COSTS = word_set("cost costs paid pay pays price priced worth weighs measures rate scored")
+COSTS = parse_word_set("cost costs paid pay pays price priced worth weighs measures rate scored")
 """Words before a number that is no version."""
-_VERSIONED = word_set("version v release python node ubuntu java go")
-_STATEMENTS = word_set(
+_VERSIONED = parse_word_set("version v release python node ubuntu java go")
+_STATEMENTS = parse_word_set(
     """
     add allow ask avoid begin bring build buy call change check clear close create delete deploy enable
     enjoy enjoys fail failed find fix fixed follow get give go goes hate hates help hold include includes
@@ -516,7 +516,7 @@ def _has_no_case(word: str) -> bool:
     return not first.isascii() and first.lower() == first.upper()
 
 
-def _dates_within(text: str) -> Iterator[str]:
+def _expand_date(text: str) -> Iterator[str]:
     """The date and what it says by itself: its month with the year, its day without."""
     plain = text.lstrip("-")
     yield plain

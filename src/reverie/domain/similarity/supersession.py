@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from reverie.domain.similarity.specifics import plain_characters, word_set
+from reverie.domain.similarity.specifics import normalize_characters, parse_word_set
 
 _CUE = re.compile(
     r"\b(?:now|nowadays|these days|from now on|as of (?:now|today)|instead(?: of)?|no longer|not any ?more|"
@@ -32,9 +32,9 @@ _SINGLE = (
 )  # fmt: skip
 """What somebody or something does in one place, at one time, or for one price."""
 
-_COPULAS = word_set("is are equals")
-_POINTING = word_set("it this that there here he she they what who which everything nothing all one")
-_CHOICES = word_set("prefers prefer likes like uses use wants want drinks drink")
+_COPULAS = parse_word_set("is are equals")
+_POINTING = parse_word_set("it this that there here he she they what who which everything nothing all one")
+_CHOICES = parse_word_set("prefers prefer likes like uses use wants want drinks drink")
 _LONGEST_VALUE = 6
 
 
@@ -62,17 +62,20 @@ def supersedes(new: str, old: str) -> bool:
     """
     if not states_change(new) or len(old) > 300:
         return False
-    named = _REPLACED.search(plain_characters(new))
-    now, before = _words(_REPLACED.sub("", plain_characters(new))), _words(plain_characters(old))
+    named = _REPLACED.search(normalize_characters(new))
+    now, before = (
+        _split_words(_REPLACED.sub("", normalize_characters(new))),
+        _split_words(normalize_characters(old)),
+    )
     if not now or not before or now == before:
         return False
-    slot, value = _split(now)
+    slot, value = _split_statement(now)
     if not slot or before[: len(slot)] != slot:
         return False
     earlier = before[len(slot) :]
     if not 0 < len(value) <= _LONGEST_VALUE or not 0 < len(earlier) <= _LONGEST_VALUE or value == earlier:
         return False
-    if named is not None and _words(named.group("old")) == earlier:
+    if named is not None and _split_words(named.group("old")) == earlier:
         return True
     if slot[-1] not in _CHOICES:
         return True
@@ -80,11 +83,11 @@ def supersedes(new: str, old: str) -> bool:
     return value[-1] == earlier[-1] or (len(value) > 1 and len(earlier) > 1 and value[0] == earlier[0])
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _DROPPED.sub(" ", text).lower().split()
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_statement(words: list[str]) -> tuple[list[str], list[str]]:
     """What is told of, up to its verb, and the value; no slot where there is none of a known form."""
     for phrase in _SINGLE:
         verb = phrase.split()

@@ -55,7 +55,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 
     A field that one side changed is taken from it; one that both changed alike too. One that both changed
     differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
-    `references` merge as sets in the order of `theirs`; the content of a page merges by lines
+    `extract_references` merge as sets in the order of `theirs`; the content of a page merges by lines
     (`merge_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
     `metadata` merges by key. Changes that are sound alone and not together (a `valid_to` before the
     `valid_from`, more labels than a record may have) are conflicts too.
@@ -88,16 +88,16 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
         return MergeResult(value=theirs, conflicts=())
     values: dict[str, Any] = {}
     conflicts: list[str] = []
-    for group in _groups(type(theirs)):
+    for group in _iterate_field_groups(type(theirs)):
         was, mine, yours = ({name: _get(side, name) for name in group} for side in (base, ours, theirs))
-        taken, clashing = _merged_group(type(theirs), None if base is None else was, mine, yours)
+        taken, clashing = _merge_group(type(theirs), None if base is None else was, mine, yours)
         values |= taken
         conflicts += clashing
-    conflicts += _unsound(values, ours, theirs)
+    conflicts += _repair_invariants(values, ours, theirs)
     return MergeResult(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
 
 
-def _groups(kind: type) -> Iterator[tuple[str, ...]]:
+def _iterate_field_groups(kind: type) -> Iterator[tuple[str, ...]]:
     """The fields of a value, each alone or with those that it belongs to."""
     together = _TOGETHER.get(kind, ())
     for field in fields(kind):
@@ -110,7 +110,7 @@ def _get(side: object, name: str) -> Any:
     return None if side is None else getattr(side, name)
 
 
-def _merged_group(
+def _merge_group(
     kind: type, was: Mapping[str, Any] | None, mine: Mapping[str, Any], yours: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of fields that belong together, and the names of those in conflict."""
@@ -125,22 +125,22 @@ def _merged_group(
     if name == "seen_count":
         return {name: max(1, mine[name] + yours[name] - old) if was else max(mine[name], yours[name])}, []
     if name in _LABELS:
-        return {name: _merged_labels(old or (), mine[name], yours[name])}, []
+        return {name: _merge_labels(old or (), mine[name], yours[name])}, []
     if name == "metadata":
-        merged_metadata, clashing = _merged_mapping(old or {}, mine[name], yours[name])
+        merged_metadata, clashing = _merge_mapping(old or {}, mine[name], yours[name])
         return {name: MappingProxyType(merged_metadata)}, [f"metadata.{key}" for key in clashing]
     if name == "content" and kind is Page:
         return {name: merge_text(old or "", mine[name], yours[name])}, []
     return dict(yours), [one for one in yours if mine[one] != yours[one]]
 
 
-def _merged_labels(old: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
+def _merge_labels(old: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
     removed = set(old) - set(mine)
     kept = [label for label in yours if label not in removed]
     return tuple(dict.fromkeys([*kept, *(label for label in mine if label not in old)]))
 
 
-def _merged_mapping(
+def _merge_mapping(
     old: Mapping[str, str], mine: Mapping[str, str], yours: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     result: dict[str, str] = {}
@@ -155,7 +155,7 @@ def _merged_mapping(
     return result, clashing
 
 
-def _unsound(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
+def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
     """Put right what no value may be, though both sides were sound; the names of what was put right."""
     wrong: list[str] = []
     if isinstance(theirs, Record) and isinstance(ours, Record):
@@ -193,18 +193,18 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
         return theirs
     if theirs == base:
         return ours
-    was, mine, yours = _lines(base), _lines(ours), _lines(theirs)
+    was, mine, yours = _split_lines(base), _split_lines(ours), _split_lines(theirs)
     result: list[str] = []
     done = 0
-    for cluster in _clusters(_hunks(was, mine), _hunks(was, yours)):
+    for cluster in _cluster_hunks(_compute_hunks(was, mine), _compute_hunks(was, yours)):
         result += was[done : cluster.start]
-        result += _both(cluster.theirs, cluster.ours)
+        result += _combine_sides(cluster.theirs, cluster.ours)
         done = cluster.stop
     result += was[done:]
-    return "\n".join(result) + _end(base, ours, theirs) if result else ""
+    return "\n".join(result) + _merge_line_end(base, ours, theirs) if result else ""
 
 
-def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Which items of two sequences are the same, as pairs of positions that both ascend.
 
     What stands at the beginning and end of both is paired first, then what is there once in both, as many as
@@ -227,9 +227,9 @@ def matches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int,
             found.append((high, stop))
         if low == high or start == stop:
             continue
-        anchors = _anchors(old[low:high], new[start:stop])
+        anchors = _find_anchors(old[low:high], new[start:stop])
         if not anchors:
-            pairs = _longest_common(old[low:high], new[start:stop])
+            pairs = _find_longest_common(old[low:high], new[start:stop])
             found += [(low + i, start + j) for i, j in pairs]
             continue
         edges = [(low - 1, start - 1), *((low + i, start + j) for i, j in anchors), (high, stop)]
@@ -255,11 +255,11 @@ class _Cluster(NamedTuple):
     ours: list[str]
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _end(base: str, ours: str, theirs: str) -> str:
+def _merge_line_end(base: str, ours: str, theirs: str) -> str:
     """What comes after the last line; a side that is empty has no say."""
     was, mine, yours = ("\n" if text.endswith("\n") else "" for text in (base, ours, theirs))
     if not ours or not theirs:
@@ -267,17 +267,17 @@ def _end(base: str, ours: str, theirs: str) -> str:
     return mine if yours == was else yours
 
 
-def _hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
+def _compute_hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
     hunks = []
     low = start = 0
-    for i, j in [*matches(base, side), (len(base), len(side))]:
+    for i, j in [*match_items(base, side), (len(base), len(side))]:
         if low < i or start < j:
             hunks.append(_Hunk(low, i, list(side[start:j])))
         low, start = i + 1, j + 1
     return hunks
 
 
-def _clusters(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
+def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
     """The changes of both sides in order; those that touch the same lines, or the same gap, as one."""
     clusters: list[_Cluster] = []
     for start, stop, mine, lines in sorted(
@@ -293,23 +293,23 @@ def _clusters(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
     return clusters
 
 
-def _both(theirs: list[str], ours: list[str]) -> list[str]:
+def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
     """What both wrote at one place: what both have once, between it what one side has, `theirs` first."""
-    if _within(ours, theirs):
+    if _is_within(ours, theirs):
         return theirs
-    if _within(theirs, ours):
+    if _is_within(theirs, ours):
         return ours
-    yours, mine = _with_blanks(theirs), _with_blanks(ours)
+    yours, mine = _group_blank_lines(theirs), _group_blank_lines(ours)
     result: list[str] = []
     left = right = 0
-    for i, j in [*matches(yours, mine), (len(yours), len(mine))]:
+    for i, j in [*match_items(yours, mine), (len(yours), len(mine))]:
         for some in (yours[left:i], mine[right:j], yours[i : i + 1]):
             result += [line for lines in some for line in lines]
         left, right = i + 1, j + 1
     return result
 
 
-def _with_blanks(lines: Sequence[str]) -> list[tuple[str, ...]]:
+def _group_blank_lines(lines: Sequence[str]) -> list[tuple[str, ...]]:
     """Each line with the blank ones that keep it apart: those before it, if it begins so, else after it."""
     before = bool(lines) and not lines[0]
     found: list[tuple[str, ...]] = []
@@ -322,13 +322,13 @@ def _with_blanks(lines: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def _within(short: list[str], long: list[str]) -> bool:
+def _is_within(short: list[str], long: list[str]) -> bool:
     if not short:
         return True
     return "\n".join(["", *short, ""]) in "\n".join(["", *long, ""])
 
 
-def _anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+def _find_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Items that are there once in both, as many as stand in the same order."""
     old_counts, new_counts = Counter(old), Counter(new)
     places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
@@ -349,7 +349,7 @@ def _anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int
     return run[::-1]
 
 
-def _longest_common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
+def _find_longest_common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     if len(old) * len(new) > _MOST_CELLS:
         return []
     below = [0] * (len(new) + 1)

@@ -34,12 +34,12 @@ _HINTS = re.compile(
 """What a text must have for any word's case to matter: most have none of it."""
 
 
-def new_id() -> str:
+def generate_id() -> str:
     """A fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
     return secrets.token_hex(6)
 
 
-def valid_id(text: str, *, name: str = "id") -> str:
+def validate_id(text: str, *, name: str = "id") -> str:
     """`text`, if it has the form of an id.
 
     Raises:
@@ -50,18 +50,18 @@ def valid_id(text: str, *, name: str = "id") -> str:
     return text
 
 
-def fingerprint(kind: str, content: str) -> str:
+def compute_fingerprint(kind: str, content: str) -> str:
     """What makes two records the same: the kind and the content without case and spacing.
 
     The first 24 hexadecimal characters of SHA-256 over the kind, `|`, and the lower-cased content with
     every run of white space made one space (golemcore's rule). The words whose case says something keep it
-    (`without_case`): a store has one live record of a fingerprint, and `-p` is another flag than `-P`.
+    (`normalize_case`): a store has one live record of a fingerprint, and `-p` is another flag than `-P`.
     """
-    text = f"{kind}|{' '.join(without_case(content).split())}"
+    text = f"{kind}|{' '.join(normalize_case(content).split())}"
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:24]
 
 
-def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
+def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     """`text` in lower case, but for the words whose case is part of what they say.
 
     Those are flags and, unless the whole text is written in capitals, code between backticks, paths and
@@ -84,7 +84,7 @@ def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
 
     def folded(found: re.Match[str]) -> str:
         word = found.group()
-        return word if case_matters(word, shouted=shouted) else fold(word)
+        return word if is_case_significant(word, shouted=shouted) else fold(word)
 
     pieces = _CODE.split(text)  # what stands between, and every second piece is code
     step = 1 if shouted else 2
@@ -92,7 +92,7 @@ def without_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     return "".join(pieces)
 
 
-def case_matters(word: str, *, shouted: bool = False) -> bool:
+def is_case_significant(word: str, *, shouted: bool = False) -> bool:
     """Whether the case of a word is part of what it says.
 
     Args:

@@ -68,7 +68,7 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
     today = said_at.astimezone(zone).date()
     found: list[ResolvedDate] = []
     for match in _EXPRESSION.finditer(text[:_LONGEST_TEXT]):
-        days = _days(match, today)
+        days = _resolve_days(match, today)
         if days is not None:
             found.append(ResolvedDate(words=match.group(), start=days[0], end=days[1], at=match.start()))
             if len(found) == _MOST_FOUND:
@@ -87,7 +87,7 @@ def format_dates(found: list[ResolvedDate]) -> str:
 
 
 def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
-    """The words and days that `noted` wrote; what is not of its form is passed over."""
+    """The words and days that `excerpt_notes` wrote; what is not of its form is passed over."""
     for part in line.split("; "):
         words, _, days = part.rpartition(" = ")
         first, _, last = days.partition("/")
@@ -126,7 +126,7 @@ _EXPRESSION = re.compile(
 Days = tuple[date, date] | None
 
 
-def _days(match: re.Match[str], today: date) -> Days:
+def _resolve_days(match: re.Match[str], today: date) -> Days:
     """The days that an expression means; None when it lies beyond a hundred years."""
     part = {name: " ".join(text.lower().split()) for name, text in match.groupdict().items() if text}
     try:
@@ -138,7 +138,7 @@ def _days(match: re.Match[str], today: date) -> Days:
     return None
 
 
-def _one(offset: int) -> Callable[[dict[str, str], date], Days]:
+def _build_day_resolver(offset: int) -> Callable[[dict[str, str], date], Days]:
     def meaning(part: dict[str, str], today: date) -> Days:
         del part
         day = today + timedelta(days=offset)
@@ -147,7 +147,7 @@ def _one(offset: int) -> Callable[[dict[str, str], date], Days]:
     return meaning
 
 
-def _counted(count: str, unit: str, today: date, sign: int) -> Days:
+def _resolve_count(count: str, unit: str, today: date, sign: int) -> Days:
     number = int(count) if count.isdecimal() else _NUMBERS[count]
     days = {"day": 1, "week": 7, "month": 31, "year": 366}[unit] * number
     if days > _FARTHEST:
@@ -155,99 +155,99 @@ def _counted(count: str, unit: str, today: date, sign: int) -> Days:
     if unit in {"day", "week"}:
         day = today + timedelta(days=sign * days)
     else:
-        day = _months_on(today, sign * number * (12 if unit == "year" else 1))
+        day = _add_months(today, sign * number * (12 if unit == "year" else 1))
     return day, day
 
 
-def _months_on(day: date, months: int) -> date:
+def _add_months(day: date, months: int) -> date:
     """The same day so many months on; the last of the month where it has no such day."""
     index = day.year * 12 + day.month - 1 + months
     year, month = divmod(index, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _weekday(part: dict[str, str], today: date) -> Days:
+def _resolve_weekday(part: dict[str, str], today: date) -> Days:
     day = _DAYS.index(part["weekday"])
     if part["which"] == "last":
         found = today - timedelta(days=(today.weekday() - day - 1) % 7 + 1)
     elif part["which"] == "next":
-        found = _monday(today) + timedelta(days=7 + day)
+        found = _find_monday(today) + timedelta(days=7 + day)
     else:
         found = today + timedelta(days=(day - today.weekday()) % 7)
     return found, found
 
 
-def _weekday_of_week(part: dict[str, str], today: date) -> Days:
+def _resolve_weekday_of_week(part: dict[str, str], today: date) -> Days:
     weeks = {"last": -1, "this": 0, "next": 1}[part["of_week"]]
-    found = _monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
+    found = _find_monday(today) + timedelta(days=7 * weeks + _DAYS.index(part["weekday_of"]))
     return found, found
 
 
-def _week_from(part: dict[str, str], today: date) -> Days:
+def _resolve_week_from(part: dict[str, str], today: date) -> Days:
     day = _DAYS.index(part["week_from"])
     found = today + timedelta(days=(day - today.weekday()) % 7 + 7)
     return found, found
 
 
-def _period(part: dict[str, str], today: date) -> Days:
+def _resolve_period(part: dict[str, str], today: date) -> Days:
     step = {"last": -1, "this": 0, "next": 1}[part["period_which"]]
     period = part["period"]
     if period == "week":
-        start = _monday(today) + timedelta(days=7 * step)
+        start = _find_monday(today) + timedelta(days=7 * step)
         return start, start + timedelta(days=6)
     if period == "weekend":
-        start = _monday(today) + timedelta(days=7 * step + 5)
+        start = _find_monday(today) + timedelta(days=7 * step + 5)
         return start, start + timedelta(days=1)
     if period == "month":
-        return _month_of(_months_on(today.replace(day=1), step))
+        return _get_month_bounds(_add_months(today.replace(day=1), step))
     if period == "quarter":
         first = today.replace(month=3 * ((today.month - 1) // 3) + 1, day=1)
-        start = _months_on(first, 3 * step)
-        return start, _month_of(_months_on(start, 2))[1]
+        start = _add_months(first, 3 * step)
+        return start, _get_month_bounds(_add_months(start, 2))[1]
     return date(today.year + step, 1, 1), date(today.year + step, 12, 31)
 
 
-def _named_month(part: dict[str, str], today: date) -> Days:
+def _resolve_named_month(part: dict[str, str], today: date) -> Days:
     """The latest or the first such month that does not lie in the present one."""
     month = _MONTHS.index(part["month"]) + 1
     if part["month_which"] == "last":
         year = today.year if month < today.month else today.year - 1
     else:
         year = today.year if month > today.month else today.year + 1
-    return _month_of(date(year, month, 1))
+    return _get_month_bounds(date(year, month, 1))
 
 
-def _end_of(part: dict[str, str], today: date) -> Days:
+def _resolve_period_end(part: dict[str, str], today: date) -> Days:
     if part["month_end"].endswith("week"):
-        end = _monday(today) + timedelta(days=6)
+        end = _find_monday(today) + timedelta(days=6)
     elif part["month_end"].endswith("month"):
-        end = _month_of(today)[1]
+        end = _get_month_bounds(today)[1]
     else:
         end = date(today.year, 12, 31)
     return end, end
 
 
-def _monday(day: date) -> date:
+def _find_monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def _month_of(day: date) -> tuple[date, date]:
+def _get_month_bounds(day: date) -> tuple[date, date]:
     return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
 
 
 _MEANINGS: dict[str, Callable[[dict[str, str], date], Days]] = {
-    "before_yesterday": _one(-2),
-    "after_tomorrow": _one(2),
-    "yesterday": _one(-1),
-    "today": _one(0),
-    "tomorrow": _one(1),
-    "ago": lambda part, today: _counted(part["ago_count"], part["ago_unit"], today, -1),
-    "in_count": lambda part, today: _counted(part["in_count"], part["in_unit"], today, 1),
-    "from_count": lambda part, today: _counted(part["from_count"], part["from_unit"], today, 1),
-    "weekday": _weekday,
-    "weekday_of": _weekday_of_week,
-    "week_from": _week_from,
-    "period": _period,
-    "month": _named_month,
-    "month_end": _end_of,
+    "before_yesterday": _build_day_resolver(-2),
+    "after_tomorrow": _build_day_resolver(2),
+    "yesterday": _build_day_resolver(-1),
+    "today": _build_day_resolver(0),
+    "tomorrow": _build_day_resolver(1),
+    "ago": lambda part, today: _resolve_count(part["ago_count"], part["ago_unit"], today, -1),
+    "in_count": lambda part, today: _resolve_count(part["in_count"], part["in_unit"], today, 1),
+    "from_count": lambda part, today: _resolve_count(part["from_count"], part["from_unit"], today, 1),
+    "weekday": _resolve_weekday,
+    "weekday_of": _resolve_weekday_of_week,
+    "week_from": _resolve_week_from,
+    "period": _resolve_period,
+    "month": _resolve_named_month,
+    "month_end": _resolve_period_end,
 }

@@ -46,7 +46,7 @@ class _Fold(dict[int, str]):
 _fold = _Fold()
 
 
-def words(text: str) -> list[str]:
+def normalize_words(text: str) -> list[str]:
     """The words of a text as they are compared.
 
     >>> words("Lives in a small flat, near the *Café*!")
@@ -57,7 +57,7 @@ def words(text: str) -> list[str]:
     return text.casefold().translate(_fold).split()
 
 
-def folded(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text without case and with single spaces: how a piece of text is looked for.
 
     >>> folded("  Lives in\\nBerlin ")
@@ -115,19 +115,21 @@ class PhraseMatcher:
 
     def has_piece(self, text: str) -> bool:
         """Whether the piece of text stands there."""
-        return bool(self.piece) and any(self.piece in folded(version) for version in _versions(text))
+        return bool(self.piece) and any(
+            self.piece in normalize_text(version) for version in _iterate_unescaped_versions(text)
+        )
 
     def found(self, text: str) -> set[Phrase]:
         """Those of the phrases that stand there."""
         met: set[Phrase] = set()
-        for version in _versions(text) if self.of_length else ():
-            said = words(version)
+        for version in _iterate_unescaped_versions(text) if self.of_length else ():
+            said = normalize_words(version)
             for length, wanted in self.of_length.items():
                 windows = zip(*(said[start:] for start in range(length)), strict=False)
                 met.update(wanted.intersection(windows))
         return met
 
-    def stand_in(self, text: str) -> bool:
+    def has_match(self, text: str) -> bool:
         """Whether any of it stands there."""
         return self.has_piece(text) or bool(self.found(text))
 
@@ -137,23 +139,23 @@ class PhraseMatcher:
         What goes over line ends takes all its lines with it; a heading above a line that goes anyway stays.
         """
         lines, gone = text.split("\n"), list[str]()
-        while spans := self._spans(lines):
+        while spans := self._find_line_spans(lines):
             fewest = min(last - first for first, last in spans)
             numbers = {n for first, last in spans if last - first == fewest for n in range(first, last + 1)}
             gone += [line for number, line in enumerate(lines) if number in numbers]
             lines = [line for number, line in enumerate(lines) if number not in numbers]
         return ("\n".join(lines) if gone else text), gone
 
-    def _spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+    def _find_line_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
         """The first and last line, counted from 0, of everything that stands in them."""
         met: set[tuple[int, int]] = set()
-        for version in _versions("\n".join(lines), keep_lines=True):
+        for version in _iterate_unescaped_versions("\n".join(lines), keep_lines=True):
             seen = version.split("\n")
-            met |= self._spans_of_phrases(seen) | self._spans_of_piece(seen)
+            met |= self._find_shingle_spans(seen) | self._find_piece_spans(seen)
         return met
 
-    def _spans_of_phrases(self, lines: Sequence[str]) -> set[tuple[int, int]]:
-        placed = [(word, number) for number, line in enumerate(lines) for word in words(line)]
+    def _find_shingle_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+        placed = [(word, number) for number, line in enumerate(lines) for word in normalize_words(line)]
         met: set[tuple[int, int]] = set()
         for length, wanted in self.of_length.items():
             for start in range(len(placed) - length + 1):
@@ -162,12 +164,12 @@ class PhraseMatcher:
                     met.add((window[0][1], window[-1][1]))
         return met
 
-    def _spans_of_piece(self, lines: Sequence[str]) -> set[tuple[int, int]]:
+    def _find_piece_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
         if not self.piece:
             return set()
         text, owners = "", list[int]()
         for number, line in enumerate(lines):
-            said = folded(line)
+            said = normalize_text(line)
             if said:
                 said = f" {said}" if text else said
                 text += said
@@ -180,19 +182,19 @@ class PhraseMatcher:
         return met
 
 
-def phrases_of(text: str, *, short: bool = True) -> set[Phrase]:
+def collect_text_shingles(text: str, *, short: bool = True) -> set[Phrase]:
     """What of a text counts as repeating it: its runs of five words, or all of a shorter text.
 
     Args:
         text: The text.
         short: Whether a text of fewer than five words counts, as one phrase.
     """
-    said = words(text)
+    said = normalize_words(text)
     found = set(shingles(said))
     return found or ({tuple(said)} if short and said else set())
 
 
-def _versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
+def _iterate_unescaped_versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
     """The text, and, where it may hold JSON in it, what that says."""
     yield text
     if "\\" in text:
@@ -202,8 +204,8 @@ def _versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
             return chr(int(found[1], 16)) if found[1] else line_end
 
         plain = _ESCAPE.sub(unescaped, text)
-        yield _SURROGATES.sub(lambda pair: _joined(pair[0]), plain)
+        yield _SURROGATES.sub(lambda pair: _join_surrogates(pair[0]), plain)
 
 
-def _joined(pair: str) -> str:
+def _join_surrogates(pair: str) -> str:
     return pair.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

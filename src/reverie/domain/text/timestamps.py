@@ -24,7 +24,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def utc(moment: datetime, *, name: str = "time") -> datetime:
+def to_utc(moment: datetime, *, name: str = "time") -> datetime:
     """`moment` in UTC.
 
     Raises:
@@ -52,7 +52,7 @@ def parse_time(text: str, *, name: str = "time") -> datetime:
         raise InvalidInput(
             f"{name} is {text!r}: write a date as 2025-01-31 or a time as 2025-01-31T10:30:00Z"
         ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else utc(moment, name=name)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else to_utc(moment, name=name)
 
 
 def format_time(moment: datetime) -> str:
@@ -84,9 +84,9 @@ def parse_duration(value: str | float | timedelta, *, name: str = "ttl") -> time
         if not _DURATION.fullmatch(text):
             raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
         seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(text))
-        duration = _seconds(seconds, value, name)
+        duration = _to_timedelta(seconds, value, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        duration = _seconds(float(value), value, name)
+        duration = _to_timedelta(float(value), value, name)
     else:
         raise InvalidInput(f"{name} is {value!r}, which is no duration: {how}")
     if not timedelta(0) < duration <= _LONGEST:
@@ -94,7 +94,7 @@ def parse_duration(value: str | float | timedelta, *, name: str = "ttl") -> time
     return duration
 
 
-def _seconds(seconds: float, value: object, name: str) -> timedelta:
+def _to_timedelta(seconds: float, value: object, name: str) -> timedelta:
     try:
         return timedelta(seconds=seconds)
     except (OverflowError, ValueError):

@@ -28,14 +28,14 @@ import Stemmer
 __all__ = [
     "MONTHS",
     "STOP_WORDS",
-    "cues",
-    "date_tokens",
+    "extract_cues",
     "is_question",
     "pack",
     "stem",
     "tokenize",
+    "tokenize_chunks",
+    "tokenize_date",
     "unpack",
-    "words",
 ]
 
 #: No token is longer than this (characters); what is longer is cut, so it still matches itself.
@@ -118,7 +118,7 @@ class _Chunks(dict[str, _Analysed]):
     LIMIT = 50_000
 
     def __missing__(self, chunk: str) -> _Analysed:
-        found = _analyse(chunk)
+        found = _analyze_chunk(chunk)
         if len(chunk) <= LONGEST_TOKEN:
             if len(self) >= self.LIMIT:
                 self.clear()
@@ -146,7 +146,7 @@ def tokenize(text: str) -> list[str]:
     return flat
 
 
-def words(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def tokenize_chunks(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Each chunk of ``text`` as ``(surface, parts, wholes)``: what a question parser needs beside the
     tokens."""
     return [(chunk, *_chunks[chunk]) for chunk in _cut(text)]
@@ -170,7 +170,7 @@ def unpack(packed: str) -> list[str]:
     return packed.split()
 
 
-def date_tokens(at: datetime) -> list[str]:
+def tokenize_date(at: datetime) -> list[str]:
     """The names a day goes by, as tokens for a field of their own (never mixed with a text's words).
 
     Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
@@ -198,7 +198,7 @@ def is_question(text: str) -> bool:
     return text[-40:].rstrip(_TRAILING).endswith(_QUESTION_MARKS)
 
 
-def cues(text: str) -> str:
+def extract_cues(text: str) -> str:
     """What a message is good for besides its words, in a few letters to be kept beside it.
 
     Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then
@@ -233,16 +233,16 @@ def _cut(text: str) -> list[str]:
     return _CHUNK.findall(text)
 
 
-def _analyse(chunk: str) -> _Analysed:
+def _analyze_chunk(chunk: str) -> _Analysed:
     """Parts and wholes of one chunk (see the module's rules)."""
     humps = _HUMP.sub(" ", chunk)
     folded = _fold(humps)
-    parts = [token for part in _PART.findall(folded) for token in _word(part)]
+    parts = [token for part in _PART.findall(folded) for token in _tokenize_word(part)]
     plain = _fold(chunk)
     if plain == folded and _PART.fullmatch(plain):
         return tuple(parts), ()
     if _PART.fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
-        return tuple(parts), tuple(_word(plain))
+        return tuple(parts), tuple(_tokenize_word(plain))
     whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
     return tuple(parts), (whole,) if whole else ()
 
@@ -255,7 +255,7 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", _LATIN_ACCENT.sub(r"\1", apart))
 
 
-def _word(word: str) -> list[str]:
+def _tokenize_word(word: str) -> list[str]:
     """The tokens of one run of letters and digits, already folded."""
     if word.isascii():
         if len(word) < 3 and word.isalpha():
@@ -268,7 +268,7 @@ def _word(word: str) -> list[str]:
         if not piece:
             continue
         if not _UNSPACED.match(piece):
-            found += _word(piece)
+            found += _tokenize_word(piece)
         elif len(piece) == 1:
             found.append(piece)
         else:

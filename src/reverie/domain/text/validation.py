@@ -19,7 +19,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def item_cost(text: str) -> int:
+def estimate_item_cost(text: str) -> int:
     """Tokens that one item of a pack costs: `max(20, chars / 4 + 8)` (golemcore's rule)."""
     return max(20, estimate_tokens(text) + 8)
 

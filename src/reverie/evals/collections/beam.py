@@ -3,7 +3,7 @@
 A folder with a folder for each chat (or one such folder), which has `chat.json`: a list of batches, each
 with `turns`, a list of groups of messages (`role`, `id`, `content`); and `probing_questions.json`:
 question class -> list of `question` and `source_chat_ids` (a list of message ids, or lists of them by
-name). A batch is a session; its date is its `time_anchor`. Questions of the class `abstention` have no
+name). A batch is a session; its date is its `time_anchor`. Questions of the class `measure_abstention` have no
 answer.
 """
 
@@ -39,13 +39,13 @@ def read(path: Path) -> Dialogues:
         raise InvalidInput(f"{path}: neither 'chat.json' nor folders with a 'chat.json' in it")
     dropped: Counter[str] = Counter()
     ordered = sorted(chats, key=lambda chat: (int(chat.name) if chat.name.isdecimal() else 0, chat.name))
-    dialogues = tuple(_dialogue(chat, dropped) for chat in ordered)
+    dialogues = tuple(_load_dialogue(chat, dropped) for chat in ordered)
     return Dialogues(name=path.resolve().name, dialogues=dialogues, dropped=dict(dropped))
 
 
-def _dialogue(chat: Path, dropped: Counter[str]) -> Dialogue:
+def _load_dialogue(chat: Path, dropped: Counter[str]) -> Dialogue:
     name = chat.resolve().name
-    sessions = tuple(_sessions(chat / "chat.json", name))
+    sessions = tuple(_iterate_sessions(chat / "chat.json", name))
     known = {turn["metadata"][SOURCE_ID] for session in sessions for turn in session.turns}
     file = chat / "probing_questions.json"
     classes = read_json(file)
@@ -56,13 +56,13 @@ def _dialogue(chat: Path, dropped: Counter[str]) -> Dialogue:
         if not isinstance(entries, list):
             raise InvalidInput(f"{file}, {category!r}: expected a list of questions")
         questions += [
-            _question(entry, f"{name}/{category}/{i}", category, known, file, dropped)
+            _parse_question(entry, f"{name}/{category}/{i}", category, known, file, dropped)
             for i, entry in enumerate(entries)
         ]
     return Dialogue(name=name, sessions=sessions, questions=tuple(questions))
 
 
-def _sessions(file: Path, name: str) -> Iterator[ImportedConversation]:
+def _iterate_sessions(file: Path, name: str) -> Iterator[ImportedConversation]:
     batches = read_json(file)
     if not isinstance(batches, list) or not batches:
         raise InvalidInput(f"{file}: expected a list of batches with 'turns'")
@@ -72,16 +72,16 @@ def _sessions(file: Path, name: str) -> Iterator[ImportedConversation]:
         if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
             raise InvalidInput(f"{place}: 'turns' is no list of lists of messages")
         messages = [message for group in groups for message in group]
-        began = _began(batch, messages, place)
+        began = _parse_start(batch, messages, place)
         turns = [
-            _turn(message, began and began + i * _BETWEEN_TURNS, f"{place}, message {i}")
+            _parse_turn(message, began and began + i * _BETWEEN_TURNS, f"{place}, message {i}")
             for i, message in enumerate(messages)
         ]
         if spoken := [turn for turn in turns if turn["content"].strip()]:
             yield ImportedConversation(session=f"beam:{name}:batch_{number}", turns=spoken)
 
 
-def _turn(message: Any, at: datetime | None, place: str) -> dict[str, Any]:
+def _parse_turn(message: Any, at: datetime | None, place: str) -> dict[str, Any]:
     if not isinstance(message, dict) or "id" not in message or not isinstance(message.get("content"), str):
         raise InvalidInput(f"{place}: it needs 'role', 'id' and the text 'content'")
     if message.get("role") not in ("user", "assistant"):
@@ -94,7 +94,7 @@ def _turn(message: Any, at: datetime | None, place: str) -> dict[str, Any]:
     return turn if at is None else turn | {"at": at}
 
 
-def _began(batch: dict[str, Any], messages: list[Any], place: str) -> datetime | None:
+def _parse_start(batch: dict[str, Any], messages: list[Any], place: str) -> datetime | None:
     """A batch's date, `March-15-2024`, which stands in the batch or in its first message; None for none."""
     first = messages[0] if messages and isinstance(messages[0], dict) else {}
     text = batch.get("time_anchor") or first.get("time_anchor")
@@ -109,12 +109,12 @@ def _began(batch: dict[str, Any], messages: list[Any], place: str) -> datetime |
     raise InvalidInput(f"{place}: time_anchor is {text!r}: expected a date such as 'March-15-2024'")
 
 
-def _question(
+def _parse_question(
     entry: Any, id: str, category: str, known: set[str], file: Path, dropped: Counter[str]
 ) -> EvalQuestion:
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str):
         raise InvalidInput(f"{file}, {id}: there is no 'question' in it")
-    named = dict.fromkeys(_ids(entry.get("source_chat_ids"), f"{file}, {id}"))
+    named = dict.fromkeys(_iterate_ids(entry.get("source_chat_ids"), f"{file}, {id}"))
     dropped.update("evidence naming an unknown message" for name in named if name not in known)
     return EvalQuestion(
         id=id,
@@ -125,7 +125,7 @@ def _question(
     )
 
 
-def _ids(value: Any, place: str) -> Iterator[str]:
+def _iterate_ids(value: Any, place: str) -> Iterator[str]:
     """The message ids in a list, or in lists by name, however deep."""
     if value is None:
         return
@@ -135,4 +135,4 @@ def _ids(value: Any, place: str) -> Iterator[str]:
     if not isinstance(value, dict | list):
         raise InvalidInput(f"{place}: source_chat_ids has {value!r}: expected ids of messages")
     for one in value.values() if isinstance(value, dict) else value:
-        yield from _ids(one, place)
+        yield from _iterate_ids(one, place)

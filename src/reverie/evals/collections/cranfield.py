@@ -32,12 +32,12 @@ def read(path: Path) -> DocumentCollection:
     """
     documents = [
         EvalDocument(id=number, text=text)
-        for number, parts in _entries(path / "cran.all.1400")
-        if (text := _text(parts.get("T", ""), parts.get("W", "")))
+        for number, parts in _parse_entries(path / "cran.all.1400")
+        if (text := _join_text(parts.get("T", ""), parts.get("W", "")))
     ]
-    asked = [parts.get("W", "") for _, parts in _entries(path / "cran.qry")]
+    asked = [parts.get("W", "") for _, parts in _parse_entries(path / "cran.qry")]
     dropped: Counter[str] = Counter()
-    grades = _grades(path / "cranqrel", len(asked), {document.id for document in documents}, dropped)
+    grades = _load_grades(path / "cranqrel", len(asked), {document.id for document in documents}, dropped)
     questions = tuple(
         EvalQuestion(id=str(number), text=text, evidence=grades.get(number, {}))
         for number, text in enumerate(asked, start=1)
@@ -47,7 +47,7 @@ def read(path: Path) -> DocumentCollection:
     )
 
 
-def _entries(file: Path) -> list[tuple[str, dict[str, str]]]:
+def _parse_entries(file: Path) -> list[tuple[str, dict[str, str]]]:
     """Every `.I` of a file: its number and the text of its sections by letter."""
     entries: list[tuple[str, dict[str, list[str]]]] = []
     section = ""
@@ -71,11 +71,11 @@ def _entries(file: Path) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-def _text(title: str, abstract: str) -> str:
+def _join_text(title: str, abstract: str) -> str:
     return " ".join(f"{title} {abstract}".split())
 
 
-def _grades(
+def _load_grades(
     file: Path, questions: int, documents: set[str], dropped: Counter[str]
 ) -> dict[int, dict[str, float]]:
     grades: dict[int, dict[str, float]] = {}

@@ -141,7 +141,7 @@ def _format_of(place: Path) -> str:
     return "trec"
 
 
-def turn_sessions(dialogue: Dialogue) -> dict[str, str]:
+def map_turn_sessions(dialogue: Dialogue) -> dict[str, str]:
     """The id of every turn of a conversation, and the session it belongs to."""
     return {
         turn["metadata"][SOURCE_ID]: session.session

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.conversations import SOURCE_ID, load_locomo, locomo_sessions
+from reverie.admin.transfer.conversations import SOURCE_ID, load_locomo, parse_locomo_sessions
 from reverie.domain.errors import InvalidInput
 from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion
 
@@ -33,32 +33,32 @@ def read(path: Path) -> Dialogues:
         raise InvalidInput(f"{path}: a folder: name the JSON file in it")
     dropped: Counter[str] = Counter()
     dialogues = tuple(
-        _dialogue(sample, number, path, dropped) for number, sample in enumerate(load_locomo(path))
+        _parse_dialogue(sample, number, path, dropped) for number, sample in enumerate(load_locomo(path))
     )
     return Dialogues(name=path.stem, dialogues=dialogues, dropped=dict(dropped))
 
 
-def _dialogue(sample: dict[str, Any], number: int, path: Path, dropped: Counter[str]) -> Dialogue:
-    sessions = tuple(locomo_sessions(sample, number=number, file=path))
+def _parse_dialogue(sample: dict[str, Any], number: int, path: Path, dropped: Counter[str]) -> Dialogue:
+    sessions = tuple(parse_locomo_sessions(sample, number=number, file=path))
     known = {turn["metadata"][SOURCE_ID] for session in sessions for turn in session.turns}
     asked = sample.get("qa", [])
     if not isinstance(asked, list):
         raise InvalidInput(f"{path}, sample {number}: 'qa' is no list of questions")
     questions = tuple(
-        _question(entry, f"{number}/{i}", known, f"{path}, sample {number}, question {i}", dropped)
+        _parse_question(entry, f"{number}/{i}", known, f"{path}, sample {number}, question {i}", dropped)
         for i, entry in enumerate(asked)
     )
     return Dialogue(name=str(sample.get("sample_id", number)), sessions=sessions, questions=questions)
 
 
-def _question(entry: Any, id: str, known: set[str], place: str, dropped: Counter[str]) -> EvalQuestion:
+def _parse_question(entry: Any, id: str, known: set[str], place: str, dropped: Counter[str]) -> EvalQuestion:
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str):
         raise InvalidInput(f"{place}: there is no 'question' in it")
     written = entry.get("evidence") or []
     if not isinstance(written, list):
         raise InvalidInput(f"{place}: 'evidence' is no list of turn ids")
     category = entry.get("category")
-    evidence = evidence_ids(written, known, dropped)
+    evidence = parse_evidence_ids(written, known, dropped)
     return EvalQuestion(
         id=id,
         text=entry["question"],
@@ -69,7 +69,7 @@ def _question(entry: Any, id: str, known: set[str], place: str, dropped: Counter
     )
 
 
-def evidence_ids(written: list[Any], known: set[str], dropped: Counter[str]) -> list[str]:
+def parse_evidence_ids(written: list[Any], known: set[str], dropped: Counter[str]) -> list[str]:
     """The turns that evidence as people write it names, in order, none twice.
 
     >>> evidence_ids(["D8:6; D09:17", "D", "D99:1"], {"D8:6", "D9:17"}, Counter())

@@ -62,9 +62,9 @@ def read(path: Path) -> DocumentCollection:
     if not path.is_dir():
         raise InvalidInput(f"{path}: expected a folder with documents, questions and judgements")
     dropped: Counter[str] = Counter()
-    documents = _documents(_find(path, DOCUMENTS, "*.sgml", "documents"), dropped)
-    topics = _topics(_find(path, TOPICS, "topics.*", "questions"))
-    grades = _grades(_find(path, JUDGEMENTS, "qrels.*", "judgements"), topics, documents, dropped)
+    documents = _load_documents(_find(path, DOCUMENTS, "*.sgml", "documents"), dropped)
+    topics = _load_topics(_find(path, TOPICS, "topics.*", "questions"))
+    grades = _load_grades(_find(path, JUDGEMENTS, "qrels.*", "judgements"), topics, documents, dropped)
     return DocumentCollection(
         name=path.resolve().name,
         documents=tuple(EvalDocument(id=name, text=text) for name, text in documents.items()),
@@ -84,11 +84,13 @@ def _find(path: Path, names: Sequence[str], pattern: str, what: str) -> Path:
     raise InvalidInput(f"{path}: no {what}: looked for {', '.join(names)} and {pattern}")
 
 
-def _documents(place: Path, dropped: Counter[str]) -> dict[str, str]:
+def _load_documents(place: Path, dropped: Counter[str]) -> dict[str, str]:
     files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]
     documents: dict[str, str] = {}
     for file in files:
-        for name, text in _json_documents(file) if file.suffix == ".jsonl" else _sgml_documents(file):
+        for name, text in (
+            _iterate_json_documents(file) if file.suffix == ".jsonl" else _iterate_sgml_documents(file)
+        ):
             if name in documents:
                 raise InvalidInput(f"{file}: document {name!r} is there twice")
             if text:
@@ -100,13 +102,13 @@ def _documents(place: Path, dropped: Counter[str]) -> dict[str, str]:
     return documents
 
 
-def _json_documents(file: Path) -> Iterator[tuple[str, str]]:
-    for place, line in _json_lines(file):
+def _iterate_json_documents(file: Path) -> Iterator[tuple[str, str]]:
+    for place, line in _read_json_lines(file):
         title, text = (str(line.get(key) or "").strip() for key in ("title", "text"))
-        yield _id(line, ("_id", "docno", "id"), place), f"{title}\n{text}".strip()
+        yield _extract_id(line, ("_id", "docno", "id"), place), f"{title}\n{text}".strip()
 
 
-def _sgml_documents(file: Path) -> Iterator[tuple[str, str]]:
+def _iterate_sgml_documents(file: Path) -> Iterator[tuple[str, str]]:
     for number, found in enumerate(_DOC.finditer(read_text(file, otherwise=_OLD)), start=1):
         inner = found[1]
         name = _DOCNO.search(inner)
@@ -120,8 +122,8 @@ def _sgml_documents(file: Path) -> Iterator[tuple[str, str]]:
         yield name[1], " ".join(plain.split())
 
 
-def _topics(file: Path) -> dict[str, str]:
-    found = _json_topics(file) if file.suffix == ".jsonl" else _sgml_topics(file)
+def _load_topics(file: Path) -> dict[str, str]:
+    found = _iterate_json_topics(file) if file.suffix == ".jsonl" else _iterate_sgml_topics(file)
     topics: dict[str, str] = {}
     for name, text in found:
         if name in topics:
@@ -132,30 +134,31 @@ def _topics(file: Path) -> dict[str, str]:
     return topics
 
 
-def _json_topics(file: Path) -> Iterator[tuple[str, str]]:
-    for place, line in _json_lines(file):
+def _iterate_json_topics(file: Path) -> Iterator[tuple[str, str]]:
+    for place, line in _read_json_lines(file):
         if not isinstance(line.get("text"), str):
             raise InvalidInput(f"{place}: there is no 'text' in it")
-        yield _id(line, ("_id", "id"), place), line["text"].strip()
+        yield _extract_id(line, ("_id", "id"), place), line["text"].strip()
 
 
-def _sgml_topics(file: Path) -> Iterator[tuple[str, str]]:
+def _iterate_sgml_topics(file: Path) -> Iterator[tuple[str, str]]:
     for position, found in enumerate(_TOPIC.finditer(read_text(file, otherwise=_OLD)), start=1):
         inner = found[1]
         number = _NUMBER.search(inner)
         asked = next(
-            (text for form in (_TOPIC_TITLE, _DESCRIPTION) if (text := _plain(form.search(inner)))), ""
+            (text for form in (_TOPIC_TITLE, _DESCRIPTION) if (text := _to_plain_text(form.search(inner)))),
+            "",
         )
         if number is None or not asked:
             raise InvalidInput(f"{file}, topic {position}: there is no <num>, or neither <title> nor <desc>")
         yield number[1], asked
 
 
-def _plain(found: re.Match[str] | None) -> str:
+def _to_plain_text(found: re.Match[str] | None) -> str:
     return " ".join(html.unescape(found[1]).split()) if found else ""
 
 
-def _grades(
+def _load_grades(
     file: Path, topics: dict[str, str], documents: dict[str, str], dropped: Counter[str]
 ) -> dict[str, dict[str, float]]:
     grades: dict[str, dict[str, float]] = {}
@@ -183,7 +186,7 @@ def _grades(
     return grades
 
 
-def _json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     # Not splitlines(): JSON text may hold U+2028 and its like unescaped.
     for number, line in enumerate(read_text(file).split("\n"), start=1):
         if not line.strip():
@@ -198,7 +201,7 @@ def _json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, value
 
 
-def _id(line: dict[str, Any], keys: tuple[str, ...], place: str) -> str:
+def _extract_id(line: dict[str, Any], keys: tuple[str, ...], place: str) -> str:
     for key in keys:
         if isinstance(line.get(key), str | int) and str(line[key]):
             return str(line[key])

@@ -25,12 +25,12 @@ def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> flo
     return len(set(ranking[:k]) & set(evidence)) / len(evidence)
 
 
-def any_of(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+def score_any(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
     """1 if any of the evidence is among the first `k`, else 0."""
     return float(not evidence.keys().isdisjoint(ranking[:k]))
 
 
-def all_of(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
+def score_all(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
     """1 if all of the evidence is among the first `k`, else 0."""
     return float(evidence.keys() <= set(ranking[:k]))
 
@@ -46,10 +46,10 @@ def ndcg(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float
     for found in ranking[:k]:
         gains.append(0.0 if found in seen else evidence.get(found, 0.0))
         seen.add(found)
-    return _discounted(gains) / _discounted(sorted(evidence.values(), reverse=True)[:k])
+    return _discount_gains(gains) / _discount_gains(sorted(evidence.values(), reverse=True)[:k])
 
 
-def _discounted(gains: Sequence[float]) -> float:
+def _discount_gains(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
 
 
@@ -62,7 +62,9 @@ def reciprocal_rank(ranking: Sequence[str], evidence: Mapping[str, float]) -> fl
     return next((1 / place for place, found in enumerate(ranking, start=1) if found in evidence), 0.0)
 
 
-def measures(ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence[int]) -> dict[str, float]:
+def compute_measures(
+    ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence[int]
+) -> dict[str, float]:
     """Every measure of one question by name: `recall@k`, `any@k`, `all@k` for each k, `ndcg@10`, `mrr`.
 
     Args:
@@ -71,19 +73,19 @@ def measures(ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence
         ks: How far to look.
     """
     found: dict[str, float] = {}
-    for name, measure in (("recall", recall), ("any", any_of), ("all", all_of)):
+    for name, measure in (("recall", recall), ("any", score_any), ("all", score_all)):
         found |= {f"{name}@{k}": measure(ranking, evidence, k) for k in ks}
     return found | {"ndcg@10": ndcg(ranking, evidence, 10), "mrr": reciprocal_rank(ranking, evidence)}
 
 
-def means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of every measure over the questions, each counting the same (macro)."""
     if not questions:
         return {}
     return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
 
 
-def intervals(
+def compute_intervals(
     questions: Sequence[Mapping[str, float]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> dict[str, tuple[float, float]]:
     """Where the mean of every measure lies with 95 % confidence: the percentile bootstrap over questions.
@@ -123,7 +125,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, float | None]:
+def measure_abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, float | None]:
     """How well "nothing relevant" is said.
 
     Args:
@@ -138,17 +140,17 @@ def abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, f
     right = sum(nothing and not answer for answer, nothing in zip(answerable, empty, strict=True))
     unanswerable = sum(not answer for answer in answerable)
     return {
-        "abstain_precision": _share(right, sum(empty)),
-        "abstain_recall": _share(right, unanswerable),
-        "answerable_empty": _share(sum(empty) - right, len(answerable) - unanswerable),
+        "abstain_precision": _compute_share(right, sum(empty)),
+        "abstain_recall": _compute_share(right, unanswerable),
+        "answerable_empty": _compute_share(sum(empty) - right, len(answerable) - unanswerable),
     }
 
 
-def _share(part: int, whole: int) -> float | None:
+def _compute_share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def wilson(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float] | None:
+def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float] | None:
     """Where a share lies with 95 % confidence, also when it is 1 or of few: Wilson's score interval.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
@@ -170,7 +172,7 @@ def wilson(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float]
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
+def measure_separation(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
     """How often the best score of an answerable question is above that of an unanswerable one.
 
     The area under the ROC curve; ties count half. None when there is none of either.

@@ -31,7 +31,7 @@ class EvalSetup:
     """What an evaluation was asked to do.
 
     Attributes:
-        unit: `turn` or `session`.
+        unit: `turn` or `make_session`.
         ks: How far down the rankings it looks, ascending.
         conversations: Which conversations it uses; None for all.
         min_score: What a hit must score.
@@ -102,13 +102,13 @@ class EvalReport:
             "dataset": {"name": self.dataset, **self.sizes, "dropped": dict(self.dropped)},
             "settings": asdict(self.setup),
             "versions": dict(self.versions),
-            "metrics": {name: _rounded(value) for name, value in self.metrics.items()},
-            "intervals": {name: [_rounded(end) for end in ends] for name, ends in self.intervals.items()},
+            "metrics": {name: _round_value(value) for name, value in self.metrics.items()},
+            "intervals": {name: [_round_value(end) for end in ends] for name, ends in self.intervals.items()},
             "questions": list(self.questions),
         }
 
 
-def summarised(
+def summarize_answers(
     dataset: Dataset,
     answers: Sequence[EvalAnswer],
     setup: EvalSetup,
@@ -126,26 +126,28 @@ def summarised(
         filling: How many seconds it took to fill the memories.
     """
     measured = [
-        (answer, metrics.measures(answer.ranking, answer.evidence, setup.ks))
+        (answer, metrics.compute_measures(answer.ranking, answer.evidence, setup.ks))
         for answer in answers
         if answer.answerable
     ]
     figures: dict[str, float | None] = {}
     ends: dict[str, tuple[float, float]] = {}
     overall = [measures for _, measures in measured]
-    figures |= metrics.means(overall)
-    ends |= metrics.intervals(overall)
-    by_category = _by_category(measured)
+    figures |= metrics.compute_means(overall)
+    ends |= metrics.compute_intervals(overall)
+    by_category = _group_by_category(measured)
     for category, measures in by_category.items():
         suffix = f"/category/{category}"
-        figures |= {f"{name}{suffix}": value for name, value in metrics.means(measures).items()}
-        ends |= {f"{name}{suffix}": value for name, value in metrics.intervals(measures).items()}
+        figures |= {f"{name}{suffix}": value for name, value in metrics.compute_means(measures).items()}
+        ends |= {f"{name}{suffix}": value for name, value in metrics.compute_intervals(measures).items()}
         figures[f"questions{suffix}"] = len(measures)
     if by_category:
-        averages = metrics.means([metrics.means(measures) for measures in by_category.values()])
+        averages = metrics.compute_means(
+            [metrics.compute_means(measures) for measures in by_category.values()]
+        )
         figures |= {f"{name}/{CATEGORY_MEAN}": value for name, value in averages.items()}
-    figures |= _without_grades(measured)
-    figures |= _nothing_relevant(answers)
+    figures |= _compute_ungraded_ndcg(measured)
+    figures |= _measure_abstention(answers)
     times = [answer.milliseconds for answer in answers]
     figures |= {
         "search_p50_ms": metrics.percentile(times, 0.5),
@@ -161,7 +163,7 @@ def summarised(
         dropped=dataset.dropped,
         metrics=figures,
         intervals=ends,
-        questions=tuple(_row(answer, setup) for answer in answers),
+        questions=tuple(_build_row(answer, setup) for answer in answers),
         versions={
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
@@ -170,7 +172,7 @@ def summarised(
     )
 
 
-def _by_category(
+def _group_by_category(
     measured: Sequence[tuple[EvalAnswer, dict[str, float]]],
 ) -> dict[str, list[dict[str, float]]]:
     found: dict[str, list[dict[str, float]]] = {}
@@ -180,7 +182,7 @@ def _by_category(
     return dict(sorted(found.items()))
 
 
-def _without_grades(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> dict[str, float]:
+def _compute_ungraded_ndcg(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> dict[str, float]:
     """Where there are grades, nDCG as it would be without them, which is what some publish."""
     if all(grade == 1 for answer, _ in measured for grade in answer.evidence.values()):
         return {}
@@ -188,42 +190,42 @@ def _without_grades(measured: Sequence[tuple[EvalAnswer, dict[str, float]]]) -> 
         {"ndcg@10/binary": metrics.ndcg(answer.ranking, dict.fromkeys(answer.evidence, 1.0), 10)}
         for answer, _ in measured
     ]
-    return metrics.means(plain)
+    return metrics.compute_means(plain)
 
 
-def _nothing_relevant(answers: Sequence[EvalAnswer]) -> dict[str, float | None]:
+def _measure_abstention(answers: Sequence[EvalAnswer]) -> dict[str, float | None]:
     """Abstention over all questions, and its recall for the two sorts of questions that have no answer."""
     figures: dict[str, float | None] = {}
-    figures |= metrics.abstention(
+    figures |= metrics.measure_abstention(
         [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
     )
     for name, elsewhere in (("own", False), ("elsewhere", True)):
         of_it = [not a.ranking for a in answers if not a.answerable and a.elsewhere == elsewhere]
         figures[f"abstain_recall/{name}"] = sum(of_it) / len(of_it) if of_it else None
-    figures["top_score_auc"] = metrics.separation(
+    figures["top_score_auc"] = metrics.measure_separation(
         [answer.top for answer in answers if answer.answerable],
         [answer.top for answer in answers if not answer.answerable],
     )
     return figures
 
 
-def _row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:
+def _build_row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": answer.question.id,
         "category": answer.question.category,
         "answerable": answer.answerable,
-        "top": _rounded(answer.top),
+        "top": _round_value(answer.top),
         "found": list(answer.ranking),
         "evidence": dict(answer.evidence),
-        "ms": _rounded(answer.milliseconds),
+        "ms": _round_value(answer.milliseconds),
     }
     if answer.answerable:
-        measures = metrics.measures(answer.ranking, answer.evidence, setup.ks)
-        row["measures"] = {name: _rounded(value) for name, value in measures.items()}
+        measures = metrics.compute_measures(answer.ranking, answer.evidence, setup.ks)
+        row["measures"] = {name: _round_value(value) for name, value in measures.items()}
     return row
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, 6)
 
 
@@ -232,15 +234,15 @@ def _rounded(value: float | None) -> float | None:
 
 def render(report: EvalReport, console: Console) -> None:
     """Print the report: a table on a terminal, plain lines with tabs where the output is piped."""
-    columns = _columns(report.setup)
-    rows = list(_rows(report, columns))
-    remarks = list(_remarks(report))
+    columns = _list_columns(report.setup)
+    rows = list(_iterate_rows(report, columns))
+    remarks = list(_iterate_remarks(report))
     if not console.is_terminal:
         # Past the console, which would make spaces of the tabs.
         cells = ["\t".join(row) for row in [("", *columns), *rows]]
-        console.file.write("\n".join([_title(report), *cells, *remarks]) + "\n")
+        console.file.write("\n".join([_format_title(report), *cells, *remarks]) + "\n")
         return
-    table = Table(title=_title(report), title_justify="left", box=None, padding=(0, 0, 0, 1))
+    table = Table(title=_format_title(report), title_justify="left", box=None, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for name in columns:
         table.add_column(_SHORT.get(name, name.replace("@", "\n@")), justify="right", no_wrap=True)
@@ -251,7 +253,7 @@ def render(report: EvalReport, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def _columns(setup: EvalSetup) -> list[str]:
+def _list_columns(setup: EvalSetup) -> list[str]:
     last = max((k for k in setup.ks if k <= 10), default=setup.ks[0])
     return [
         "questions",
@@ -263,33 +265,33 @@ def _columns(setup: EvalSetup) -> list[str]:
     ]
 
 
-def _rows(report: EvalReport, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    yield ("all", *(_cell(report.metrics.get(name)) for name in columns))
+def _iterate_rows(report: EvalReport, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    yield ("all", *(_format_cell(report.metrics.get(name)) for name in columns))
     suffixes = [name.removeprefix("questions") for name in report.metrics if name.startswith("questions/")]
     for suffix in suffixes:
         yield (
             suffix.removeprefix("/category/"),
-            *(_cell(report.metrics.get(f"{name}{suffix}")) for name in columns),
+            *(_format_cell(report.metrics.get(f"{name}{suffix}")) for name in columns),
         )
     if suffixes:
-        mean = [_cell(report.metrics.get(f"{name}/{CATEGORY_MEAN}")) for name in columns]
+        mean = [_format_cell(report.metrics.get(f"{name}/{CATEGORY_MEAN}")) for name in columns]
         yield ("mean of categories", *("" if cell == "-" else cell for cell in mean))
 
 
-def _title(report: EvalReport) -> str:
+def _format_title(report: EvalReport) -> str:
     sizes = ", ".join(f"{count:,} {name}" for name, count in report.sizes.items() if count)
     return f"{report.dataset}: {sizes}; unit {report.setup.unit}"
 
 
-def _remarks(report: EvalReport) -> Iterator[str]:
+def _iterate_remarks(report: EvalReport) -> Iterator[str]:
     figures = report.metrics
-    means = [name for name in _columns(report.setup) if name in report.intervals]
-    yield "95 %: " + ", ".join(f"{name} {_interval(report.intervals[name])}" for name in means)
+    means = [name for name in _list_columns(report.setup) if name in report.intervals]
+    yield "95 %: " + ", ".join(f"{name} {_format_interval(report.intervals[name])}" for name in means)
     yield (
         f"nothing relevant: {figures['unanswerable']:.0f} questions nobody can answer; "
-        f"precision {_cell(figures['abstain_precision'])}, recall {_cell(figures['abstain_recall'])}; "
-        f"answerable but empty {_cell(figures['answerable_empty'])}; "
-        f"best score above theirs {_cell(figures['top_score_auc'])}"
+        f"precision {_format_cell(figures['abstain_precision'])}, recall {_format_cell(figures['abstain_recall'])}; "
+        f"answerable but empty {_format_cell(figures['answerable_empty'])}; "
+        f"best score above theirs {_format_cell(figures['top_score_auc'])}"
     )
     yield (
         f"search p50 {figures['search_p50_ms']:.2f} ms, p95 {figures['search_p95_ms']:.2f} ms; "
@@ -299,13 +301,13 @@ def _remarks(report: EvalReport) -> Iterator[str]:
         yield f"not used: {count:,} {what}"
 
 
-def _cell(value: float | None) -> str:
+def _format_cell(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
-def _interval(ends: tuple[float, float]) -> str:
+def _format_interval(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.3f}–{ends[1]:.3f}"
 
 
@@ -329,7 +331,7 @@ def main_eval(
         path: The collection's file or folder.
         format: Which reader to use.
         conversations: Which conversations, such as `0-4` or `0,2,5-7`; None for all.
-        unit: `turn` or `session`.
+        unit: `turn` or `make_session`.
         ks: How far down to look, such as `5,10,20`.
         min_score: What a hit must score, 0 to 1.
         out: Where to write the report as JSON; None for nowhere.
@@ -347,8 +349,8 @@ def main_eval(
     file = None if out is None else Path(out).expanduser()
     if file is not None and not file.absolute().parent.is_dir():
         raise InvalidInput(f"{file}: there is no such folder to write it to")
-    chosen = None if conversations is None else numbers(conversations, name="conversations")
-    wanted = numbers(ks, name="k")
+    chosen = None if conversations is None else parse_numbers(conversations, name="conversations")
+    wanted = parse_numbers(ks, name="k")
     dataset = read_dataset(path, format=format)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         report = evaluate(
@@ -357,7 +359,7 @@ def main_eval(
             ks=wanted,
             conversations=chosen,
             min_score=min_score,
-            progress=_on(bar),
+            progress=_build_progress(bar),
         )
     render(report, console)
     if file is not None:
@@ -369,7 +371,7 @@ def main_eval(
     return 0
 
 
-def _on(bar: Progress) -> Callable[[str, int, int], None]:
+def _build_progress(bar: Progress) -> Callable[[str, int, int], None]:
     tasks: dict[str, TaskID] = {}
 
     def progress(what: str, done: int, total: int) -> None:
@@ -380,7 +382,7 @@ def _on(bar: Progress) -> Callable[[str, int, int], None]:
     return progress
 
 
-def numbers(text: str, *, name: str) -> list[int]:
+def parse_numbers(text: str, *, name: str) -> list[int]:
     """The numbers that `0-4` or `0,2,5-7` names, in order.
 
     Raises:

@@ -27,10 +27,10 @@ from reverie.evals.collections.datasets import (
     DocumentCollection,
     EvalDocument,
     EvalQuestion,
-    turn_sessions,
+    map_turn_sessions,
 )
 from reverie.evals.recall import metrics
-from reverie.evals.recall.report import EvalAnswer, EvalReport, EvalSetup, summarised
+from reverie.evals.recall.report import EvalAnswer, EvalReport, EvalSetup, summarize_answers
 from reverie.memory import Memory
 from reverie.repositories.records import NewRecord
 from reverie.search.hits import Hit, Unit
@@ -82,7 +82,7 @@ def evaluate(
         conversations=None if conversations is None else tuple(dict.fromkeys(conversations)),
         min_score=min_score,
     )
-    report = progress or _silent
+    report = progress or _ignore_progress
     match dataset:
         case Dialogues():
             return _evaluate_dialogues(dataset, setup, report)
@@ -96,7 +96,7 @@ def evaluate(
             assert_never(dataset)
 
 
-def _silent(what: str, done: int, total: int) -> None: ...
+def _ignore_progress(what: str, done: int, total: int) -> None: ...
 
 
 # -- conversations -----------------------------------------------------------------------------------
@@ -109,26 +109,30 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
         raise InvalidInput(f"there is no conversation {wrong[0]}: {dataset.name} has 0 to {count - 1}")
     answers: list[EvalAnswer] = []
     filling = 0.0
-    total = sum(_asked(dataset.dialogues[n].questions) for n in chosen)
+    total = sum(_count_asked(dataset.dialogues[n].questions) for n in chosen)
     for n in chosen:
         dialogue = dataset.dialogues[n]
-        with _memory(_after(dialogue)) as memory:
+        with _open_memory(_compute_time_after(dialogue)) as memory:
             began = time.perf_counter()
             for session in dialogue.sessions:
                 memory.session(session.session).add_many(session.turns)
             filling += time.perf_counter() - began
-            others = _sample(dataset.dialogues[(n + 1) % count], n) if count > 1 else []
-            ask = _asking_turns(memory, dialogue, setup)
+            others = _sample_questions(dataset.dialogues[(n + 1) % count], n) if count > 1 else []
+            ask = _build_asking(memory, dialogue, setup)
             for answer in ask(dialogue.questions, False):
                 answers.append(answer)
                 progress("questions", len(answers), total)
             answers += ask(others, True)
     turns = sum(len(session.turns) for n in chosen for session in dataset.dialogues[n].sessions)
-    return summarised(
+    return summarize_answers(
         dataset,
         answers,
         setup,
-        sizes={"conversations": len(chosen), "turns": turns, "unmeasured": _unmeasured(dataset, chosen)},
+        sizes={
+            "conversations": len(chosen),
+            "turns": turns,
+            "unmeasured": _count_unmeasured(dataset, chosen),
+        },
         filling=filling,
     )
 
@@ -136,8 +140,8 @@ def _evaluate_dialogues(dataset: Dialogues, setup: EvalSetup, progress: Progress
 Asking = Callable[[Sequence[EvalQuestion], bool], Iterator[EvalAnswer]]
 
 
-def _asking_turns(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Asking:
-    sessions = turn_sessions(dialogue)
+def _build_asking(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Asking:
+    sessions = map_turn_sessions(dialogue)
 
     def found(hit: Hit) -> str:
         if setup.unit == "session":
@@ -171,23 +175,23 @@ def _asking_turns(memory: Memory, dialogue: Dialogue, setup: EvalSetup) -> Askin
     return ask
 
 
-def _after(dialogue: Dialogue) -> datetime:
+def _compute_time_after(dialogue: Dialogue) -> datetime:
     said = [turn["at"] for session in dialogue.sessions for turn in session.turns if "at" in turn]
     return max(said, default=_SAVED_AT) + timedelta(days=1)
 
 
-def _sample(dialogue: Dialogue, seed: int) -> list[EvalQuestion]:
+def _sample_questions(dialogue: Dialogue, seed: int) -> list[EvalQuestion]:
     usable = [question for question in dialogue.questions if question.evidence]
     return random.Random(metrics.SEED + seed).sample(usable, min(OTHERS, len(usable)))
 
 
-def _asked(questions: Sequence[EvalQuestion]) -> int:
+def _count_asked(questions: Sequence[EvalQuestion]) -> int:
     return sum(bool(question.evidence) or not question.answerable for question in questions)
 
 
-def _unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
+def _count_unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
     questions = [question for n in chosen for question in dataset.dialogues[n].questions]
-    return len(questions) - _asked(questions)
+    return len(questions) - _count_asked(questions)
 
 
 # -- documents ---------------------------------------------------------------------------------------
@@ -195,10 +199,10 @@ def _unmeasured(dataset: Dialogues, chosen: Sequence[int]) -> int:
 
 def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress: Progress) -> EvalReport:
     answers: list[EvalAnswer] = []
-    total = _asked(dataset.questions)
-    with _memory(_SAVED_AT) as memory:
+    total = _count_asked(dataset.questions)
+    with _open_memory(_SAVED_AT) as memory:
         began = time.perf_counter()
-        sources = _saved(memory, dataset.documents, progress)
+        sources = _save_documents(memory, dataset.documents, progress)
         filling = time.perf_counter() - began
         for question in dataset.questions:
             if question.answerable and not question.evidence:
@@ -223,10 +227,12 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
         "folded": len(dataset.documents) - len(sources),
         "unmeasured": len(dataset.questions) - total,
     }
-    return summarised(dataset, answers, setup, sizes=sizes, filling=filling)
+    return summarize_answers(dataset, answers, setup, sizes=sizes, filling=filling)
 
 
-def _saved(memory: Memory, documents: Sequence[EvalDocument], progress: Progress) -> dict[str, list[str]]:
+def _save_documents(
+    memory: Memory, documents: Sequence[EvalDocument], progress: Progress
+) -> dict[str, list[str]]:
     """Save the documents; which documents each record holds (two that say the same become one record)."""
     sources: dict[str, list[str]] = {}
     remaining = iter(documents)
@@ -244,7 +250,7 @@ def _saved(memory: Memory, documents: Sequence[EvalDocument], progress: Progress
 
 
 @contextmanager
-def _memory(now: datetime) -> Iterator[Memory]:
+def _open_memory(now: datetime) -> Iterator[Memory]:
     """A memory in a folder of its own that goes afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="reverie-eval-") as folder,

@@ -132,23 +132,23 @@ class PairFigures:
             "may_fold": self.may_fold,
             "folded": self.folded,
             "wrong": self.wrong,
-            "precision": _rounded(self.precision),
-            "precision_interval": _ends(metrics.wilson(self.right, self.folded)),
-            "recall": _rounded(self.recall),
-            "recall_interval": _ends(metrics.wilson(self.right, self.may_fold)),
+            "precision": _round_value(self.precision),
+            "precision_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.folded)),
+            "recall": _round_value(self.recall),
+            "recall_interval": _round_ends(metrics.compute_wilson_interval(self.right, self.may_fold)),
             "extending_folded": self.extending,
             "extending_kept": self.extended,
         }
 
 
-def shipped(name: str) -> tuple[MergePair, ...]:
+def load_shipped(name: str) -> tuple[MergePair, ...]:
     """A set that comes with the package.
 
     Args:
         name: `pairs` or `held out`.
     """
     file = resources.files("reverie.evals") / "data" / SETS[name]
-    return _parsed(file.read_text(encoding="utf-8"), name=SETS[name])
+    return _parse_pairs(file.read_text(encoding="utf-8"), name=SETS[name])
 
 
 def read_pairs(path: str | Path) -> tuple[MergePair, ...]:
@@ -162,12 +162,12 @@ def read_pairs(path: str | Path) -> tuple[MergePair, ...]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parsed(text, name=str(path))
+    return _parse_pairs(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[MergePair, ...]:
+def _parse_pairs(text: str, *, name: str) -> tuple[MergePair, ...]:
     pairs = [
-        _pair(line, at=f"{name}, line {number}")
+        _parse_pair(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
@@ -179,7 +179,7 @@ def _parsed(text: str, *, name: str) -> tuple[MergePair, ...]:
     return tuple(pairs)
 
 
-def _pair(line: str, *, at: str) -> MergePair:
+def _parse_pair(line: str, *, at: str) -> MergePair:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -193,9 +193,9 @@ def _pair(line: str, *, at: str) -> MergePair:
     return MergePair(**fields)
 
 
-def judged(pair: MergePair) -> PairVerdict:
+def judge_pair(pair: MergePair) -> PairVerdict:
     """What saving does with a pair: two records of the owner's, alike in all but their texts."""
-    found = decide(_record("1" * 12, pair.new), [_record("0" * 12, pair.old)], now=_NOW)
+    found = decide(_build_record("1" * 12, pair.new), [_build_record("0" * 12, pair.old)], now=_NOW)
     match found:
         case Create():
             return PairVerdict(pair=pair, outcome="create", stays=pair.new)
@@ -207,11 +207,11 @@ def judged(pair: MergePair) -> PairVerdict:
             assert_never(found)
 
 
-def _record(id: str, text: str) -> Record:
+def _build_record(id: str, text: str) -> Record:
     return Record(id=id, content=text, created_at=_NOW, updated_at=_NOW, last_seen_at=_NOW)
 
 
-def figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
+def compute_figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
     """How saving did, in numbers."""
     verdicts = list(verdicts)
     extending = [each for each in verdicts if each.folded and each.pair.label == "extends"]
@@ -225,15 +225,15 @@ def figures(verdicts: Iterable[PairVerdict]) -> PairFigures:
     )
 
 
-def by_group(verdicts: Sequence[PairVerdict]) -> dict[str, PairFigures]:
+def group_figures(verdicts: Sequence[PairVerdict]) -> dict[str, PairFigures]:
     """How saving did in each group, in the order of the set."""
     names = dict.fromkeys(each.pair.group for each in verdicts)
-    return {name: figures(each for each in verdicts if each.pair.group == name) for name in names}
+    return {name: compute_figures(each for each in verdicts if each.pair.group == name) for name in names}
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def _ends(ends: tuple[float, float] | None) -> list[float] | None:
+def _round_ends(ends: tuple[float, float] | None) -> list[float] | None:
     return None if ends is None else [round(end, 6) for end in ends]

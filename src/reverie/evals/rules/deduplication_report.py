@@ -19,11 +19,11 @@ from reverie.evals.rules.deduplication import (
     MergePair,
     PairFigures,
     PairVerdict,
-    by_group,
-    figures,
-    judged,
+    compute_figures,
+    group_figures,
+    judge_pair,
+    load_shipped,
     read_pairs,
-    shipped,
 )
 
 _COLUMNS = ("pairs", "may", "fold", "wrong", "precision", "95 %", "recall", "95 %")
@@ -61,18 +61,18 @@ def main_merge(
     file = None if out is None else Path(out).expanduser()
     if file is not None and not file.absolute().parent.is_dir():
         raise InvalidInput(f"{file}: there is no such folder to write it to")
-    sets = {name: shipped(name) for name in SETS} if path is None else {str(path): read_pairs(path)}
+    sets = {name: load_shipped(name) for name in SETS} if path is None else {str(path): read_pairs(path)}
     results = {
-        name: [judged(pair) for pair in chosen]
+        name: [judge_pair(pair) for pair in chosen]
         for name, pairs in sets.items()
-        if (chosen := _of_group(pairs, group))
+        if (chosen := _select_group(pairs, group))
     }
     if not results:
         names = dict.fromkeys(pair.group for pairs in sets.values() for pair in pairs)
         raise InvalidInput(f"there is no group {group!r}: it is one of {', '.join(names)}")
     render(results, console, show_errors=show_errors)
     if file is not None:
-        text = json.dumps(as_json(results), ensure_ascii=False, indent=1)
+        text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
         try:
             file.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
@@ -80,18 +80,18 @@ def main_merge(
     return 0
 
 
-def _of_group(pairs: Sequence[MergePair], group: str | None) -> list[MergePair]:
+def _select_group(pairs: Sequence[MergePair], group: str | None) -> list[MergePair]:
     return [pair for pair in pairs if group is None or pair.group == group]
 
 
-def as_json(results: Judged) -> dict[str, Any]:
+def to_json(results: Judged) -> dict[str, Any]:
     """The figures of each set and each of its groups, and what became of every pair."""
     return {
         "versions": {"reverie": version("reverie")},
         "sets": {
             name: {
-                "all": figures(verdicts).to_dict(),
-                "groups": {group: found.to_dict() for group, found in by_group(verdicts).items()},
+                "all": compute_figures(verdicts).to_dict(),
+                "groups": {group: found.to_dict() for group, found in group_figures(verdicts).items()},
             }
             for name, verdicts in results.items()
         },
@@ -112,10 +112,10 @@ def as_json(results: Judged) -> dict[str, Any]:
 
 def render(results: Judged, console: Console, *, show_errors: bool) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
-    rows = list(_rows(results))
-    remarks = list(_remarks(results))
+    rows = list(_iterate_rows(results))
+    remarks = list(_iterate_remarks(results))
     if show_errors:
-        remarks += _errors(results)
+        remarks += _iterate_errors(results)
     if not console.is_terminal:
         lines = ["\t".join(("", *_COLUMNS)), *("\t".join(row) for row in rows), *remarks]
         console.file.write("\n".join(lines) + "\n")  # past the console, which would make spaces of the tabs
@@ -131,57 +131,57 @@ def render(results: Judged, console: Console, *, show_errors: bool) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(results: Judged) -> Iterator[tuple[str, ...]]:
+def _iterate_rows(results: Judged) -> Iterator[tuple[str, ...]]:
     for name, verdicts in results.items():
-        yield _row(name, figures(verdicts))
+        yield _format_row(name, compute_figures(verdicts))
     first = next(iter(results.values()))
-    groups = by_group(first)
+    groups = group_figures(first)
     if len(groups) > 1:
         for group, found in groups.items():
-            yield _row(f" {group}", found)
+            yield _format_row(f" {group}", found)
 
 
-def _row(name: str, found: PairFigures) -> tuple[str, ...]:
+def _format_row(name: str, found: PairFigures) -> tuple[str, ...]:
     return (
         name,
         *(str(count) for count in (found.pairs, found.may_fold, found.folded, found.wrong)),
-        *_share(found.right, found.folded),
-        *_share(found.right, found.may_fold),
+        *_format_share(found.right, found.folded),
+        *_format_share(found.right, found.may_fold),
     )
 
 
-def _share(part: int, whole: int) -> tuple[str, str]:
-    ends = metrics.wilson(part, whole)
+def _format_share(part: int, whole: int) -> tuple[str, str]:
+    ends = metrics.compute_wilson_interval(part, whole)
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 
-def _remarks(results: Judged) -> Iterator[str]:
+def _iterate_remarks(results: Judged) -> Iterator[str]:
     for name, verdicts in results.items():
-        found = figures(verdicts)
-        repeats, extends = (_folded(verdicts, label) for label in _MAY_FOLD)
+        found = compute_figures(verdicts)
+        repeats, extends = (_format_folded(verdicts, label) for label in _MAY_FOLD)
         yield (
             f"{name}: folded {repeats} that repeat, {extends} that extend; "
             f"of these the longer text stayed in {found.extended} of {found.extending}"
         )
 
 
-def _folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
+def _format_folded(verdicts: Sequence[PairVerdict], label: Label) -> str:
     those = [each for each in verdicts if each.pair.label == label]
     return f"{sum(each.folded for each in those)} of {len(those)}"
 
 
-def _errors(results: Judged) -> Iterator[str]:
+def _iterate_errors(results: Judged) -> Iterator[str]:
     """Every pair that was folded wrongly, then every one that might have been folded and was not."""
     everything = [each for verdicts in results.values() for each in verdicts]
     for each in everything:
         if each.folded and not each.right:
-            yield from _shown("folded wrongly", each)
+            yield from _format_verdict("folded wrongly", each)
     for each in everything:
         if each.may_fold and not each.folded:
-            yield from _shown("not folded", each)
+            yield from _format_verdict("not folded", each)
 
 
-def _shown(what: str, verdict: PairVerdict) -> tuple[str, str, str]:
+def _format_verdict(what: str, verdict: PairVerdict) -> tuple[str, str, str]:
     pair = verdict.pair
     old, new = (" ".join(text.split())[:_LONGEST_SHOWN] for text in (pair.old, pair.new))
     return f"{what}: {pair.id} ({pair.label})", f"  old: {old}", f"  new: {new}"

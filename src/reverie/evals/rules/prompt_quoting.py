@@ -79,7 +79,7 @@ def read(text: str) -> ParsedPrompt:
         return found
     if NOTICE in rest:
         found.wrong.append("the notice stands there twice")
-    found.wrong += [f"there is {unseen(rest)}"] if unseen(rest) else []
+    found.wrong += [f"there is {find_unseen(rest)}"] if find_unseen(rest) else []
     if mark := _MARK.search(rest):
         found.wrong.append(f"a mark of prompts is whole: {mark.group()!r}")
     section, headers = "", set[str]()
@@ -98,7 +98,7 @@ def read(text: str) -> ParsedPrompt:
     return found
 
 
-def unseen(text: str) -> str:
+def find_unseen(text: str) -> str:
     """Which character of a text nobody sees, by what Unicode says of it; empty where all are seen.
 
     Told apart by itself, and not by what `reverie.domain.text.escaping` drops.
@@ -111,10 +111,10 @@ def unseen(text: str) -> str:
     return "a row of variation selectors" if _SELECTORS.search(text) else ""
 
 
-def unsafe(text: str) -> str:
+def find_unsafe(text: str) -> str:
     """What is in a text that must not be in anything a model reads; empty where there is nothing."""
     found = _TEMPLATE.search(text)
-    return unseen(text) or (f"the mark {found.group()!r}" if found else "")
+    return find_unseen(text) or (f"the mark {found.group()!r}" if found else "")
 
 
 def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
@@ -131,7 +131,7 @@ def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
         found.wrong.append(f"a line of no form: {line[:60]!r}")
 
 
-def differences(pack: Pack) -> list[str]:
+def find_differences(pack: Pack) -> list[str]:
     """How what a pack's text says differs from what was put into it; empty when it does not.
 
     Args:
@@ -146,5 +146,5 @@ def differences(pack: Pack) -> list[str]:
         wrong.append("it has other records than were chosen")
     for message in pack.messages:
         content = str(message.get("content") or "")
-        wrong += [f"a message has {found_there}"] if (found_there := unsafe(content)) else []
+        wrong += [f"a message has {found_there}"] if (found_there := find_unsafe(content)) else []
     return wrong

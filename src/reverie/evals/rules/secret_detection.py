@@ -97,10 +97,10 @@ class SecretVerdict:
         return len(self.covered - secret)
 
 
-def shipped() -> tuple[LabelledText, ...]:
+def load_shipped() -> tuple[LabelledText, ...]:
     """The texts that come with the package, with their secrets made up."""
     file = resources.files("reverie.evals") / "data" / FILE
-    return _parsed(file.read_text(encoding="utf-8"), name=FILE)
+    return _parse_texts(file.read_text(encoding="utf-8"), name=FILE)
 
 
 def read_texts(path: str | Path) -> tuple[LabelledText, ...]:
@@ -117,12 +117,12 @@ def read_texts(path: str | Path) -> tuple[LabelledText, ...]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parsed(text, name=str(path))
+    return _parse_texts(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[LabelledText, ...]:
+def _parse_texts(text: str, *, name: str) -> tuple[LabelledText, ...]:
     found = [
-        _labelled(line, at=f"{name}, line {number}")
+        _parse_labelled(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
@@ -134,7 +134,7 @@ def _parsed(text: str, *, name: str) -> tuple[LabelledText, ...]:
     return tuple(found)
 
 
-def _labelled(line: str, *, at: str) -> LabelledText:
+def _parse_labelled(line: str, *, at: str) -> LabelledText:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -149,11 +149,11 @@ def _labelled(line: str, *, at: str) -> LabelledText:
         raise InvalidInput(
             f"{at} is no labelled text: seed is a number, the rest are texts that are not empty"
         )
-    text, spans = filled(fields["text"], Random(fields["seed"]))
+    text, spans = fill_template(fields["text"], Random(fields["seed"]))
     return LabelledText(id=fields["id"], set=fields["set"], kind=fields["kind"], text=text, spans=spans)
 
 
-def filled(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]]:
+def fill_template(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]]:
     """A text with what stands in its places made up, and from where to where the secrets in it go.
 
     A place with a name that is none of a maker stays as it is: it may be a quotation in French.
@@ -180,7 +180,7 @@ def filled(template: str, rng: Random) -> tuple[str, tuple[tuple[int, int], ...]
     return "".join([*pieces, template[place:]]), tuple(spans)
 
 
-def judged(texts: Iterable[LabelledText]) -> list[SecretVerdict]:
+def judge_texts(texts: Iterable[LabelledText]) -> list[SecretVerdict]:
     """What the built-in rules make of each text."""
     redactor = Redactor()
     return [SecretVerdict(labelled=each, found=redactor.find(each.text)) for each in texts]
@@ -216,12 +216,12 @@ def main_secrets(
     file = None if out is None else Path(out).expanduser()
     if file is not None and not file.absolute().parent.is_dir():
         raise InvalidInput(f"{file}: there is no such folder to write it to")
-    results = judged(shipped() if path is None else read_texts(path))
-    measured = timed() if speed else {}
+    results = judge_texts(load_shipped() if path is None else read_texts(path))
+    measured = measure_times() if speed else {}
     _render(results, console, show_errors=show_errors, measured=measured)
     if file is not None:
         text = json.dumps(
-            as_json(results) | ({"speed": measured} if measured else {}), ensure_ascii=False, indent=1
+            to_json(results) | ({"speed": measured} if measured else {}), ensure_ascii=False, indent=1
         )
         try:
             file.write_text(text + "\n", encoding="utf-8")
@@ -230,30 +230,32 @@ def main_secrets(
     return 0
 
 
-def as_json(results: Sequence[SecretVerdict]) -> dict[str, Any]:
+def to_json(results: Sequence[SecretVerdict]) -> dict[str, Any]:
     """The figures of each set and kind; no text and nothing of a secret."""
     return {
         "versions": {"reverie": version("reverie")},
         "sets": {
             which: {
-                "secrets": {kind: _figures(found) for kind, found in _by_kind(part, secret=True)},
+                "secrets": {
+                    kind: _compute_figures(found) for kind, found in _group_by_kind(part, secret=True)
+                },
                 "look-alikes": {
                     kind: {"texts": len(found), "redacted": sum(bool(each.found) for each in found)}
-                    for kind, found in _by_kind(part, secret=False)
+                    for kind, found in _group_by_kind(part, secret=False)
                 },
             }
-            for which, part in _parts(results)
+            for which, part in _iterate_parts(results)
         },
     }
 
 
-def timed() -> dict[str, float]:
+def measure_times() -> dict[str, float]:
     """How long it takes to redact a turn of 2,000 characters, and to save one durably; in milliseconds."""
     from reverie.memory import Memory  # here: the rest of the module needs no store
 
-    texts = [_prose(number) for number in range(_SAVES)]
+    texts = [_build_prose(number) for number in range(_SAVES)]
     redactor = Redactor()
-    redactor.text(_prose(_SAVES))  # compiles what it needs
+    redactor.text(_build_prose(_SAVES))  # compiles what it needs
     began = time.perf_counter()
     for text in texts:
         redactor.text(text)
@@ -268,11 +270,11 @@ def timed() -> dict[str, float]:
     return {"redact_ms": redacting * 1000, "save_ms": saving * 1000, "ratio": redacting / saving}
 
 
-def _prose(number: int) -> str:
+def _build_prose(number: int) -> str:
     """A turn of conversation without a secret, none like another."""
     rng = Random(number)
     plain = [
-        filled(each, rng)[0]
+        fill_template(each, rng)[0]
         for each in (
             "I looked at the deploy of ‹version› again; the token budget is fine now.",
             "Anna says that the order has arrived, and that the key question is who pays for it.",
@@ -287,13 +289,15 @@ def _prose(number: int) -> str:
     return text[:_TURN].strip()
 
 
-def _parts(results: Sequence[SecretVerdict]) -> Iterator[tuple[Which, list[SecretVerdict]]]:
+def _iterate_parts(results: Sequence[SecretVerdict]) -> Iterator[tuple[Which, list[SecretVerdict]]]:
     for which in SETS:
         if part := [each for each in results if each.labelled.set == which]:
             yield which, part
 
 
-def _by_kind(results: Sequence[SecretVerdict], *, secret: bool) -> list[tuple[str, list[SecretVerdict]]]:
+def _group_by_kind(
+    results: Sequence[SecretVerdict], *, secret: bool
+) -> list[tuple[str, list[SecretVerdict]]]:
     kinds: dict[str, list[SecretVerdict]] = {}
     for each in results:
         if bool(each.labelled.spans) == secret:
@@ -301,7 +305,7 @@ def _by_kind(results: Sequence[SecretVerdict], *, secret: bool) -> list[tuple[st
     return list(kinds.items())
 
 
-def _figures(found: Sequence[SecretVerdict]) -> dict[str, float]:
+def _compute_figures(found: Sequence[SecretVerdict]) -> dict[str, float]:
     secrets = sum(len(each.labelled.spans) for each in found)
     characters = sum(end - start for each in found for start, end in each.labelled.spans)
     others = sum(len(each.labelled.text) for each in found) - characters
@@ -318,8 +322,10 @@ def _render(
     results: Sequence[SecretVerdict], console: Console, *, show_errors: bool, measured: Mapping[str, float]
 ) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
-    rows = list(_rows(results))
-    remarks = list(_remarks(results, measured)) + (list(_errors(results)) if show_errors else [])
+    rows = list(_iterate_rows(results))
+    remarks = list(_iterate_remarks(results, measured)) + (
+        list(_iterate_errors(results)) if show_errors else []
+    )
     if not console.is_terminal:
         lines = ["\t".join(("", *_COLUMNS)), *("\t".join(row) for row in rows), *remarks]
         console.file.write("\n".join(lines) + "\n")  # past the console, which would make spaces of the tabs
@@ -335,40 +341,40 @@ def _render(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(results: Sequence[SecretVerdict]) -> Iterator[tuple[str, ...]]:
-    for which, part in _parts(results):
-        kinds = _by_kind(part, secret=True)
-        yield _row(SETS[which], [each for _, found in kinds for each in found])
+def _iterate_rows(results: Sequence[SecretVerdict]) -> Iterator[tuple[str, ...]]:
+    for which, part in _iterate_parts(results):
+        kinds = _group_by_kind(part, secret=True)
+        yield _format_row(SETS[which], [each for _, found in kinds for each in found])
         for kind, found in kinds:
-            yield _row(f" {kind}", found)
+            yield _format_row(f" {kind}", found)
 
 
-def _row(name: str, found: Sequence[SecretVerdict]) -> tuple[str, ...]:
-    told = _figures(found)
+def _format_row(name: str, found: Sequence[SecretVerdict]) -> tuple[str, ...]:
+    told = _compute_figures(found)
     secrets, missed = int(told["secrets"]), int(told["missed"])
     return (
         name,
         str(int(told["texts"])),
         str(secrets),
         str(missed),
-        *_share(secrets - missed, secrets),
+        *_format_share(secrets - missed, secrets),
         f"{100 * told['left_share']:.2f}",
         f"{100 * told['too_much_share']:.2f}",
     )
 
 
-def _share(part: int, whole: int) -> tuple[str, str]:
-    ends = metrics.wilson(part, whole)
+def _format_share(part: int, whole: int) -> tuple[str, str]:
+    ends = metrics.compute_wilson_interval(part, whole)
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 
-def _remarks(results: Sequence[SecretVerdict], measured: Mapping[str, float]) -> Iterator[str]:
-    for which, part in _parts(results):
-        kinds = _by_kind(part, secret=False)
+def _iterate_remarks(results: Sequence[SecretVerdict], measured: Mapping[str, float]) -> Iterator[str]:
+    for which, part in _iterate_parts(results):
+        kinds = _group_by_kind(part, secret=False)
         everything = [("look-alikes", [each for _, found in kinds for each in found]), *kinds]
         for kind, found in everything if kinds else ():
             wrong = sum(bool(each.found) for each in found)
-            rate, ends = _share(wrong, len(found))
+            rate, ends = _format_share(wrong, len(found))
             indent = "" if kind == "look-alikes" else " "
             yield f"{indent}{SETS[which]}, {kind}: {wrong} of {len(found)} redacted ({rate}, 95 % {ends})"
     if measured:
@@ -378,14 +384,14 @@ def _remarks(results: Sequence[SecretVerdict], measured: Mapping[str, float]) ->
         )
 
 
-def _errors(results: Sequence[SecretVerdict]) -> Iterator[str]:
+def _iterate_errors(results: Sequence[SecretVerdict]) -> Iterator[str]:
     for each in results:
         if each.missed:
-            yield f"missed ({each.labelled.id}): {_quoted(each)}"
+            yield f"missed ({each.labelled.id}): {_quote_redacted(each)}"
     for each in results:
         if each.found and not each.labelled.spans:
-            yield f"redacted wrongly ({each.labelled.id}): {_quoted(each)}"
+            yield f"redacted wrongly ({each.labelled.id}): {_quote_redacted(each)}"
 
 
-def _quoted(each: SecretVerdict) -> str:
+def _quote_redacted(each: SecretVerdict) -> str:
     return repr(Redactor().text(each.labelled.text))[:300]

@@ -37,7 +37,7 @@ class LabelledSentence:
 
     Attributes:
         id: Its name, such as `s017`.
-        said: Who says it: `user`, after an answer of the assistant's, or `assistant`.
+        said: Who says it: `user`, after an answer of the assistant's, or `store_assistant`.
         states: What it states; empty for nothing.
         text: The sentence.
     """
@@ -90,20 +90,20 @@ class RuleFigures:
             "found": self.found,
             "wrong": self.found - self.right,
             "precision": self.precision,
-            "precision_interval": metrics.wilson(self.right, self.found),
+            "precision_interval": metrics.compute_wilson_interval(self.right, self.found),
             "recall": self.recall,
-            "recall_interval": metrics.wilson(self.right, self.stating),
+            "recall_interval": metrics.compute_wilson_interval(self.right, self.stating),
         }
 
 
-def shipped(name: str) -> tuple[LabelledSentence, ...]:
+def load_shipped(name: str) -> tuple[LabelledSentence, ...]:
     """A set that comes with the package.
 
     Args:
         name: `sentences` or `held out`.
     """
     file = resources.files("reverie.evals") / "data" / SETS[name]
-    return _parsed(file.read_text(encoding="utf-8"), name=SETS[name])
+    return _parse_sentences(file.read_text(encoding="utf-8"), name=SETS[name])
 
 
 def read_sentences(path: str | Path) -> tuple[LabelledSentence, ...]:
@@ -117,12 +117,12 @@ def read_sentences(path: str | Path) -> tuple[LabelledSentence, ...]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(f"{str(path)!r} cannot be read: {why}") from None
-    return _parsed(text, name=str(path))
+    return _parse_sentences(text, name=str(path))
 
 
-def _parsed(text: str, *, name: str) -> tuple[LabelledSentence, ...]:
+def _parse_sentences(text: str, *, name: str) -> tuple[LabelledSentence, ...]:
     found = [
-        _sentence(line, at=f"{name}, line {number}")
+        _parse_sentence(line, at=f"{name}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
@@ -134,7 +134,7 @@ def _parsed(text: str, *, name: str) -> tuple[LabelledSentence, ...]:
     return tuple(found)
 
 
-def _sentence(line: str, *, at: str) -> LabelledSentence:
+def _parse_sentence(line: str, *, at: str) -> LabelledSentence:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -153,14 +153,14 @@ def _sentence(line: str, *, at: str) -> LabelledSentence:
     )
 
 
-def judged(sentence: LabelledSentence) -> SentenceVerdict:
+def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
     """What the rules make of a sentence."""
-    parts = rules.sentences(sentence.text)
-    found = frozenset(rule for part in parts for rule in rules.stated(part, speaker=sentence.said))
+    parts = rules.split_sentences(sentence.text)
+    found = frozenset(rule for part in parts for rule in rules.match_rules(part, speaker=sentence.said))
     return SentenceVerdict(sentence=sentence, found=found)
 
 
-def figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigures:
+def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> RuleFigures:
     """How a rule did, in numbers."""
     results = list(results)
     return RuleFigures(
@@ -199,11 +199,11 @@ def main_sentences(
     file = None if out is None else Path(out).expanduser()
     if file is not None and not file.absolute().parent.is_dir():
         raise InvalidInput(f"{file}: there is no such folder to write it to")
-    sets = {name: shipped(name) for name in SETS} if path is None else {str(path): read_sentences(path)}
-    results = {name: [judged(each) for each in found] for name, found in sets.items()}
+    sets = {name: load_shipped(name) for name in SETS} if path is None else {str(path): read_sentences(path)}
+    results = {name: [judge_sentence(each) for each in found] for name, found in sets.items()}
     _render(results, console, show_errors=show_errors)
     if file is not None:
-        text = json.dumps(as_json(results), ensure_ascii=False, indent=1)
+        text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
         try:
             file.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
@@ -211,12 +211,13 @@ def main_sentences(
     return 0
 
 
-def as_json(results: Mapping[str, Sequence[SentenceVerdict]]) -> dict[str, Any]:
+def to_json(results: Mapping[str, Sequence[SentenceVerdict]]) -> dict[str, Any]:
     """The figures of each set and rule, and what was found in every sentence."""
     return {
         "versions": {"reverie": version("reverie")},
         "sets": {
-            name: {rule: figures(found, rule).to_dict() for rule in RULES} for name, found in results.items()
+            name: {rule: compute_figures(found, rule).to_dict() for rule in RULES}
+            for name, found in results.items()
         },
         "sentences": [
             {
@@ -233,8 +234,8 @@ def as_json(results: Mapping[str, Sequence[SentenceVerdict]]) -> dict[str, Any]:
 
 def _render(results: Mapping[str, Sequence[SentenceVerdict]], console: Console, *, show_errors: bool) -> None:
     """Print the figures: a table on a terminal, plain lines with tabs where the output is piped."""
-    rows = list(_rows(results))
-    remarks = list(_remarks(results, show_errors=show_errors))
+    rows = list(_iterate_rows(results))
+    remarks = list(_iterate_remarks(results, show_errors=show_errors))
     if not console.is_terminal:
         lines = ["\t".join(("", *_COLUMNS)), *("\t".join(row) for row in rows), *remarks]
         console.file.write("\n".join(lines) + "\n")  # past the console, which would make spaces of the tabs
@@ -250,21 +251,26 @@ def _render(results: Mapping[str, Sequence[SentenceVerdict]], console: Console, 
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _rows(results: Mapping[str, Sequence[SentenceVerdict]]) -> Iterator[tuple[str, ...]]:
+def _iterate_rows(results: Mapping[str, Sequence[SentenceVerdict]]) -> Iterator[tuple[str, ...]]:
     for name, found in results.items():
         yield (name, str(len(found)), *[""] * (len(_COLUMNS) - 1))
         for rule in RULES:
-            how = figures(found, rule)
+            how = compute_figures(found, rule)
             counts = ("", str(how.stating), str(how.found), str(how.found - how.right))
-            yield (f" {rule}", *counts, *_share(how.right, how.found), *_share(how.right, how.stating))
+            yield (
+                f" {rule}",
+                *counts,
+                *_format_share(how.right, how.found),
+                *_format_share(how.right, how.stating),
+            )
 
 
-def _share(part: int, whole: int) -> tuple[str, str]:
-    ends = metrics.wilson(part, whole)
+def _format_share(part: int, whole: int) -> tuple[str, str]:
+    ends = metrics.compute_wilson_interval(part, whole)
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 
-def _remarks(results: Mapping[str, Sequence[SentenceVerdict]], *, show_errors: bool) -> Iterator[str]:
+def _iterate_remarks(results: Mapping[str, Sequence[SentenceVerdict]], *, show_errors: bool) -> Iterator[str]:
     for name, found in results.items():
         silent = [each for each in found if not each.sentence.states]
         wrong = sum(bool(each.found) for each in silent)

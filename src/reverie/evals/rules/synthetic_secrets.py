@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from reverie.domain.secrets.checksums import crc62, luhn
+from reverie.domain.secrets.checksums import compute_crc62, is_luhn_valid
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -33,35 +33,35 @@ def _run(alphabet: str, size: int) -> Maker:
     return lambda rng: "".join(rng.choices(alphabet, k=size))
 
 
-def _token(prefix: str, alphabet: str, size: int, suffix: str = "") -> Maker:
+def _build_token_maker(prefix: str, alphabet: str, size: int, suffix: str = "") -> Maker:
     made = _run(alphabet, size)
     return lambda rng: f"{prefix}{made(rng)}{suffix}"
 
 
-def _with_crc(prefix: str) -> Maker:
+def _build_crc_maker(prefix: str) -> Maker:
     def made(rng: Random) -> str:
         payload = "".join(rng.choices(_ALNUM, k=30))
-        return f"{prefix}{payload}{crc62(payload)}"
+        return f"{prefix}{payload}{compute_crc62(payload)}"
 
     return made
 
 
-def _b64(size: int) -> Maker:
+def _build_base64_maker(size: int) -> Maker:
     return lambda rng: base64.b64encode(rng.randbytes(size)).decode()
 
 
-def _url64(text: str | bytes) -> str:
+def _encode_url64(text: str | bytes) -> str:
     data = text.encode() if isinstance(text, str) else text
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _jwt(rng: Random) -> str:
+def _make_jwt(rng: Random) -> str:
     head = json.dumps({"alg": rng.choice(["HS256", "RS256", "ES256"]), "typ": "JWT"})
     body = json.dumps({"sub": str(rng.randrange(10**9)), "name": rng.choice(_WORDS), "iat": 1_700_000_000})
-    return ".".join((_url64(head), _url64(body), _url64(rng.randbytes(32))))
+    return ".".join((_encode_url64(head), _encode_url64(body), _encode_url64(rng.randbytes(32))))
 
 
-def _pem(name: str, *, size: int, end: str = "\n", head: str = "") -> Maker:
+def _build_pem_maker(name: str, *, size: int, end: str = "\n", head: str = "") -> Maker:
     def made(rng: Random) -> str:
         body = base64.b64encode(rng.randbytes(size)).decode()
         lines = [body[place : place + 64] for place in range(0, len(body), 64)]
@@ -72,15 +72,15 @@ def _pem(name: str, *, size: int, end: str = "\n", head: str = "") -> Maker:
     return made
 
 
-def _card(prefix: str, size: int) -> Callable[[Random], str]:
+def _build_card_maker(prefix: str, size: int) -> Callable[[Random], str]:
     def made(rng: Random) -> str:
         digits = prefix + "".join(rng.choices(string.digits, k=size - len(prefix) - 1))
-        return next(f"{digits}{last}" for last in string.digits if luhn(f"{digits}{last}"))
+        return next(f"{digits}{last}" for last in string.digits if is_luhn_valid(f"{digits}{last}"))
 
     return made
 
 
-def _grouped(maker: Maker, mark: str, sizes: tuple[int, ...] = (4, 4, 4, 4)) -> Maker:
+def _build_grouped_maker(maker: Maker, mark: str, sizes: tuple[int, ...] = (4, 4, 4, 4)) -> Maker:
     def made(rng: Random) -> str:
         digits, parts = maker(rng), []
         for size in sizes:
@@ -91,12 +91,12 @@ def _grouped(maker: Maker, mark: str, sizes: tuple[int, ...] = (4, 4, 4, 4)) -> 
     return made
 
 
-def _no_card(rng: Random) -> str:
+def _make_invalid_card(rng: Random) -> str:
     digits = "4" + "".join(rng.choices(string.digits, k=14))
-    return next(f"{digits}{last}" for last in string.digits if not luhn(f"{digits}{last}"))
+    return next(f"{digits}{last}" for last in string.digits if not is_luhn_valid(f"{digits}{last}"))
 
 
-def _strong(rng: Random) -> str:
+def _make_strong_password(rng: Random) -> str:
     """A password as a manager makes it."""
     marks = "!#%*+-=?@_"
     core = [rng.choice(string.ascii_lowercase), rng.choice(string.ascii_uppercase), rng.choice(string.digits)]
@@ -105,57 +105,59 @@ def _strong(rng: Random) -> str:
     return rng.choice(string.ascii_letters) + "".join(core) + rng.choice(string.digits)
 
 
-def _human(rng: Random) -> str:
+def _make_human_password(rng: Random) -> str:
     """A password as a person makes it."""
     return f"{rng.choice(_WORDS).capitalize()}{rng.randrange(10, 99)}{rng.choice('!#*?')}"
 
 
-def _leet(rng: Random) -> str:
+def _make_leet_password(rng: Random) -> str:
     word = rng.choice([each for each in _WORDS if "e" in each or "a" in each])
     return f"{word.replace('e', '3').replace('a', '4')}{rng.randrange(100, 999)}"
 
 
-def _basic(rng: Random) -> str:
-    return base64.b64encode(f"{rng.choice(_WORDS)}:{_strong(rng)}".encode()).decode()
+def _make_basic_credentials(rng: Random) -> str:
+    return base64.b64encode(f"{rng.choice(_WORDS)}:{_make_strong_password(rng)}".encode()).decode()
 
 
-def _uuid(rng: Random) -> str:
+def _make_uuid(rng: Random) -> str:
     hexes = "".join(rng.choices(_HEX, k=32))
     return "-".join((hexes[:8], hexes[8:12], f"4{hexes[13:16]}", f"a{hexes[17:20]}", hexes[20:]))
 
 
-def _iban(rng: Random) -> str:
+def _make_iban(rng: Random) -> str:
     account = "".join(rng.choices(string.digits, k=18))
     check = 98 - int(f"{account}131400") % 97  # DE00
     return f"DE{check:02d}{account}"
 
 
-def _image(rng: Random) -> str:
+def _make_image(rng: Random) -> str:
     return "iVBORw0KGgoAAAANSUhEUg" + base64.b64encode(rng.randbytes(600)).decode()
 
 
-def _discord(rng: Random) -> str:
+def _make_discord_token(rng: Random) -> str:
     number = str(rng.randrange(10**17, 10**18))
-    return ".".join((_url64(number), "".join(rng.choices(_URL64, k=6)), "".join(rng.choices(_ALNUM, k=38))))
+    return ".".join(
+        (_encode_url64(number), "".join(rng.choices(_URL64, k=6)), "".join(rng.choices(_ALNUM, k=38)))
+    )
 
 
-def _imei(rng: Random) -> str:
+def _make_imei(rng: Random) -> str:
     digits = "35" + "".join(rng.choices(string.digits, k=12))
-    return next(f"{digits}{last}" for last in string.digits if luhn(f"{digits}{last}"))
+    return next(f"{digits}{last}" for last in string.digits if is_luhn_valid(f"{digits}{last}"))
 
 
 SECRETS: Mapping[str, Maker] = MappingProxyType(
     {
-        "aws_id": _token("AKIA", _UPPER, 16),
-        "aws_temp": _token("ASIA", _UPPER, 16),
+        "aws_id": _build_token_maker("AKIA", _UPPER, 16),
+        "aws_temp": _build_token_maker("ASIA", _UPPER, 16),
         "aws_secret": _run(_B64, 40),
-        "aws_session": _token("IQoJb3JpZ2luX2VjE", _B64, 320),
-        "google": _token("AIzaSy", _URL64, 33),
-        "google_oauth": _token("GOCSPX-", _URL64, 28),
-        "google_access": _token("ya29.a0", _URL64, 120),
-        "google_refresh": _token("1//0g", _URL64, 64),
-        "azure_key": _b64(64),
-        "azure_bus": _b64(32),
+        "aws_session": _build_token_maker("IQoJb3JpZ2luX2VjE", _B64, 320),
+        "google": _build_token_maker("AIzaSy", _URL64, 33),
+        "google_oauth": _build_token_maker("GOCSPX-", _URL64, 28),
+        "google_access": _build_token_maker("ya29.a0", _URL64, 120),
+        "google_refresh": _build_token_maker("1//0g", _URL64, 64),
+        "azure_key": _build_base64_maker(64),
+        "azure_bus": _build_base64_maker(32),
         "azure_sig": lambda rng: (
             base64.b64encode(rng.randbytes(32))
             .decode()
@@ -164,20 +166,20 @@ SECRETS: Mapping[str, Maker] = MappingProxyType(
             .replace("=", "%3D")
         ),
         "azure_client": lambda rng: f"{_run(_ALNUM, 3)(rng)}8Q~{_run(_ALNUM, 34)(rng)}",
-        "openai_old": _token("sk-", _ALNUM, 48),
+        "openai_old": _build_token_maker("sk-", _ALNUM, 48),
         "openai": lambda rng: f"sk-proj-{_run(_URL64, 73)(rng)}T3BlbkFJ{_run(_URL64, 72)(rng)}w",
         "openai_service": lambda rng: f"sk-svcacct-{_run(_ALNUM, 60)(rng)}",
         "anthropic": lambda rng: f"sk-ant-api03-{_run(_URL64, 90)(rng)}AA",
-        "openrouter": _token("sk-or-v1-", _HEX, 64),
-        "deepseek": _token("sk-", _HEX, 32),
-        "groq": _token("gsk_", _ALNUM, 52),
-        "replicate": _token("r8_", _ALNUM, 37),
-        "github": _with_crc("ghp_"),
-        "github_oauth": _with_crc("gho_"),
-        "github_app": _with_crc("ghs_"),
+        "openrouter": _build_token_maker("sk-or-v1-", _HEX, 64),
+        "deepseek": _build_token_maker("sk-", _HEX, 32),
+        "groq": _build_token_maker("gsk_", _ALNUM, 52),
+        "replicate": _build_token_maker("r8_", _ALNUM, 37),
+        "github": _build_crc_maker("ghp_"),
+        "github_oauth": _build_crc_maker("gho_"),
+        "github_app": _build_crc_maker("ghs_"),
         "github_pat": lambda rng: f"github_pat_{_run(_ALNUM, 22)(rng)}_{_run(_ALNUM, 59)(rng)}",
-        "gitlab": _token("glpat-", _URL64, 20),
-        "gitlab_runner": _token("glrt-", _URL64, 20),
+        "gitlab": _build_token_maker("glpat-", _URL64, 20),
+        "gitlab_runner": _build_token_maker("glrt-", _URL64, 20),
         "slack_bot": lambda rng: (
             f"xoxb-{_run(string.digits, 12)(rng)}-{_run(string.digits, 13)(rng)}-{_run(_ALNUM, 24)(rng)}"
         ),
@@ -193,54 +195,54 @@ SECRETS: Mapping[str, Maker] = MappingProxyType(
             f"T0{_run(string.ascii_uppercase, 8)(rng)}/B0{_run(string.ascii_uppercase, 8)(rng)}"
             f"/{_run(_ALNUM, 24)(rng)}"
         ),
-        "stripe": _token("sk_live_", _ALNUM, 24),
-        "stripe_long": _token("sk_live_51", _ALNUM, 97),
-        "stripe_restricted": _token("rk_live_", _ALNUM, 24),
-        "stripe_hook": _token("whsec_", _ALNUM, 32),
-        "twilio": _token("SK", _HEX, 32),
+        "stripe": _build_token_maker("sk_live_", _ALNUM, 24),
+        "stripe_long": _build_token_maker("sk_live_51", _ALNUM, 97),
+        "stripe_restricted": _build_token_maker("rk_live_", _ALNUM, 24),
+        "stripe_hook": _build_token_maker("whsec_", _ALNUM, 32),
+        "twilio": _build_token_maker("SK", _HEX, 32),
         "sendgrid": lambda rng: f"SG.{_run(_URL64, 22)(rng)}.{_run(_URL64, 42)(rng)}x",
-        "npm": _with_crc("npm_"),
+        "npm": _build_crc_maker("npm_"),
         "pypi": lambda rng: f"pypi-AgEIcHlwaS5vcmc{_run(_ALNUM, 150)(rng)}",
         "docker": lambda rng: f"dckr_pat_{_run(_ALNUM, 27)(rng)}",
-        "hugging_face": _token("hf_", string.ascii_letters, 34),
+        "hugging_face": _build_token_maker("hf_", string.ascii_letters, 34),
         "telegram": lambda rng: f"{rng.randrange(10**9, 10**10)}:AA{_run(_ALNUM, 33)(rng)}",
-        "discord": _discord,
+        "discord": _make_discord_token,
         "discord_path": lambda rng: f"{_run(_ALNUM, 68)(rng)}",
-        "digitalocean": _token("dop_v1_", _HEX, 64),
-        "databricks": _token("dapi", _HEX, 32),
-        "shopify": _token("shpat_", _HEX, 32),
-        "square": _token("sq0csp-", _ALNUM, 43),
+        "digitalocean": _build_token_maker("dop_v1_", _HEX, 64),
+        "databricks": _build_token_maker("dapi", _HEX, 32),
+        "shopify": _build_token_maker("shpat_", _HEX, 32),
+        "square": _build_token_maker("sq0csp-", _ALNUM, 43),
         "square_access": lambda rng: f"EAAAl{_run(_ALNUM, 59)(rng)}",
-        "mailgun": _token("key-", _HEX, 32),
+        "mailgun": _build_token_maker("key-", _HEX, 32),
         "mailgun_new": lambda rng: f"{_run(_HEX, 32)(rng)}-{_run(_HEX, 8)(rng)}-{_run(_HEX, 8)(rng)}",
         "mailchimp": lambda rng: f"{_run(_HEX, 32)(rng)}-us{rng.randrange(1, 21)}",
-        "linear": _token("lin_api_", _ALNUM, 40),
-        "notion": _token("secret_", _ALNUM, 43),
-        "notion_new": _token("ntn_", _ALNUM, 46),
+        "linear": _build_token_maker("lin_api_", _ALNUM, 40),
+        "notion": _build_token_maker("secret_", _ALNUM, 43),
+        "notion_new": _build_token_maker("ntn_", _ALNUM, 46),
         "vault": lambda rng: f"hvs.{_run(_ALNUM, 24)(rng)}",
         "atlassian": lambda rng: f"ATATT3xFfGF0{_run(_ALNUM, 180)(rng)}={_run('0123456789ABCDEF', 8)(rng)}",
         "figma": lambda rng: f"figd_{_run(_ALNUM, 40)(rng)}",
         "grafana": lambda rng: f"glsa_{_run(_ALNUM, 32)(rng)}_{_run(_HEX, 8)(rng)}",
-        "netlify": _token("nfp_", _ALNUM, 36),
-        "supabase": _token("sbp_", _HEX, 40),
-        "pulumi": _token("pul-", _HEX, 40),
-        "jwt": _jwt,
-        "rsa": _pem("RSA PRIVATE KEY", size=600),
-        "pkcs8": _pem("PRIVATE KEY", size=800),
-        "pkcs8_escaped": _pem("PRIVATE KEY", size=800, end="\\n"),
-        "ec": _pem("EC PRIVATE KEY", size=118),
-        "openssh": _pem("OPENSSH PRIVATE KEY", size=300),
-        "pgp": _pem("PGP PRIVATE KEY BLOCK", size=500, head="Version: GnuPG v2"),
-        "encrypted": _pem("ENCRYPTED PRIVATE KEY", size=700),
-        "age": _token("AGE-SECRET-KEY-1", "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
-        "strong": _strong,
-        "human": _human,
-        "leet": _leet,
+        "netlify": _build_token_maker("nfp_", _ALNUM, 36),
+        "supabase": _build_token_maker("sbp_", _HEX, 40),
+        "pulumi": _build_token_maker("pul-", _HEX, 40),
+        "jwt": _make_jwt,
+        "rsa": _build_pem_maker("RSA PRIVATE KEY", size=600),
+        "pkcs8": _build_pem_maker("PRIVATE KEY", size=800),
+        "pkcs8_escaped": _build_pem_maker("PRIVATE KEY", size=800, end="\\n"),
+        "ec": _build_pem_maker("EC PRIVATE KEY", size=118),
+        "openssh": _build_pem_maker("OPENSSH PRIVATE KEY", size=300),
+        "pgp": _build_pem_maker("PGP PRIVATE KEY BLOCK", size=500, head="Version: GnuPG v2"),
+        "encrypted": _build_pem_maker("ENCRYPTED PRIVATE KEY", size=700),
+        "age": _build_token_maker("AGE-SECRET-KEY-1", "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
+        "strong": _make_strong_password,
+        "human": _make_human_password,
+        "leet": _make_leet_password,
         "word": lambda rng: rng.choice(_WORDS),
         "passphrase": lambda rng: "-".join(rng.sample(_WORDS, 4)),
         "passphrase_spaced": lambda rng: " ".join(rng.sample(_WORDS, 4)),
-        "basic": _basic,
-        "b64": lambda rng: base64.b64encode(_strong(rng).encode()).decode(),
+        "basic": _make_basic_credentials,
+        "b64": lambda rng: base64.b64encode(_make_strong_password(rng).encode()).decode(),
         "hex32": _run(_HEX, 32),
         "hex40": _run(_HEX, 40),
         "hex64": _run(_HEX, 64),
@@ -248,18 +250,18 @@ SECRETS: Mapping[str, Maker] = MappingProxyType(
         "random32": _run(_ALNUM, 32),
         "random43": _run(_URL64.replace("-", ""), 43),
         "random64": _run(_ALNUM, 64),
-        "uuid": _uuid,
+        "uuid": _make_uuid,
         "django": lambda rng: (
             f"django-insecure-{_run(string.ascii_lowercase + string.digits + '!@#$%^&*(-_=+)', 49)(rng)}x"
         ),
-        "visa": _card("4539", 16),
-        "mastercard": _card("5404", 16),
-        "amex": _card("3782", 15),
-        "discover": _card("6011", 16),
-        "visa_spaced": _grouped(_card("4916", 16), " "),
-        "visa_dashed": _grouped(_card("4485", 16), "-"),
-        "mastercard_spaced": _grouped(_card("5299", 16), " "),
-        "amex_spaced": _grouped(_card("3714", 15), " ", (4, 6, 5)),
+        "visa": _build_card_maker("4539", 16),
+        "mastercard": _build_card_maker("5404", 16),
+        "amex": _build_card_maker("3782", 15),
+        "discover": _build_card_maker("6011", 16),
+        "visa_spaced": _build_grouped_maker(_build_card_maker("4916", 16), " "),
+        "visa_dashed": _build_grouped_maker(_build_card_maker("4485", 16), "-"),
+        "mastercard_spaced": _build_grouped_maker(_build_card_maker("5299", 16), " "),
+        "amex_spaced": _build_grouped_maker(_build_card_maker("3714", 15), " ", (4, 6, 5)),
         "pin": lambda rng: str(rng.randrange(1357, 9864)),
         "cvv": lambda rng: str(rng.randrange(123, 987)),
     }
@@ -270,35 +272,37 @@ LOOK_ALIKES: Mapping[str, Maker] = MappingProxyType(
     {
         "sha1": _run(_HEX, 40),
         "sha256": _run(_HEX, 64),
-        "sha256_b64": _b64(32),
-        "sha512_b64": _b64(64),
+        "sha256_b64": _build_base64_maker(32),
+        "sha512_b64": _build_base64_maker(64),
         "md5": _run(_HEX, 32),
         "short_sha": _run(_HEX, 7),
-        "uuid": _uuid,
+        "uuid": _make_uuid,
         "ulid": lambda rng: "01H" + _run("0123456789ABCDEFGHJKMNPQRSTVWXYZ", 23)(rng),
         "object_id": _run(_HEX, 24),
         "record_id": _run(_HEX, 12),
-        "image": _image,
+        "image": _make_image,
         "blob": lambda rng: base64.b64encode(rng.randbytes(900)).decode(),
         "blob_lines": lambda rng: "\n".join(_run(_B64, 76)(rng) for _ in range(8)),
-        "no_card": _no_card,
-        "luhn16": _card("4539", 16),
-        "imei": _imei,
+        "no_card": _make_invalid_card,
+        "luhn16": _build_card_maker("4539", 16),
+        "imei": _make_imei,
         "digits16": lambda rng: str(rng.randrange(10**15, 3 * 10**15)),
         "snowflake": lambda rng: str(rng.randrange(10**17, 10**18)),
         "phone": lambda rng: f"+49 30 {rng.randrange(10**6, 10**7)}",
         "isbn": lambda rng: (
             f"978-3-{rng.randrange(10, 99)}-{rng.randrange(100000, 999999)}-{rng.randrange(10)}"
         ),
-        "iban": _iban,
+        "iban": _make_iban,
         "epoch_us": lambda rng: str(rng.randrange(1_600_000_000_000_000, 1_800_000_000_000_000)),
         "ssh_fp": lambda rng: f"SHA256:{base64.b64encode(rng.randbytes(32)).decode().rstrip('=')}",
         "ssh_pub": lambda rng: f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{_run(_B64, 43)(rng)}",
         "rsa_pub": lambda rng: f"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ{_run(_B64, 340)(rng)}",
-        "public_pem": _pem("PUBLIC KEY", size=270),
-        "certificate": _pem("CERTIFICATE", size=700),
-        "pgp_public": _pem("PGP PUBLIC KEY BLOCK", size=500),
-        "json_b64": lambda rng: _url64(json.dumps({"page": rng.randrange(99), "after": rng.choice(_WORDS)})),
+        "public_pem": _build_pem_maker("PUBLIC KEY", size=270),
+        "certificate": _build_pem_maker("CERTIFICATE", size=700),
+        "pgp_public": _build_pem_maker("PGP PUBLIC KEY BLOCK", size=500),
+        "json_b64": lambda rng: _encode_url64(
+            json.dumps({"page": rng.randrange(99), "after": rng.choice(_WORDS)})
+        ),
         "otp": lambda rng: str(rng.randrange(100_000, 999_999)),
         "nanoid": _run(_URL64, 21),
         "word": lambda rng: rng.choice(_WORDS),

@@ -23,7 +23,7 @@ system has:
    has taken it. Edited: `{name}.recovered-N`.
 
 What a killed process leaves in `.reverie` carries the file's path in its name and is looked at by the next
-one (`leftovers`). What still writes to an old file that it opened before cannot be seen by anybody.
+one (`list_leftovers`). What still writes to an old file that it opened before cannot be seen by anybody.
 
 **Links** are not followed: where a file or a folder below `memory` or `sessions` is a symbolic link, or no
 regular file, nothing is read or written (`Refused`).
@@ -89,14 +89,14 @@ class AtomicFolder:
             OSError: it cannot be told.
         """
         self._refuse_links(path)
-        return _look(f"{self._root}/{path}", path)
+        return _stat_regular_file(f"{self._root}/{path}", path)
 
     def read(self, path: str) -> tuple[bytes, FileStamp] | None:
         """The file's bytes, and how it was when they were read; None if there is none; raises as `look`."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
-    def last_line(self, path: str, seen: FileStamp) -> bytes | None:
+    def read_last_line(self, path: str, seen: FileStamp) -> bytes | None:
         """The last line of the file that was seen, with its line end; None if it is cut off, or too long."""
         try:
             handle = os.open(f"{self._root}/{path}", _READ_FLAGS)
@@ -105,14 +105,14 @@ class AtomicFolder:
         try:
             begin = max(0, seen.size - _LONGEST_LINE)
             end = os.pread(handle, _LONGEST_LINE, begin)
-            if _seen(os.fstat(handle)) != seen:
+            if _to_seen(os.fstat(handle)) != seen:
                 return None
         finally:
             os.close(handle)
         before, whole, last = end[:-1].rpartition(b"\n")
         return last + b"\n" if end.endswith(b"\n") and (whole or (not begin and not before)) else None
 
-    def time_of(self, folder: str) -> int:
+    def read_folder_mtime(self, folder: str) -> int:
         """When anything was last added, removed or renamed in a folder; 0 if there is none."""
         try:
             return os.lstat(f"{self._root}/{folder}").st_mtime_ns
@@ -133,18 +133,18 @@ class AtomicFolder:
             data: Its content.
             lasting: Whether to wait until the content is on the disk before it gets its name.
         """
-        watched = self._watched(path)
-        draft = self._draft(path, data, lasting)
-        seen = _seen(os.lstat(draft))
+        watched = self._find_watched_folder(path)
+        draft = self._write_draft(path, data, lasting)
+        seen = _to_seen(os.lstat(draft))
         try:
-            self._place(draft, path)
+            self._move_into_place(draft, path)
         except FileExistsError:
             os.unlink(draft)
             return None
         except OSError:
             os.unlink(draft)
             raise
-        self._took_place(watched)
+        self._record_own_change(watched)
         return seen
 
     def replace(self, path: str, data: bytes, seen: FileStamp, *, lasting: bool = False) -> FileStamp | None:
@@ -156,19 +156,19 @@ class AtomicFolder:
             seen: The file as it was when it was decided that it may go.
             lasting: Whether to wait until the content is on the disk before it gets its name.
         """
-        watched = self._watched(path)
-        target, draft = f"{self._root}/{path}", self._draft(path, data, lasting)
-        fresh = _seen(os.lstat(draft))
+        watched = self._find_watched_folder(path)
+        target, draft = f"{self._root}/{path}", self._write_draft(path, data, lasting)
+        fresh = _to_seen(os.lstat(draft))
         try:
-            kept = self._exchanged(path, draft, target, seen, fresh)
+            kept = self._exchange_file(path, draft, target, seen, fresh)
         except RenameUnsupported:
-            kept = self._replaced(path, draft, target, seen)
+            kept = self._replace_with_link(path, draft, target, seen)
         except OSError:
             os.unlink(draft)
             raise
         if not kept:
             return None
-        self._took_place(watched)
+        self._record_own_change(watched)
         return fresh
 
     def append(self, path: str, data: bytes, seen: FileStamp) -> FileStamp | None:
@@ -183,20 +183,20 @@ class AtomicFolder:
         except FileNotFoundError:
             return None
         try:
-            if _seen(os.fstat(handle)) != seen:
+            if _to_seen(os.fstat(handle)) != seen:
                 return None
             _write(handle, data, seen.size)
-            after = _seen(os.fstat(handle))
+            after = _to_seen(os.fstat(handle))
         finally:
             os.close(handle)
         whole = after.size == seen.size + len(data)
-        there = _look(target, path)
+        there = _stat_regular_file(target, path)
         return after if whole and there is not None and there.inode == after.inode else None
 
     def remove(self, path: str, seen: FileStamp) -> bool:
         """Remove the file that was seen, and the folders then empty; False if it has been changed."""
-        watched = self._watched(path)
-        target, aside = f"{self._root}/{path}", self._new_draft_name(path)
+        watched = self._find_watched_folder(path)
+        target, aside = f"{self._root}/{path}", self._make_draft_name(path)
         try:
             os.rename(target, aside)
         except FileNotFoundError:
@@ -205,20 +205,20 @@ class AtomicFolder:
             self._put_back(aside, path)
             return False
         os.unlink(aside)
-        self._took_place(watched)
+        self._record_own_change(watched)
         self._remove_empty_folders(path)
         return True
 
     # -- what killed processes left ----------------------------------------------------------------------
 
-    def leftovers(self) -> list[tuple[str, str]]:
+    def list_leftovers(self) -> list[tuple[str, str]]:
         """Drafts and old files that were left: the path of each, and that of the file it belongs to."""
         found = []
         for top in (MEMORY, SESSIONS):
             with contextlib.suppress(FileNotFoundError):
                 for name in sorted(os.listdir(f"{self._root}/{top}/{DRAFTS}")):
                     _, _, quoted = name.partition("-")
-                    found.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unquoted(quoted)}"))
+                    found.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
         return found
 
     def put_back(self, left: str, path: str) -> bool:
@@ -235,17 +235,19 @@ class AtomicFolder:
 
     # -- below -------------------------------------------------------------------------------------------
 
-    def _watched(self, path: str) -> str | None:
+    def _find_watched_folder(self, path: str) -> str | None:
         """The file's folder, if its time is watched and is as it was when it was looked at last."""
         folder = path.rpartition("/")[0]
-        return folder if folder in self.times and self.times[folder] == self.time_of(folder) else None
+        return (
+            folder if folder in self.times and self.times[folder] == self.read_folder_mtime(folder) else None
+        )
 
-    def _took_place(self, folder: str | None) -> None:
+    def _record_own_change(self, folder: str | None) -> None:
         """Something in a folder was changed here, and nobody else needs to look for it."""
         if folder is not None:
-            self.times[folder] = self.time_of(folder)
+            self.times[folder] = self.read_folder_mtime(folder)
 
-    def _exchanged(self, path: str, draft: str, target: str, seen: FileStamp, fresh: FileStamp) -> bool:
+    def _exchange_file(self, path: str, draft: str, target: str, seen: FileStamp, fresh: FileStamp) -> bool:
         try:
             exchange(draft, target)
         except FileNotFoundError:
@@ -265,8 +267,8 @@ class AtomicFolder:
             self._recover(draft, path)
         return False
 
-    def _replaced(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
-        aside = self._new_draft_name(path)
+    def _replace_with_link(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
+        aside = self._make_draft_name(path)
         try:
             link(target, aside)
         except FileNotFoundError:
@@ -286,7 +288,7 @@ class AtomicFolder:
         return False
 
     def _put_aside(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
-        aside = self._new_draft_name(path)
+        aside = self._make_draft_name(path)
         try:
             os.rename(target, aside)
         except FileNotFoundError:
@@ -305,7 +307,7 @@ class AtomicFolder:
         os.unlink(aside)
         return True
 
-    def _place(self, draft: str, path: str) -> None:
+    def _move_into_place(self, draft: str, path: str) -> None:
         """Give a draft the name of a file that is not there; its folders need not be there either."""
         try:
             rename_to_new(draft, f"{self._root}/{path}")
@@ -315,7 +317,7 @@ class AtomicFolder:
 
     def _put_back(self, left: str, path: str) -> bool:
         try:
-            self._place(left, path)
+            self._move_into_place(left, path)
         except FileExistsError:
             self._recover(left, path)
             return False
@@ -333,9 +335,9 @@ class AtomicFolder:
                 self.recovered.append((f"{path}{RECOVERED}{number}", path))
                 return
 
-    def _draft(self, path: str, data: bytes, lasting: bool) -> str:
+    def _write_draft(self, path: str, data: bytes, lasting: bool) -> str:
         """A new file of that content, for its owner alone."""
-        draft = self._new_draft_name(path)
+        draft = self._make_draft_name(path)
         within = f"{path.partition('/')[0]}/{DRAFTS}/"
         self._refuse_links(within)
         try:
@@ -355,11 +357,11 @@ class AtomicFolder:
             os.close(handle)
         return draft
 
-    def _new_draft_name(self, path: str) -> str:
+    def _make_draft_name(self, path: str) -> str:
         top, rest = path.split("/", 1)
-        quoted = _quoted(rest)
+        quoted = _escape_path(rest)
         if len(quoted.encode()) > _LONGEST:
-            quoted = _quoted(rest.rpartition("/")[2])
+            quoted = _escape_path(rest.rpartition("/")[2])
         return f"{self._root}/{top}/{DRAFTS}/{secrets.token_hex(4)}-{quoted}"
 
     def _refuse_links(self, path: str) -> None:
@@ -397,11 +399,11 @@ class AtomicFolder:
             folders.pop()
 
 
-def _seen(found: os.stat_result) -> FileStamp:
+def _to_seen(found: os.stat_result) -> FileStamp:
     return FileStamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _look(place: str, path: str) -> FileStamp | None:
+def _stat_regular_file(place: str, path: str) -> FileStamp | None:
     try:
         found = os.lstat(place)
     except (FileNotFoundError, NotADirectoryError):
@@ -409,16 +411,16 @@ def _look(place: str, path: str) -> FileStamp | None:
     if not stat.S_ISREG(found.st_mode):
         what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
         raise UnsafePath(f"{path!r} is {what}: put a file there, or remove it")
-    return _seen(found)
+    return _to_seen(found)
 
 
 def _is(place: str, seen: FileStamp) -> bool:
     """Whether what stands there is the file that was seen, unchanged."""
-    return _seen(os.lstat(place)) == seen
+    return _to_seen(os.lstat(place)) == seen
 
 
 def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
-    if _look(place, path) is None:
+    if _stat_regular_file(place, path) is None:
         return None
     try:
         handle = os.open(place, _READ_FLAGS)
@@ -426,10 +428,10 @@ def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
         return None
     with open(handle, "rb") as file:
         while True:
-            before = _seen(os.fstat(handle))
+            before = _to_seen(os.fstat(handle))
             file.seek(0)
             data = file.read()
-            if _seen(os.fstat(handle)) == before and len(data) == before.size:
+            if _to_seen(os.fstat(handle)) == before and len(data) == before.size:
                 return data, before
 
 
@@ -446,10 +448,10 @@ def _write(handle: int, data: bytes, start: int) -> None:
         raise
 
 
-def _quoted(path: str) -> str:
+def _escape_path(path: str) -> str:
     """The path as a name. Not percent-encoded: the names of sessions are, and would grow too long."""
     return path.replace(",", ",,").replace("/", ",_")
 
 
-def _unquoted(name: str) -> str:
+def _unescape_path(name: str) -> str:
     return re.sub(",([,_])", lambda found: "," if found[1] == "," else "/", name)

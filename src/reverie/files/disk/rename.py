@@ -81,7 +81,7 @@ def _rename(old: str, new: str, flags: int) -> None:
         raise OSError(number, os.strerror(number), old, None, new)
 
 
-def _found() -> Rename | None:
+def _find_system_call() -> Rename | None:
     """The system's call, if it has one."""
     library = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
@@ -94,4 +94,4 @@ def _found() -> Rename | None:
 
 
 _NO_REPLACE, _EXCHANGE = (4, 2) if sys.platform == "darwin" else (1, 2)
-_native = _found() if os.name == "posix" else None
+_native = _find_system_call() if os.name == "posix" else None

@@ -80,7 +80,7 @@ class FileRecord(NamedTuple):
         path: Its path, relative to the memory's folder, with `/`.
         size: Its length in bytes.
         mtime_ns: Its time of modification, as `os.stat` gives it.
-        checksum: `checksum` of its bytes.
+        checksum: `compute_checksum` of its bytes.
         pieces: How many turns, paragraphs or episodic records it holds; -1 where nobody counted, as in a file
             that a person wrote and that may not be of our own form.
     """
@@ -97,7 +97,7 @@ class MirrorProgress(NamedTuple):
 
     Attributes:
         sequence: The number of the last change they show; 0 for none.
-        stamp: `stamp_of` that change; empty for none. If the journal has another one at that number, this is
+        stamp: `compute_stamp` that change; empty for none. If the journal has another one at that number, this is
             the state of another store, or of one that was restored from a backup since.
     """
 
@@ -108,7 +108,7 @@ class MirrorProgress(NamedTuple):
 NO_PROGRESS = MirrorProgress(0, "")
 
 
-def checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
+def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
     """CRC-32 and Adler-32 of bytes in one number of 64 bits, one of them the sign, as SQLite keeps numbers.
 
     Args:
@@ -122,7 +122,7 @@ def checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
     return (high << 32 | low) - (_SIGN & high << 33)
 
 
-def stamp_of(row: JournalEntry) -> str:
+def compute_stamp(row: JournalEntry) -> str:
     """What tells a change from the one of the same number in another store: all that forgetting leaves."""
     told = f"{row.sequence} {row.batch} {to_microseconds(row.at)} {row.key} {row.subject} {row.actor}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -137,7 +137,7 @@ class LockedFileState:
 
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
-        self.progress = _progress(file)
+        self.progress = _read_progress(file)
 
     def find(self, path: str) -> FileRecord | None:
         """The file of that path, if we know one."""
@@ -145,7 +145,7 @@ class LockedFileState:
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
         """All files that we know, or those below a folder such as `memory/`, by path."""
-        return _known(self._file, under)
+        return _select_known(self._file, under)
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Know these files as they are given."""
@@ -162,9 +162,9 @@ class LockedFileState:
 
     def due(self) -> list[str]:
         """Paths that are to be made what the store says, whatever changes next."""
-        return _due(self._file)
+        return _select_due(self._file)
 
-    def owe(self, paths: Iterable[str]) -> None:
+    def mark_due(self, paths: Iterable[str]) -> None:
         """Add to `due`: a write has failed, or a file was taken in and is to be written in our own form."""
         self._file.executemany("INSERT OR IGNORE INTO due (path) VALUES (?)", [(path,) for path in paths])
 
@@ -174,7 +174,7 @@ class LockedFileState:
 
     def notes(self, under: str = "") -> dict[str, str]:
         """What `note` has set, by name: all, or those whose names begin so."""
-        return _notes(self._file, under)
+        return _select_notes(self._file, under)
 
     def note(self, name: str, value: str | None) -> None:
         """Keep a word for later, such as what is wrong with a file, never content; None removes it."""
@@ -208,7 +208,7 @@ class FileState:
         _OPEN.add(self)
 
     @contextlib.contextmanager
-    def locked(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
+    def lock(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
         """Hold the lock between threads and processes; what was set is kept at the end, undone on an error.
 
         The thread that holds it may take it again inside, and gets the same ledger.
@@ -227,13 +227,13 @@ class FileState:
             if self._ledger is not None:
                 yield self._ledger
                 return
-            self._ledger = self._begun(until)
+            self._ledger = self._begin_transaction(until)
             try:
                 yield self._ledger
                 assert self._file is not None
                 self._file.execute("COMMIT")
             except sqlite3.Error as error:
-                self._let_go()
+                self._close_connection()
                 raise StateUnavailable(f"{self._path!r} failed: {error}") from error
             finally:
                 self._ledger = None
@@ -248,7 +248,7 @@ class FileState:
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
         """All files that we know, or those below a folder such as `memory/`, by path."""
-        return self._read(lambda file: _known(file, under))
+        return self._read(lambda file: _select_known(file, under))
 
     def count(self) -> int:
         """How many files we know."""
@@ -256,15 +256,15 @@ class FileState:
 
     def due(self) -> list[str]:
         """Paths that are to be made what the store says, whatever changes next."""
-        return self._read(_due)
+        return self._read(_select_due)
 
     def progress(self) -> MirrorProgress:
         """Up to where the files show what the journal says."""
-        return self._read(_progress)
+        return self._read(_read_progress)
 
     def notes(self, under: str = "") -> dict[str, str]:
         """What `Ledger.note` has set, by name: all, or those whose names begin so."""
-        return self._read(lambda file: _notes(file, under))
+        return self._read(lambda file: _select_notes(file, under))
 
     def scrub(self) -> bool:
         """Rewrite the file so that no name is left in free space or in the log.
@@ -282,65 +282,65 @@ class FileState:
             return not busy
 
         with self._lock:
-            return self._tried(rewrite, time.monotonic() + _READ_PATIENCE_S)
+            return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; any other use afterwards raises `StateUnavailable`."""
         with self._lock:
             self._closed = True
-            self._let_go()
+            self._close_connection()
 
     # -- below -------------------------------------------------------------------------------------------
 
-    def _begun(self, until: float) -> LockedFileState:
+    def _begin_transaction(self, until: float) -> LockedFileState:
         """The ledger, in a write transaction on the file that is in its place."""
 
         def begin(file: sqlite3.Connection) -> LockedFileState | None:
             file.execute("BEGIN IMMEDIATE")
-            if _place_of(self._path) == self._place:
+            if _get_file_identity(self._path) == self._place:
                 return LockedFileState(file)
-            self._let_go()  # somebody removed it: a lock on it would keep nobody out
+            self._close_connection()  # somebody removed it: a lock on it would keep nobody out
             return None
 
-        while (ledger := self._tried(begin, until)) is None:
+        while (ledger := self._run_with_retry(begin, until)) is None:
             pass
         return ledger
 
     def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
-            if self._ledger is None and _place_of(self._path) != self._place:
-                self._let_go()
-            return self._tried(ask, time.monotonic() + _READ_PATIENCE_S)
+            if self._ledger is None and _get_file_identity(self._path) != self._place:
+                self._close_connection()
+            return self._run_with_retry(ask, time.monotonic() + _READ_PATIENCE_S)
 
-    def _tried(self, act: Callable[[sqlite3.Connection], T], until: float) -> T:
+    def _run_with_retry(self, act: Callable[[sqlite3.Connection], T], until: float) -> T:
         """What `act` gives, with a new file in place of a broken one, and patience with a locked one."""
         broken = 0
         while True:
             try:
-                return act(self._opened())
+                return act(self._open_connection())
             except (sqlite3.Error, OSError) as error:
-                code = _code(error)
+                code = _get_error_code(error)
                 if code in _BUSY:
                     if time.monotonic() > until:
                         raise StateBusy("another process has been writing files for too long") from error
                     # Waited for here and not by SQLite, which would sleep for up to 100 ms at a time.
                     time.sleep(_PAUSE_S)
                     continue
-                self._let_go()
+                self._close_connection()
                 broken += 1
                 if self._ledger is not None or code not in _BROKEN or broken == _TRIES:
                     raise StateUnavailable(f"{self._path!r} cannot be used: {error}") from error
                 self._remove()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         if self._closed:
             raise StateUnavailable(f"{self._path!r} has been closed")
         if self._path in _SPOILT:
             raise StateUnavailable(f"{self._path!r} was being written when this process was forked")
         if self._file is None:
             with not_forking:
-                self._file = _connected(self._path)
-                self._place = _place_of(self._path)
+                self._file = _connect(self._path)
+                self._place = _get_file_identity(self._path)
         return self._file
 
     def _remove(self) -> None:
@@ -351,7 +351,7 @@ class FileState:
         except OSError as error:
             raise StateUnavailable(f"{self._path!r} is broken and cannot be removed: {error}") from error
 
-    def _let_go(self) -> None:
+    def _close_connection(self) -> None:
         if self._file is not None:
             with contextlib.suppress(sqlite3.Error):  # a disk that fails; there is nothing in it to lose
                 self._file.close()
@@ -362,7 +362,7 @@ class FileState:
     def _before_fork(self) -> None:
         self._rested = self._lock.acquire(timeout=_FORK_PATIENCE_S)
         if self._rested and self._ledger is None:
-            self._let_go()
+            self._close_connection()
 
     def _after_fork_in_parent(self) -> None:
         if self._rested:
@@ -408,7 +408,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
     )
 
 
-def _connected(path: str) -> sqlite3.Connection:
+def _connect(path: str) -> sqlite3.Connection:
     """A connection to the file, made for its owner alone where there is none.
 
     Raises `sqlite3.Error` or `OSError`.
@@ -437,7 +437,7 @@ def _connected(path: str) -> sqlite3.Connection:
             "secure_delete = ON",
         ):
             file.execute(f"PRAGMA {pragma}").close()
-        if _marks(file) != _OURS:
+        if _read_format_ids(file) != _OURS:
             _make(file)
     except sqlite3.Error:
         file.close()
@@ -448,7 +448,7 @@ def _connected(path: str) -> sqlite3.Connection:
 def _make(file: sqlite3.Connection) -> None:
     """Make the tables, unless another process was quicker; if there are others, it is not ours: an error."""
     file.execute("BEGIN IMMEDIATE")
-    if _marks(file) != _OURS:
+    if _read_format_ids(file) != _OURS:
         for statement in _TABLES:
             file.execute(statement)
         file.execute(f"PRAGMA application_id = {_OURS[0]}")
@@ -456,18 +456,18 @@ def _make(file: sqlite3.Connection) -> None:
     file.execute("COMMIT")
 
 
-def _marks(file: sqlite3.Connection) -> tuple[int, int]:
+def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
     (application,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     return application, version
 
 
-def _code(error: BaseException) -> int:
+def _get_error_code(error: BaseException) -> int:
     """SQLite's own number for what went wrong; 0 for none."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
-def _place_of(path: str) -> tuple[int, int] | None:
+def _get_file_identity(path: str) -> tuple[int, int] | None:
     """Which file is at that place; None if there is none."""
     try:
         found = os.stat(path)
@@ -476,7 +476,7 @@ def _place_of(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _progress(file: sqlite3.Connection) -> MirrorProgress:
+def _read_progress(file: sqlite3.Connection) -> MirrorProgress:
     found = file.execute("SELECT sequence, stamp FROM progress").fetchone()
     return MirrorProgress._make(found) if found else NO_PROGRESS
 
@@ -486,7 +486,7 @@ def _find(file: sqlite3.Connection, path: str) -> FileRecord | None:
     return None if found is None else FileRecord._make(found)
 
 
-def _known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
+def _select_known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
     # `0` is the character after `/`, so these are all paths below the folder and no others.
     where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
     found = file.execute(f"SELECT {_COLUMNS} FROM files{where}", values).fetchall()
@@ -494,10 +494,10 @@ def _known(file: sqlite3.Connection, under: str) -> dict[str, FileRecord]:
     return {row[0]: make(row) for row in found}
 
 
-def _due(file: sqlite3.Connection) -> list[str]:
+def _select_due(file: sqlite3.Connection) -> list[str]:
     return [path for (path,) in file.execute("SELECT path FROM due ORDER BY path")]
 
 
-def _notes(file: sqlite3.Connection, under: str) -> dict[str, str]:
+def _select_notes(file: sqlite3.Connection, under: str) -> dict[str, str]:
     found = file.execute("SELECT name, value FROM notes ORDER BY name").fetchall()
     return {name: value for name, value in found if name.startswith(under)}

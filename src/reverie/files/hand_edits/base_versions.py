@@ -22,9 +22,9 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import matches
-from reverie.files.disk.state import FileRecord, checksum
-from reverie.files.layout import path_of, render_line, render_log, render_session, render_turns
+from reverie.domain.similarity.three_way_merge import match_items
+from reverie.files.disk.state import FileRecord, compute_checksum
+from reverie.files.layout import build_path, render_line, render_log, render_session, render_turns
 from reverie.stores.protocol import Store
 
 ACTOR = "owner, by hand"
@@ -56,7 +56,7 @@ class ProgramChange(Generic[_V]):
     after: _V | None
 
 
-def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
+def list_versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
     """The versions of one thing that the journal holds, the newest first, none twice in a row.
 
     Args:
@@ -72,7 +72,9 @@ def versions(store: Store, name: str, sort: type[_V]) -> list[_V]:
     return found
 
 
-def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[ProgramChange[_V]]:
+def list_unseen_changes(
+    store: Store, name: str, sort: type[_V], saved_at: datetime
+) -> list[ProgramChange[_V]]:
     """What the program did to a thing that a person who saved a file at that moment may not have seen in it.
 
     That is what was done within `OPEN_FOR` before: an editor may have had the file open so long.
@@ -93,18 +95,20 @@ def unseen(store: Store, name: str, sort: type[_V], saved_at: datetime) -> list[
     return found
 
 
-def written_as(known: Sequence[_V], render: Callable[[_V], bytes], written: FileRecord | None) -> int | None:
+def find_written_version(
+    known: Sequence[_V], render: Callable[[_V], bytes], written: FileRecord | None
+) -> int | None:
     """Which version its file said when it was last written, as a place in the sequence; None for none."""
     places = (number for number, value in enumerate(known) if _is(render(value), written))
     return next(places, None)
 
 
-def closest(known: Sequence[_V], fields: Mapping[str, Any]) -> _V | None:
+def find_closest_version(known: Sequence[_V], fields: Mapping[str, Any]) -> _V | None:
     """The version that shares the most fields with what a file says, the newest of several."""
-    return max(known, key=lambda value: _shared(value, fields), default=None)
+    return max(known, key=lambda value: _count_shared_fields(value, fields), default=None)
 
 
-def closest_page(known: Sequence[Page], text: str) -> Page | None:
+def find_closest_page(known: Sequence[Page], text: str) -> Page | None:
     """The version that differs from a text in the fewest words and lines, the newest of several.
 
     Words, because a line that was corrected is closer to what it was than to nothing.
@@ -114,8 +118,8 @@ def closest_page(known: Sequence[Page], text: str) -> Page | None:
     def difference(page: Page) -> tuple[int, int]:
         old_words, old_lines = page.content.split(), page.content.split("\n")
         return (
-            len(old_words) + len(words) - 2 * len(matches(old_words, words)),
-            len(old_lines) + len(lines) - 2 * len(matches(old_lines, lines)),
+            len(old_words) + len(words) - 2 * len(match_items(old_words, words)),
+            len(old_lines) + len(lines) - 2 * len(match_items(old_lines, lines)),
         )
 
     return min(known[:_MOST_COMPARED], key=difference, default=None)
@@ -134,7 +138,7 @@ class FileParts:
     values: tuple[Record | Paragraph | Turn, ...]
 
 
-def pieces_written(
+def reconstruct_written_pieces(
     store: Store, path: str, present: FileParts, written: FileRecord | None
 ) -> FileParts | None:
     """What a file of many things said when it was last written; None if the journal does not tell.
@@ -151,16 +155,16 @@ def pieces_written(
     if written is None:
         return None
     walk = _Walk(path, present)
-    if walk.says(written):
+    if walk.is_as_written(written):
         return walk.pieces()
-    for row in _newest_rows(store):
+    for row in _iter_newest_rows(store):
         if row.edit is None:
             return None  # what it was has been forgotten
         before, after = row.edit.before, row.edit.after
-        if not any(value is not None and path_of(value) == path for value in (before, after)):
+        if not any(value is not None and build_path(value) == path for value in (before, after)):
             continue
         walk.take_back(row)
-        if walk.says(written):
+        if walk.is_as_written(written):
             return walk.pieces()
     return None
 
@@ -172,7 +176,7 @@ class _Walk:
         self._path = path
         self._state = present.state
         self._values = {value.id: value for value in present.values}
-        self._sizes = {value.id: _size(value) for value in present.values}
+        self._sizes = {value.id: _compute_size(value) for value in present.values}
 
     def take_back(self, row: JournalEntry) -> None:
         assert row.edit is not None
@@ -182,29 +186,29 @@ class _Walk:
             return
         self._values.pop(row.edit.id, None)
         self._sizes.pop(row.edit.id, None)
-        if isinstance(before, Record | Paragraph | Turn) and path_of(before) == self._path:
+        if isinstance(before, Record | Paragraph | Turn) and build_path(before) == self._path:
             self._values[before.id] = before
-            self._sizes[before.id] = _size(before)
+            self._sizes[before.id] = _compute_size(before)
 
-    def says(self, written: FileRecord) -> bool:
+    def is_as_written(self, written: FileRecord) -> bool:
         """Whether this is what was written; rendered only when the length may be right."""
-        size = sum(self._sizes.values()) + self._between()
+        size = sum(self._sizes.values()) + self._count_separator_bytes()
         if self._state is not None:
             size += len(render_session(self._state, []))
         if size != written.size:
             return False
-        return _is(rendered(self.pieces()), written)
+        return _is(render_pieces(self.pieces()), written)
 
-    def _between(self) -> int:
+    def _count_separator_bytes(self) -> int:
         """How many bytes stand between the paragraphs of a log and at its end."""
         count = sum(isinstance(value, Paragraph) for value in self._values.values())
         return max(0, 2 * count - 1) if self._path.endswith(f"/{HISTORY}") else count
 
     def pieces(self) -> FileParts:
-        return FileParts(self._state, tuple(sorted(self._values.values(), key=_order)))
+        return FileParts(self._state, tuple(sorted(self._values.values(), key=_get_sort_key)))
 
 
-def rendered(pieces: FileParts) -> bytes:
+def render_pieces(pieces: FileParts) -> bytes:
     """What a file of many things says that has these in it."""
     turns = [value for value in pieces.values if isinstance(value, Turn)]
     if pieces.state is not None:
@@ -215,7 +219,7 @@ def rendered(pieces: FileParts) -> bytes:
     return b"".join(render_line(value) for value in pieces.values if isinstance(value, Record))
 
 
-def _newest_rows(store: Store) -> Iterator[JournalEntry]:
+def _iter_newest_rows(store: Store) -> Iterator[JournalEntry]:
     until = store.sequence()
     for _ in range(_MOST_ROWS // _ROWS):
         rows = store.journal(until=until, newest_first=True, limit=_ROWS)
@@ -225,13 +229,13 @@ def _newest_rows(store: Store) -> Iterator[JournalEntry]:
         until = rows[-1].sequence - 1
 
 
-def _size(value: Record | Paragraph | Turn) -> int:
+def _compute_size(value: Record | Paragraph | Turn) -> int:
     if isinstance(value, Record):
         return len(render_line(value))
     return len(value.content.encode()) if isinstance(value, Paragraph) else len(render_turns([value]))
 
 
-def _order(value: Record | Paragraph | Turn) -> tuple[Any, ...]:
+def _get_sort_key(value: Record | Paragraph | Turn) -> tuple[Any, ...]:
     match value:
         case Record():
             return (value.created_at, value.id)
@@ -241,9 +245,9 @@ def _order(value: Record | Paragraph | Turn) -> tuple[Any, ...]:
             return (value.position,)
 
 
-def _shared(value: object, fields: Mapping[str, Any]) -> int:
+def _count_shared_fields(value: object, fields: Mapping[str, Any]) -> int:
     return sum(getattr(value, name) == told for name, told in fields.items())
 
 
 def _is(data: bytes, written: FileRecord | None) -> bool:
-    return written is not None and len(data) == written.size and checksum(data) == written.checksum
+    return written is not None and len(data) == written.size and compute_checksum(data) == written.checksum

@@ -30,10 +30,10 @@ from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.hand_edits.claims import FileClaims
 from reverie.files.hand_edits.intake import PROBLEM, ChangedFile, HandEdit, HandEditRun
-from reverie.files.hand_edits.merge import FEW, most_of_it
+from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_page, import_session, take_missing_page
-from reverie.files.layout import MEMORY, Form, place_of
-from reverie.files.names import session_named
+from reverie.files.layout import MEMORY, Form, parse_path
+from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, scan
 from reverie.stores.protocol import Store
@@ -91,7 +91,7 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 )
 
 
-def _nobody(rows: Sequence[JournalEntry]) -> None:
+def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
     """Tell nobody."""
 
 
@@ -105,8 +105,8 @@ class HandEditImporter:
         root: Path,
         *,
         clock: Clock = clocks.utc_now,
-        new_id: NewId = ids.new_id,
-        notice: Callable[[Sequence[JournalEntry]], None] = _nobody,
+        new_id: NewId = ids.generate_id,
+        notice: Callable[[Sequence[JournalEntry]], None] = _ignore_rows,
     ) -> None:
         """Take the edits below `root` into `store`.
 
@@ -141,12 +141,12 @@ class HandEditImporter:
             OSError: a file cannot be written or removed, as on a full disk; likewise.
         """
         chosen = None if paths is None else sorted({path.strip("/") for path in paths})
-        found = scan(self._root, self._known(self._state, chosen), chosen)
+        found = scan(self._root, self._select_known(self._state, chosen), chosen)
         notes = self._state.notes()
         if self._is_old_news(found, notes, chosen):
-            return HandEditReport(problems=_problems(notes, chosen))
-        with self._state.locked() as ledger:
-            found = scan(self._root, self._known(ledger, chosen), chosen)
+            return HandEditReport(problems=_parse_problems(notes, chosen))
+        with self._state.lock() as ledger:
+            found = scan(self._root, self._select_known(ledger, chosen), chosen)
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
                 chosen = None  # it may have been moved to where nobody was asked to look
                 found = scan(self._root, ledger.known())
@@ -159,15 +159,17 @@ class HandEditImporter:
                 notice=self._notice,
             )
             self._take(intake, found)
-            self._note_problems(ledger, intake, chosen)
-            self._note_conflicts(ledger, intake, found, chosen)
+            self._record_problems(ledger, intake, chosen)
+            self._record_conflicts(ledger, intake, found, chosen)
         return HandEditReport(
             taken=intake.taken, problems=list(intake.problems.values()), lost=intake.lost, due=intake.due
         )
 
     def problems(self) -> list[BrokenFile]:
         """The files that could not be taken in when they were last looked at, and are still there."""
-        return [each for each in _problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)]
+        return [
+            each for each in _parse_problems(self._state.notes(PROBLEM), None) if self._is_there(each.path)
+        ]
 
     def conflicts(self) -> list[ConflictFile]:
         """The conflicts that nobody has settled yet by deleting their files."""
@@ -186,10 +188,10 @@ class HandEditImporter:
         for broken in found.odd:
             intake.problems[broken.path] = broken
         for top in found.gone:
-            intake.lose(list(intake.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
+            intake.report_lost(list(intake.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
         strangers = [
             *intake.recovered(found.recovered),
-            *intake.strangers([*found.changed, *found.added]),
+            *intake.find_strangers([*found.changed, *found.added]),
         ]
         claims = FileClaims(intake, strangers, found.missing)
         claims.take()
@@ -206,18 +208,18 @@ class HandEditImporter:
         ledger.drop([path for path in paths if path in owed])
         gone = [path for path in paths if path not in claims.moved and path not in owed]
         memories = [path for path in gone if path.startswith(f"{MEMORY}/")]
-        if len(memories) > FEW and most_of_it(len(memories), len(ledger.known(f"{MEMORY}/"))):
-            intake.lose(memories, f"{len(memories)} files are missing in {MEMORY!r}")
+        if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
+            intake.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             gone = [path for path in gone if not path.startswith(f"{MEMORY}/")]
         noted = ledger.notes(PROBLEM)
         for path in gone:
-            place = place_of(path)
+            place = parse_path(path)
             if place is None:
                 ledger.drop([path])
             elif f"{PROBLEM}{path}" in noted:  # what it said last is in force, and was not deleted
                 intake.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
-                intake.write_again(path, "session", session_named(place.name) or place.name)
+                intake.write_again(path, "session", parse_session_id(place.name) or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
             elif place.form in ("record", "episodic"):
                 intake.attempt_missing(path, claims.take_missing)
@@ -226,7 +228,7 @@ class HandEditImporter:
 
     # -- what is known -----------------------------------------------------------------------------------
 
-    def _known(
+    def _select_known(
         self, state: FileState | LockedFileState, chosen: Sequence[str] | None
     ) -> dict[str, FileRecord]:
         if chosen is None:
@@ -241,7 +243,9 @@ class HandEditImporter:
 
     def _is_old_news(self, found: FolderScan, notes: dict[str, str], chosen: Sequence[str] | None) -> bool:
         """Whether all that was found is what was found before, so that there is no need for the lock."""
-        noted = {name for name in notes if name.startswith(PROBLEM) and _chosen(name[len(PROBLEM) :], chosen)}
+        noted = {
+            name for name in notes if name.startswith(PROBLEM) and _is_chosen(name[len(PROBLEM) :], chosen)
+        }
         listed = {name for name in notes if name.startswith(CONFLICT_NOTE)}
         if noted != {
             f"{PROBLEM}{path}" for path in (*found.changed, *found.added, *(o.path for o in found.odd))
@@ -272,7 +276,7 @@ class HandEditImporter:
 
     # -- notes for later ---------------------------------------------------------------------------------
 
-    def _note_problems(
+    def _record_problems(
         self, ledger: LockedFileState, intake: HandEditRun, chosen: Sequence[str] | None
     ) -> None:
         """Remember what is wrong, and say it once for every version of a file."""
@@ -280,7 +284,7 @@ class HandEditImporter:
         now = self._store.sequence()
         for name in before:
             path = name.removeprefix(PROBLEM)
-            if path not in intake.problems and _chosen(path, chosen):
+            if path not in intake.problems and _is_chosen(path, chosen):
                 ledger.note(name, None)
         for path, broken in intake.problems.items():
             size, mtime_ns = self._stat(path)
@@ -290,7 +294,7 @@ class HandEditImporter:
                 _log.warning("not taken in: %s", broken)
             ledger.note(f"{PROBLEM}{path}", json.dumps(told | {"sequence": now}))
 
-    def _note_conflicts(
+    def _record_conflicts(
         self, ledger: LockedFileState, intake: HandEditRun, found: FolderScan, chosen: Sequence[str] | None
     ) -> None:
         """Remember what each conflict is about, and forget those whose files were deleted."""
@@ -304,14 +308,14 @@ class HandEditImporter:
             ledger.note(f"{CONFLICT_NOTE}{path}", json.dumps({"of": "", "id": "", "fields": []}))
 
 
-def _problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[BrokenFile]:
+def _parse_problems(notes: dict[str, str], chosen: Sequence[str] | None) -> list[BrokenFile]:
     found = []
     for name, text in notes.items():
         path = name.removeprefix(PROBLEM)
-        if path != name and _chosen(path, chosen):
+        if path != name and _is_chosen(path, chosen):
             found.append(BrokenFile(path=path, why=json.loads(text)["why"]))
     return found
 
 
-def _chosen(path: str, chosen: Sequence[str] | None) -> bool:
+def _is_chosen(path: str, chosen: Sequence[str] | None) -> bool:
     return chosen is None or any(path == each or path.startswith(f"{each}/") for each in chosen)

@@ -24,18 +24,25 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
-from reverie.files.disk.state import FileRecord, LockedFileState, checksum
-from reverie.files.expected import ExpectedContent, present, was_so
+from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
+from reverie.files.expected import ExpectedContent, is_earlier_version, render_expected_content
 from reverie.files.hand_edits import base_versions as bases
 from reverie.files.hand_edits.base_versions import ACTOR
 from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
-from reverie.files.hand_edits.redaction import redacted_file
-from reverie.files.layout import FileLocation, path_of, place_of, recovered_from, render_page, render_record
-from reverie.files.names import file_name
+from reverie.files.hand_edits.redaction import redact_file
+from reverie.files.layout import (
+    FileLocation,
+    build_path,
+    parse_path,
+    parse_recovered_path,
+    render_page,
+    render_record,
+)
+from reverie.files.names import build_file_name
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import CONFLICT
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import redactor_of
+from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 
 _log = logging.getLogger("reverie")
@@ -141,19 +148,20 @@ class HandEditRun:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def strangers(self, paths: Sequence[str]) -> Iterator[ChangedFile]:
+    def find_strangers(self, paths: Sequence[str]) -> Iterator[ChangedFile]:
         """The files of these paths that say neither what the store says nor what they said when written."""
         for start in range(0, len(paths), _CHUNK):
             chunk = [each for path in paths[start : start + _CHUNK] if (each := self._read(path, path, None))]
-            expected = self._expected_records(chunk)
+            expected = self._render_expected_records(chunk)
             for stranger in chunk:
                 written = FileRecord(stranger.path, stranger.seen.size, stranger.seen.mtime_ns, stranger.sum)
                 old = stranger.written
                 if old is not None and (old.size, old.checksum) == (written.size, written.checksum):
                     self.ledger.put([old._replace(mtime_ns=written.mtime_ns)])
                 elif (
-                    stranger.sum == checksum(stranger.data)  # else it says more than we may leave standing
-                    and (content := self._expected(stranger, expected))
+                    stranger.sum
+                    == compute_checksum(stranger.data)  # else it says more than we may leave standing
+                    and (content := self._render_expected(stranger, expected))
                     and content.data == stranger.data
                 ):
                     self.ledger.put([written._replace(pieces=content.pieces)])
@@ -161,13 +169,13 @@ class HandEditRun:
                     yield stranger
 
     def _read(self, path: str, at: str, written: FileRecord | None) -> ChangedFile | None:
-        place = place_of(path)
+        place = parse_path(path)
         assert place is not None
         try:
             seen = self.disk.look(at)
             if seen is None:
                 return None
-            if large := parsing.too_large(path, seen.size):
+            if large := parsing.check_size(path, seen.size):
                 self.problem(at, large.why)
                 return None
             found = self.disk.read(at)
@@ -184,14 +192,14 @@ class HandEditRun:
         return ChangedFile(
             path=path,
             place=place,
-            data=redacted_file(data, place.form, redactor_of(self.store)),
+            data=redact_file(data, place.form, get_redactor(self.store)),
             seen=seen,
             written=written,
             at=at,
-            sum=checksum(data),
+            sum=compute_checksum(data),
         )
 
-    def _expected_records(self, strangers: Iterable[ChangedFile]) -> dict[str, ExpectedContent]:
+    def _render_expected_records(self, strangers: Iterable[ChangedFile]) -> dict[str, ExpectedContent]:
         """What the files of records among these should say, all asked for at once."""
         names = [each.place.name for each in strangers if each.place.form == "record"]
         found: list[Record] = []
@@ -199,39 +207,41 @@ class HandEditRun:
             found = self.store.records([name for name in names if is_id(name)])
         except StoreCorrupt:
             _log.debug("records are read one by one, because one cannot be read")
-        return {path_of(record): ExpectedContent(render_record(record)) for record in found}
+        return {build_path(record): ExpectedContent(render_record(record)) for record in found}
 
-    def _expected(self, stranger: ChangedFile, records: dict[str, ExpectedContent]) -> ExpectedContent | None:
+    def _render_expected(
+        self, stranger: ChangedFile, records: dict[str, ExpectedContent]
+    ) -> ExpectedContent | None:
         if stranger.place.form == "record":
             return records.get(stranger.path)
         try:
-            return present(self.store, stranger.path)
+            return render_expected_content(self.store, stranger.path)
         except StoreCorrupt:
             return None
 
     def recovered(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
         """Edits that slipped in while their file was replaced, each with the version that it began with."""
         for at in paths:
-            path = recovered_from(at)
+            path = parse_recovered_path(at)
             assert path is not None
             note = self.ledger.notes(f"recovered:{at}").get(f"recovered:{at}")
-            began = self._version_of(path, int(note)) if note else None
+            began = self._find_version(path, int(note)) if note else None
             stranger = self._read(path, at, began or FileRecord(path, -1, -1, 0))
             if stranger is not None:
                 yield stranger
 
-    def _version_of(self, path: str, number: int) -> FileRecord | None:
+    def _find_version(self, path: str, number: int) -> FileRecord | None:
         """The version of a file that has this checksum, if it is one of a record or page."""
-        place = place_of(path)
+        place = parse_path(path)
         if place is None or place.form not in ("record", "page"):
             return None
         datas: list[bytes]
         if place.form == "record":
-            datas = [render_record(each) for each in bases.versions(self.store, place.name, Record)]
+            datas = [render_record(each) for each in bases.list_versions(self.store, place.name, Record)]
         else:
-            datas = [render_page(each) for each in bases.versions(self.store, place.name, Page)]
+            datas = [render_page(each) for each in bases.list_versions(self.store, place.name, Page)]
         for data in datas:
-            if checksum(data) == number:
+            if compute_checksum(data) == number:
                 return FileRecord(path, len(data), -1, number)
         return None
 
@@ -239,13 +249,13 @@ class HandEditRun:
 
     def attempt(self, stranger: ChangedFile, take: Callable[[ChangedFile], None]) -> None:
         """Take in a file, again when the store is changed meanwhile; what is wrong becomes a problem."""
-        self._attempted(stranger.at, lambda: take(stranger))
+        self._retry_on_conflict(stranger.at, lambda: take(stranger))
 
     def attempt_missing(self, path: str, take: Callable[[str], None]) -> None:
         """The same for a file that is gone."""
-        self._attempted(path, lambda: take(path))
+        self._retry_on_conflict(path, lambda: take(path))
 
-    def _attempted(self, path: str, act: Callable[[], None]) -> None:
+    def _retry_on_conflict(self, path: str, act: Callable[[], None]) -> None:
         for _ in range(_ATTEMPTS):
             try:
                 return act()
@@ -259,7 +269,7 @@ class HandEditRun:
 
     def problem(self, path: str, why: str) -> None:
         """Report a file that is left as it is."""
-        self.problems[path] = BrokenFile(path=path, why=redactor_of(self.store).text(why))
+        self.problems[path] = BrokenFile(path=path, why=get_redactor(self.store).text(why))
 
     def is_stale(self, stranger: ChangedFile, name: str | None) -> bool:
         """Whether a file says what it once was to say, and nobody has put it back on purpose.
@@ -269,57 +279,57 @@ class HandEditRun:
             name: The id of what stands in it; if that is gone from the store, and the files have shown so, a
                 file of it was put back.
         """
-        if not was_so(self.store, stranger.path, stranger.data):
+        if not is_earlier_version(self.store, stranger.path, stranger.data):
             return False
         return (
             name is None
-            or present(self.store, stranger.path) is not None
-            or not self.came_back(stranger, name)
+            or render_expected_content(self.store, stranger.path) is not None
+            or not self.has_reappeared(stranger, name)
         )
 
-    def came_back(self, stranger: ChangedFile, name: str) -> bool:
+    def has_reappeared(self, stranger: ChangedFile, name: str) -> bool:
         """Whether the files had shown the last change of a thing already when this file appeared."""
         rows = self.store.journal(id=name, newest_first=True, limit=1)
         shown = self.ledger.progress.sequence
         return stranger.written is None and bool(rows) and rows[0].sequence <= shown
 
-    def owe(self, paths: Iterable[str]) -> None:
+    def mark_due(self, paths: Iterable[str]) -> None:
         """Have files made what the store says."""
-        self.ledger.owe(paths)
+        self.ledger.mark_due(paths)
         self.due = True
 
     def write_again(self, path: str, subject: Subject, id: str) -> None:
         """Have a file written again that a person deleted in vain."""
         self.ledger.drop([path])
-        self.owe([path])
+        self.mark_due([path])
         self.taken.append(HandEdit(path=path, subject=subject, id=id, what="kept"))
 
-    def lose(self, paths: Sequence[str], why: str) -> None:
+    def report_lost(self, paths: Sequence[str], why: str) -> None:
         """Take note that files were lost rather than deleted: they are written again."""
         self.ledger.drop(paths)
-        self.owe(paths)
+        self.mark_due(paths)
         self.lost = True
         _log.warning("%s: they are taken for lost and written again; nothing was archived", why)
 
-    def saved_at(self, stranger: ChangedFile) -> datetime:
+    def get_save_time(self, stranger: ChangedFile) -> datetime:
         """When a person saved a file; never in the future."""
         return min(self.now, from_microseconds(stranger.seen.mtime_ns // 1000))
 
     def is_recent(self, stranger: ChangedFile, name: str) -> bool:
         """Whether a thing was new so shortly before a file was saved that an editor may not have shown it."""
         rows = self.store.journal(id=name, limit=1)
-        return bool(rows) and rows[0].at >= self.saved_at(stranger) - bases.OPEN_FOR
+        return bool(rows) and rows[0].at >= self.get_save_time(stranger) - bases.OPEN_FOR
 
     def settle(self, stranger: ChangedFile) -> None:
         """Note that what a file says is accounted for, so that it may be written in our own form."""
         if stranger.at != stranger.path:
             self.disk.remove(stranger.at, stranger.seen)
             self.ledger.note(f"recovered:{stranger.at}", None)
-            self.owe([stranger.path])
+            self.mark_due([stranger.path])
             return
         seen = stranger.seen
         self.ledger.put([FileRecord(stranger.path, seen.size, seen.mtime_ns, stranger.sum)])
-        self.owe([stranger.path])
+        self.mark_due([stranger.path])
 
     def commit(self, stranger: ChangedFile, decision: MergeDecision) -> None:
         """Make the edits of a file, with the program's versions of what clashes put beside first."""
@@ -337,13 +347,13 @@ class HandEditRun:
         rows = self.store.commit(edits, actor=ACTOR, reason=reason, at=self.now)
         self._notice(rows)
         self.taken += [
-            HandEdit(path=path, subject=edit.subject, id=edit.id, what=_what(edit)) for edit in edits
+            HandEdit(path=path, subject=edit.subject, id=edit.id, what=_describe_edit(edit)) for edit in edits
         ]
 
     def _keep_beside(self, stranger: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version into a conflict file, unless it stands in one already."""
-        data = _readable(clash.ours)
-        stem = _conflict_stem(stranger.path, clash.ours)
+        data = _render_value(clash.ours)
+        stem = _build_conflict_stem(stranger.path, clash.ours)
         number = 1
         while True:
             path = f"{stem}{CONFLICT}" if number == 1 else f"{stem}.{number}{CONFLICT}"
@@ -357,33 +367,33 @@ class HandEditRun:
 def is_id(text: str) -> bool:
     """Whether a text has the form of an id."""
     try:
-        ids.valid_id(text)
+        ids.validate_id(text)
     except InvalidInput:
         return False
     return True
 
 
-def sound(found: T | BrokenFile) -> T:
+def require_parsed(found: T | BrokenFile) -> T:
     """What was read, or `Kept` with the reason why not."""
     if isinstance(found, BrokenFile):
         raise CannotImport(found.why)
     return found
 
 
-def taken_of(rows: Iterable[JournalEntry]) -> list[HandEdit]:
+def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:
     """What a person did of whom these rows of the journal tell."""
     return [
-        _taken(row.reason.rpartition(": ")[2], row.edit)
+        _to_imported_edit(row.reason.rpartition(": ")[2], row.edit)
         for row in rows
         if row.actor == ACTOR and row.edit is not None
     ]
 
 
-def _taken(path: str, edit: Change) -> HandEdit:
-    return HandEdit(path=path, subject=edit.subject, id=edit.id, what=_what(edit))
+def _to_imported_edit(path: str, edit: Change) -> HandEdit:
+    return HandEdit(path=path, subject=edit.subject, id=edit.id, what=_describe_edit(edit))
 
 
-def _what(edit: Change) -> str:
+def _describe_edit(edit: Change) -> str:
     before, after = edit.before, edit.after
     if before is None:
         return "added"
@@ -397,20 +407,20 @@ def _what(edit: Change) -> str:
     return "changed"
 
 
-def _conflict_stem(path: str, value: Value) -> str:
+def _build_conflict_stem(path: str, value: Value) -> str:
     folder = path.rpartition("/")[0]
     match value:
         case Turn():
-            return f"{folder}/{file_name(value.session)}.{value.id}"
+            return f"{folder}/{build_file_name(value.session)}.{value.id}"
         case SessionState():
-            return f"{folder}/{file_name(value.id)}"
+            return f"{folder}/{build_file_name(value.id)}"
         case Page():
             return path
         case _:
             return f"{folder}/{value.id}"
 
 
-def _readable(value: Value) -> bytes:
+def _render_value(value: Value) -> bytes:
     if isinstance(value, Record):
         return render_record(value)
     return f"{json.dumps(value.to_dict(), ensure_ascii=False, indent=2)}\n".encode()

@@ -20,14 +20,21 @@ from reverie.domain import category as categories
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Page, Paragraph, checked_paragraph
+from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import Record, validate_record
-from reverie.domain.similarity.three_way_merge import matches, merge_values
+from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
 from reverie.files.hand_edits.base_versions import ProgramChange
-from reverie.files.layout import path_of, place_of
-from reverie.files.parsing import Fields, ParsedSession, moment_of, record_of, state_of, turn_of
+from reverie.files.layout import build_path, parse_path
+from reverie.files.parsing import (
+    Fields,
+    ParsedSession,
+    build_record,
+    build_session_state,
+    build_turn,
+    parse_moment,
+)
 
 FEW = 20
 """So many things may vanish at once; if more do, and over half of all, it is taken for an accident."""
@@ -65,7 +72,7 @@ class MergeDecision:
     clashes: tuple[MergeConflict, ...] = ()
 
 
-def most_of_it(gone: int, before: int) -> bool:
+def is_mass_removal(gone: int, before: int) -> bool:
     """Whether so much has vanished that it looks like an accident."""
     return gone > FEW and 2 * gone > before
 
@@ -73,7 +80,7 @@ def most_of_it(gone: int, before: int) -> bool:
 # -- records -------------------------------------------------------------------------------------------------
 
 
-def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
+def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
     """The record that a file or line describes, with what its place says of category and archive.
 
     Where the folder and a field say different things, the one counts that differs from `base`; the field, if
@@ -89,14 +96,14 @@ def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now:
     Raises:
         InvalidInput: a field, or the name of the folder, is not of its form.
     """
-    place = place_of(path)
+    place = parse_path(path)
     assert place is not None
-    theirs = record_of(fields, id=id, base=base, place=place, now=now)
-    moved = base is None or (path_of(base) != path and not _in_a_day(base))
+    theirs = build_record(fields, id=id, base=base, place=place, now=now)
+    moved = base is None or (build_path(base) != path and not _is_in_day_file(base))
     was = base is not None and base.archived
     if place.form == "record" and moved:
         if base is not None and theirs.category == base.category:
-            folder = None if place.category is None else categories.valid_category(place.category)
+            folder = None if place.category is None else categories.validate_category(place.category)
             theirs = replace(theirs, category=folder)
         if theirs.archived == was and place.archived != was:
             theirs = replace(theirs, archived_at=now if place.archived else None)
@@ -107,7 +114,7 @@ def record_said(fields: Fields, *, id: str, base: Record | None, path: str, now:
     return validate_record(theirs)
 
 
-def begun_with(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]]) -> _V:
+def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]]) -> _V:
     """What a person began with who saved these fields: what was written, without what they had not seen.
 
     A field, label or entry of the metadata that says what it said before the program changed it was not
@@ -131,15 +138,15 @@ def begun_with(written: _V, fields: Fields, unseen: Sequence[ProgramChange[_V]])
             if change.before is not None and change.after is not None
         ]
         if name in ("tags", "references"):
-            values[name] = _begun_labels(was, value, pairs)
+            values[name] = _reconstruct_labels(was, value, pairs)
         elif name == "metadata":
-            values[name] = MappingProxyType(_begun_mapping(was, value, pairs))
+            values[name] = MappingProxyType(_reconstruct_mapping(was, value, pairs))
         elif value != was and any(before == value != after for before, after in pairs):
             values[name] = value
     return replace(written, **values)
 
 
-def _begun_labels(
+def _reconstruct_labels(
     was: Sequence[str], told: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> tuple[str, ...]:
     added = {label for before, after in pairs for label in after if label not in before}
@@ -148,7 +155,7 @@ def _begun_labels(
     return tuple(dict.fromkeys([*kept, *(label for label in told if label in removed)]))
 
 
-def _begun_mapping(
+def _reconstruct_mapping(
     was: Mapping[str, str],
     told: Mapping[str, str],
     pairs: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
@@ -182,7 +189,7 @@ def decide_record(
         # Put away by the program while a person worked on it: then it is of use.
         value = replace(value, archived_at=None, archive_reason="")
         conflicts = (*conflicts, "archived_at")
-    loud = _loud(value) != _loud(ours)
+    loud = _drop_quiet_fields(value) != _drop_quiet_fields(ours)
     if loud and (base is None or theirs.updated_at == base.updated_at):
         value = replace(value, updated_at=now)
     if value == ours:
@@ -191,7 +198,7 @@ def decide_record(
     return MergeDecision(edits=(Change(before=ours, after=validate_record(value)),), clashes=clashes)
 
 
-def _loud(record: Record) -> Record:
+def _drop_quiet_fields(record: Record) -> Record:
     """The record with only those fields whose change makes it newer."""
     return replace(
         record,
@@ -204,14 +211,14 @@ def _loud(record: Record) -> Record:
     )
 
 
-def _in_a_day(record: Record) -> bool:
+def _is_in_day_file(record: Record) -> bool:
     return record.layer == "episodic" and not record.archived
 
 
 # -- pages and logs ------------------------------------------------------------------------------------------
 
 
-def page_begun_with(written: Page, text: str, unseen: Sequence[ProgramChange[Page]]) -> Page:
+def reconstruct_page_base(written: Page, text: str, unseen: Sequence[ProgramChange[Page]]) -> Page:
     """The page that a person began with who saved this text: as written, without what they had not seen.
 
     A line that the program wrote shortly before and that is missing was not taken out, unless another
@@ -225,19 +232,21 @@ def page_begun_with(written: Page, text: str, unseen: Sequence[ProgramChange[Pag
     """
     added: Counter[str] = Counter()
     removed: Counter[str] = Counter()
-    for change in _not_seen(unseen, text):
+    for change in _select_unseen_changes(unseen, text):
         if change.before is None:
             continue  # who edits a page has seen how it began
-        before, after = (Counter(_lines(page)) for page in (change.before, change.after))
+        before, after = (Counter(_split_lines(page)) for page in (change.before, change.after))
         added += after - before
         removed += Counter({line: count for line, count in (before - after).items() if line.strip()})
-    old, new = _lines(written), text.split("\n")
+    old, new = _split_lines(written), text.split("\n")
     began: list[str] = []
     low = start = 0
-    for i, j in [*matches(old, new), (len(old), len(new))]:
+    for i, j in [*match_items(old, new), (len(old), len(new))]:
         fresh = [line for line in new[start:j] if line not in removed]
         began += [
-            line for line in old[low:i] if line not in added or any(_resemble(line, other) for other in fresh)
+            line
+            for line in old[low:i]
+            if line not in added or any(_is_similar(line, other) for other in fresh)
         ]
         began += [line for line in new[start:j] if line in removed]
         began += old[i : i + 1]
@@ -245,24 +254,24 @@ def page_begun_with(written: Page, text: str, unseen: Sequence[ProgramChange[Pag
     return replace(written, content="\n".join(began))
 
 
-def _not_seen(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
+def _select_unseen_changes(unseen: Sequence[ProgramChange[Page]], text: str) -> Sequence[ProgramChange[Page]]:
     """Those changes, the newest first, that are newer than anything of the program's that the text has."""
     told = set(text.split("\n"))
     for number, change in enumerate(unseen):
-        fresh = set(_lines(change.after)) - set(_lines(change.before))
+        fresh = set(_split_lines(change.after)) - set(_split_lines(change.before))
         if change.before is not None and any(line.strip() and line in told for line in fresh):
             return unseen[:number]
     return unseen
 
 
-def _lines(page: Page | None) -> list[str]:
+def _split_lines(page: Page | None) -> list[str]:
     return [] if page is None else page.content.split("\n")
 
 
-def _resemble(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str) -> bool:
     """Whether one text looks like a corrected version of the other: most of their words are the same."""
     words, others = (_WORD.findall(text) for text in (one, other))
-    return 2 * len(matches(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
+    return 2 * len(match_items(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
 
 
 def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDecision:
@@ -320,21 +329,28 @@ def decide_log(
     began = ours if base is None else base
     told = set(texts)
     # Whoever has a paragraph before them has seen those that stood before it.
-    seen = max((n for n, paragraph in enumerate(began) if _plain(paragraph.content) in told), default=-1)
+    seen = max(
+        (n for n, paragraph in enumerate(began) if _normalize_paragraph(paragraph.content) in told),
+        default=-1,
+    )
 
     def is_sure(place: int) -> bool:
         return base is not None and (place < seen or not is_recent(began[place].id))
 
-    pairs, missing = _aligned([_plain(paragraph.content) for paragraph in began], texts, is_sure=is_sure)
+    pairs, missing = _align_paragraphs(
+        [_normalize_paragraph(paragraph.content) for paragraph in began], texts, is_sure=is_sure
+    )
     removed = [place for place in missing if is_sure(place)]
-    if most_of_it(len(removed), len(began)):
+    if is_mass_removal(len(removed), len(began)):
         raise InvalidInput(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
             "clear the whole log"
         )
     there = {paragraph.id: paragraph for paragraph in ours}
     known = {paragraph.id for paragraph in began}
-    alike = Counter(_plain(paragraph.content) for paragraph in ours if paragraph.id not in known)
+    alike = Counter(
+        _normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known
+    )
     order = _Order(ours)
     anchor: str | None = None
     for number, text in enumerate(texts):
@@ -343,19 +359,19 @@ def decide_log(
         fresh: str | None = text
         if old is not None and mine is not None:
             anchor, fresh = mine.id, None
-            if text not in (_plain(old.content), _plain(mine.content)):
-                order.change(replace(mine, content=text, at=moment_of(name, text, otherwise=mine.at)))
+            if text not in (_normalize_paragraph(old.content), _normalize_paragraph(mine.content)):
+                order.change(replace(mine, content=text, at=parse_moment(name, text, otherwise=mine.at)))
                 # What both changed stands in both versions, the person's first.
                 fresh = mine.content if mine.content != old.content else None
-        elif old is not None and text == _plain(old.content):
+        elif old is not None and text == _normalize_paragraph(old.content):
             fresh = None  # the program took it out
         elif alike[text]:
             alike[text] -= 1
             fresh = None  # both added it
         if fresh is not None:
-            at = moment_of(name, fresh, otherwise=now)
+            at = parse_moment(name, fresh, otherwise=now)
             added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
-            order.insert(checked_paragraph(added), after=anchor)
+            order.insert(validate_paragraph(added), after=anchor)
             anchor = added.id
     for place in removed:
         mine = there.get(began[place].id)
@@ -364,12 +380,12 @@ def decide_log(
     return MergeDecision(edits=tuple(order.edits()))
 
 
-def _plain(text: str) -> str:
+def _normalize_paragraph(text: str) -> str:
     """A paragraph as it is read back from a file."""
     return text.replace("\r\n", "\n")
 
 
-def _aligned(
+def _align_paragraphs(
     old: Sequence[str], new: Sequence[str], *, is_sure: Callable[[int], bool]
 ) -> tuple[dict[int, int], list[int]]:
     """Which old paragraph each new one is or was made of, and which old ones are gone.
@@ -377,14 +393,14 @@ def _aligned(
     Where as many came as went between two that stayed, and the person has surely seen those, each was
     changed. Else those that resemble each other were.
     """
-    same = matches(old, new)
+    same = match_items(old, new)
     pairs = {j: i for i, j in same}
     gone: list[int] = []
     low = start = 0
     for i, j in [*same, (len(old), len(new))]:
         before, after = range(low, i), range(start, j)
         certain = len(before) == len(after) and all(map(is_sure, before))
-        taken = zip(before, after, strict=True) if certain else _resembling(old, new, before, after)
+        taken = zip(before, after, strict=True) if certain else _pair_similar(old, new, before, after)
         came_of = dict(taken)
         pairs |= {k: m for m, k in came_of.items()}
         gone += [m for m in before if m not in came_of]
@@ -392,11 +408,13 @@ def _aligned(
     return pairs, gone
 
 
-def _resembling(old: Sequence[str], new: Sequence[str], before: range, after: range) -> list[tuple[int, int]]:
+def _pair_similar(
+    old: Sequence[str], new: Sequence[str], before: range, after: range
+) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     start = after.start
     for i in before if len(before) * len(after) <= _MOST_COMPARED else ():
-        j = next((j for j in range(start, after.stop) if _resemble(old[i], new[j])), None)
+        j = next((j for j in range(start, after.stop) if _is_similar(old[i], new[j])), None)
         if j is not None:
             pairs.append((i, j))
             start = j + 1
@@ -412,22 +430,22 @@ class _Order:
         self._edits: list[Change] = []
 
     def change(self, after: Paragraph) -> None:
-        place = self._place(after.id)
-        self._edits.append(Change(before=self._there[place], after=checked_paragraph(after)))
+        place = self._find_index(after.id)
+        self._edits.append(Change(before=self._there[place], after=validate_paragraph(after)))
         self._there[place] = after
 
     def insert(self, added: Paragraph, *, after: str | None) -> None:
-        self._there.insert(0 if after is None else self._place(after) + 1, added)
+        self._there.insert(0 if after is None else self._find_index(after) + 1, added)
         self._new.add(added.id)
 
     def take_out(self, gone: Paragraph) -> None:
         self._edits.append(Change(before=gone, after=None))
-        del self._there[self._place(gone.id)]
+        del self._there[self._find_index(gone.id)]
 
     def edits(self) -> list[Change]:
         """What was changed and taken out, then what is new, at positions that keep the order."""
         edits = list(self._edits)
-        for paragraph, position in zip(self._there, self._positions(), strict=True):
+        for paragraph, position in zip(self._there, self._assign_positions(), strict=True):
             after = replace(paragraph, position=position)
             if paragraph.id in self._new:
                 edits.append(Change(before=None, after=after))
@@ -435,7 +453,7 @@ class _Order:
                 edits.append(Change(before=paragraph, after=after))
         return edits
 
-    def _positions(self) -> list[float]:
+    def _assign_positions(self) -> list[float]:
         """Those that are there stay where they are, unless no number is free between two of them."""
         positions = [paragraph.position for paragraph in self._there]
         is_new = [paragraph.id in self._new for paragraph in self._there]
@@ -445,18 +463,18 @@ class _Order:
             if new:
                 low = positions[start - 1] if start else None
                 high = positions[stop] if stop < len(positions) else None
-                positions[start:stop] = _between(low, high, stop - start)
+                positions[start:stop] = _interpolate_positions(low, high, stop - start)
             start = stop
         beside = zip(pairwise(positions), pairwise(is_new), strict=True)
         if all(low < high for (low, high), new in beside if any(new)):
             return positions
         return [float(number) for number in range(1, len(positions) + 1)]
 
-    def _place(self, id: str) -> int:
+    def _find_index(self, id: str) -> int:
         return next(place for place, paragraph in enumerate(self._there) if paragraph.id == id)
 
 
-def _between(low: float | None, high: float | None, count: int) -> list[float]:
+def _interpolate_positions(low: float | None, high: float | None, count: int) -> list[float]:
     if high is None:
         return [(low or 0.0) + number for number in range(1, count + 1)]
     if low is None:
@@ -498,13 +516,13 @@ def decide_session(
     """
     state, turns = (None, []) if ours is None else ours
     began_state = base[0] if base is not None else state
-    theirs = state_of(lines.state, path=path, base=began_state, now=now)
+    theirs = build_session_state(lines.state, path=path, base=began_state, now=now)
     if state is not None and theirs.scope != state.scope:
         raise InvalidInput("line 1: the scope of a session cannot be changed: put it back")
     seen = 0 if base is None else len(base[1])
     while base is not None and seen and is_recent(base[1][seen - 1].id):
         seen -= 1
-    known = _known_turns(lines, turns, seen)
+    known = _count_known_turns(lines, turns, seen)
     edits: list[Change] = []
     clashes: list[MergeConflict] = []
     if state is None:
@@ -514,12 +532,12 @@ def decide_session(
     began = {turn.id: turn for turn in base[1]} if base is not None else {}
     for mine, fields in zip(turns, lines.turns[:known], strict=False):
         was = began.get(mine.id, mine)
-        said = turn_of(fields, id=mine.id, state=theirs, position=mine.position, base=was, now=now)
+        said = build_turn(fields, id=mine.id, state=theirs, position=mine.position, base=was, now=now)
         if said == mine or (base is None and said in earlier(mine.id)):
             continue
         _merge_into(edits, clashes, was, mine, said)
     since = turns[known if base is None else len(base[1]) :]
-    edits += _added_turns(
+    edits += _build_added_turns(
         since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier
     )
     count = len(turns) + sum(edit.before is None and isinstance(edit.after, Turn) for edit in edits)
@@ -542,7 +560,7 @@ def _merge_into(
         clashes.append(MergeConflict(ours=ours, fields=found.conflicts))
 
 
-def _known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
+def _count_known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
     """How many lines, from the first, are of turns that are there; so many at least the person has seen."""
     places = {turn.id: turn.position for turn in turns}
     found = [places.get(fields.get("id", "")) for fields in lines.turns]
@@ -559,7 +577,7 @@ def _known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
     return known
 
 
-def _added_turns(
+def _build_added_turns(
     since: Sequence[Turn],
     lines: Sequence[Fields],
     state: SessionState,
@@ -570,20 +588,20 @@ def _added_turns(
     earlier: Callable[[str], Sequence[Turn]],
 ) -> list[Change]:
     """The edits that add turns at the end, unless the program has added the very same since."""
-    alike = Counter(map(_saying, since))
+    alike = Counter(map(_get_identity_key, since))
     edits: list[Change] = []
     for fields in lines:
         name = fields.get("id")
-        if name is not None and any(turn.session != state.id for turn in earlier(ids.valid_id(name))):
+        if name is not None and any(turn.session != state.id for turn in earlier(ids.validate_id(name))):
             raise InvalidInput(f"the id {name!r} is that of another turn: take it out")
         position = first + len(edits)
-        turn = turn_of(fields, id=name or new_id(), state=state, position=position, base=None, now=now)
-        if alike[_saying(turn)]:
-            alike[_saying(turn)] -= 1
+        turn = build_turn(fields, id=name or new_id(), state=state, position=position, base=None, now=now)
+        if alike[_get_identity_key(turn)]:
+            alike[_get_identity_key(turn)] -= 1
             continue
         edits.append(Change(before=None, after=turn))
     return edits
 
 
-def _saying(turn: Turn) -> tuple[str, ...]:
+def _get_identity_key(turn: Turn) -> tuple[str, ...]:
     return (turn.role, turn.speaker, turn.tool_call_id, turn.content)

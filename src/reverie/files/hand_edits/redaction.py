@@ -18,7 +18,7 @@ _NAMES = ('"id":', '"session":', '"scope":')
 _LONGEST_NAME = 14
 
 
-def redacted_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
+def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
     """The bytes of a file with secrets replaced; themselves, where there are none.
 
     Args:

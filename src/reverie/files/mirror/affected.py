@@ -9,7 +9,7 @@ from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.files.layout import path_of
+from reverie.files.layout import build_path
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class AffectedFiles:
     last: dict[str, int] = field(default_factory=dict)
 
 
-def affected_by(rows: Iterable[JournalEntry]) -> AffectedFiles:
+def find_affected_files(rows: Iterable[JournalEntry]) -> AffectedFiles:
     """The files that rows of the journal, in their order, concern."""
     found = AffectedFiles()
     for row in rows:
@@ -62,7 +62,7 @@ def affected_by(rows: Iterable[JournalEntry]) -> AffectedFiles:
         before, after = row.edit.before, row.edit.after
         for value in (before, after):
             if value is not None:
-                path = path_of(value)
+                path = build_path(value)
                 found.last[path] = row.sequence
                 if isinstance(value, Record):
                     ids = found.places.setdefault(path, set())
@@ -73,14 +73,14 @@ def affected_by(rows: Iterable[JournalEntry]) -> AffectedFiles:
         if isinstance(value, Record):
             found.records[value.id] = value if after is not None else None
         elif isinstance(value, Page):
-            found.pages[path_of(value)] = value if after is not None else None
+            found.pages[build_path(value)] = value if after is not None else None
         else:
-            growth = found.growing.setdefault(path_of(value), FileGrowth(name=_name(value)))
-            _grow(growth, value, is_new=before is None)
+            growth = found.growing.setdefault(build_path(value), FileGrowth(name=_get_file_id(value)))
+            _record_growth(growth, value, is_new=before is None)
     return found
 
 
-def _grow(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:
+def _record_growth(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new: bool) -> None:
     if not is_new or (isinstance(value, SessionState) and (growth.begun or growth.added)):
         growth.only = False
     elif isinstance(value, SessionState):
@@ -89,7 +89,7 @@ def _grow(growth: FileGrowth, value: Turn | SessionState | Paragraph, *, is_new:
         growth.added.append(value)
 
 
-def _name(value: Value) -> str:
+def _get_file_id(value: Value) -> str:
     match value:
         case Turn():
             return value.session

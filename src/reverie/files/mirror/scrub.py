@@ -15,7 +15,7 @@ from pathlib import Path
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.layout import MEMORY, SESSIONS, place_of, recovered_from, session_path
+from reverie.files.layout import MEMORY, SESSIONS, build_session_path, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT
 
 _LONGEST = 50_000_000
@@ -60,13 +60,13 @@ def scrub_files(
     """
     removed: list[str] = []
     left: list[str] = []
-    whole = {session_path(session) for session in sessions}
+    whole = {build_session_path(session) for session in sessions}
     begun = tuple(f"{path}." for path in whole)
-    with state.locked() as ledger:
-        for path in list(_unaccounted(root, ledger.known() if mirrored else {})):
+    with state.lock() as ledger:
+        for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             gone = path in whole or path.startswith(begun)
-            own = gone or _is_own(path) or _stem(path) in records
-            if not gone and _stem(path) not in records and not _says(root / path, phrases):
+            own = gone or _is_own(path) or _extract_record_id(path) in records
+            if not gone and _extract_record_id(path) not in records and not _has_phrase(root / path, phrases):
                 continue
             if not own:
                 left.append(path)
@@ -79,7 +79,7 @@ def scrub_files(
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
-def _unaccounted(root: Path, known: Mapping[str, FileRecord]) -> Iterator[str]:
+def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[str]:
     """Files that are not known, or not as they are known."""
     for top in (MEMORY, SESSIONS):
         for place, _, names in os.walk(root / top):
@@ -104,20 +104,20 @@ def _remove(root: Path, path: str) -> None:
 
 def _is_own(path: str) -> bool:
     """Whether Reverie made the file and nobody else's work is in it that is not elsewhere."""
-    return f"/{DRAFTS}/" in path or path.endswith(CONFLICT) or recovered_from(path) is not None
+    return f"/{DRAFTS}/" in path or path.endswith(CONFLICT) or parse_recovered_path(path) is not None
 
 
-def _stem(path: str) -> str:
+def _extract_record_id(path: str) -> str:
     """The id in the name of a record's file, or of what was kept beside it; empty for other files."""
-    path = recovered_from(path) or path.removesuffix(CONFLICT)
-    place = place_of(path if path.endswith(".json") else f"{path}.json")
+    path = parse_recovered_path(path) or path.removesuffix(CONFLICT)
+    place = parse_path(path if path.endswith(".json") else f"{path}.json")
     return place.name if place is not None and place.form == "record" else ""
 
 
-def _says(file: Path, phrases: PhraseMatcher) -> bool:
+def _has_phrase(file: Path, phrases: PhraseMatcher) -> bool:
     if file.stat().st_size > _LONGEST:
         return False
-    return phrases.stand_in(file.read_bytes().decode("utf-8", "replace"))
+    return phrases.has_match(file.read_bytes().decode("utf-8", "replace"))
 
 
 def _drop_notes(ledger: LockedFileState, paths: Collection[str]) -> None:

@@ -41,23 +41,30 @@ from reverie.files.disk.state import (
     MirrorProgress,
     StateBusy,
     StateUnavailable,
-    checksum,
-    stamp_of,
+    compute_checksum,
+    compute_stamp,
 )
-from reverie.files.expected import ExpectedContent, began_so, present, record_content, session_content, was_so
+from reverie.files.expected import (
+    ExpectedContent,
+    is_earlier_version,
+    is_earlier_version_prefix,
+    render_expected_content,
+    render_record_content,
+    render_session_content,
+)
 from reverie.files.layout import (
     MEMORY,
     SESSIONS,
     Form,
-    form_of,
-    path_of,
-    place_of,
+    build_path,
+    parse_form,
+    parse_path,
     render_addition,
     render_line,
     render_page,
     render_turns,
 )
-from reverie.files.mirror.affected import AffectedFiles, FileGrowth, affected_by
+from reverie.files.mirror.affected import AffectedFiles, FileGrowth, find_affected_files
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -141,13 +148,13 @@ class MirrorWriter:
             do it in the background.
         """
         outcome = MirrorReport()
-        with self._shielded(outcome), self._state.locked(_NOTICE_PATIENCE_S) as ledger:
+        with self._suppress_errors(outcome), self._state.lock(_NOTICE_PATIENCE_S) as ledger:
             self._prepare(ledger)
             first, last = rows[0].sequence, rows[-1].sequence
             done = ledger.progress.sequence
             if done == first - 1:
-                self._take(ledger, affected_by(rows), outcome)
-                ledger.advance(MirrorProgress(last, stamp_of(rows[-1])))
+                self._take(ledger, find_affected_files(rows), outcome)
+                ledger.advance(MirrorProgress(last, compute_stamp(rows[-1])))
             elif last - done > AT_ONCE:
                 outcome.complete = False
             elif last > done:
@@ -156,7 +163,7 @@ class MirrorWriter:
                     pass
             if self.failed:
                 self._retry(ledger, outcome)
-        self._account(outcome)
+        self._report_failures(outcome)
         return outcome
 
     def write(self, *, batches: int | None = None) -> MirrorReport:
@@ -167,20 +174,20 @@ class MirrorWriter:
                 go of between them.
         """
         outcome, run = MirrorReport(complete=False), _Run()
-        with self._shielded(outcome):
+        with self._suppress_errors(outcome):
             while batches is None or run.batches < batches:
                 if run.batches:
                     time.sleep(_PAUSE_S)  # others wait for the lock too, and must once find it free
-                with self._state.locked() as ledger:
+                with self._state.lock() as ledger:
                     if not run.batches:
                         self._verify(ledger)
                         self._recover(ledger, outcome)
                     self._prepare(ledger)
                     run.batches += 1
-                    if self._follow(ledger, run, outcome) and self._pay_some(ledger, run, outcome):
+                    if self._follow(ledger, run, outcome) and self._write_some_due(ledger, run, outcome):
                         outcome.complete = True
                         break
-        self._account(outcome)
+        self._report_failures(outcome)
         return outcome
 
     def prepare(self) -> MirrorReport:
@@ -189,23 +196,23 @@ class MirrorWriter:
         To be called before hand edits are taken in, so that a lost folder is not taken for a deletion.
         """
         outcome = MirrorReport()
-        with self._shielded(outcome), self._state.locked() as ledger:
+        with self._suppress_errors(outcome), self._state.lock() as ledger:
             self._verify(ledger)
             self._recover(ledger, outcome)
             self._prepare(ledger)
-        self._account(outcome)
+        self._report_failures(outcome)
         return outcome
 
-    def begins_anew(self) -> bool:
+    def needs_fresh_start(self) -> bool:
         """Whether nothing is known of the files of a store, or a whole folder of them is gone."""
         if not self._state.progress().sequence:
             return self._store.sequence() > 0
         return any(not self.disk.has(top) and self._state.known(f"{top}/") for top in _TOPS)
 
-    def behind(self) -> int:
+    def count_pending_changes(self) -> int:
         """How many changes the files do not show yet."""
         newest = 0
-        with self._shielded(MirrorReport()):
+        with self._suppress_errors(MirrorReport()):
             newest = self._store.sequence()
             return max(0, newest - self._state.progress().sequence)
         return newest
@@ -218,23 +225,23 @@ class MirrorWriter:
         if not rows:
             return True
         newest = self._store.sequence()  # before anything is read that the files are to say
-        affected = affected_by(rows)
+        affected = find_affected_files(rows)
         for path, last in affected.last.items():
             if last <= run.shown.get(path, 0):
                 for places in (affected.places, affected.pages, affected.growing):
                     places.pop(path, None)
         affected.erased -= {subject for subject in affected.erased if run.compared.get(subject, 0) >= newest}
         self._take_present(ledger, affected, outcome)
-        whole = (path for path in affected.last if form_of(path) != "episodic")  # a day is patched
+        whole = (path for path in affected.last if parse_form(path) != "episodic")  # a day is patched
         run.shown.update(dict.fromkeys(whole, newest))
         run.compared.update(dict.fromkeys(affected.erased, newest))
-        ledger.advance(MirrorProgress(rows[-1].sequence, stamp_of(rows[-1])))
+        ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return rows[-1].sequence >= newest
 
     def _take(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
         """Bring the files up to date with changes that nothing has come after: the rows say all."""
         for path, ids in affected.places.items():
-            new = affected.arrived.get(path) == ids and form_of(path) == "episodic"
+            new = affected.arrived.get(path) == ids and parse_form(path) == "episodic"
             if not new or not self._append_to_day(
                 ledger, path, [affected.records[name] for name in ids], outcome
             ):
@@ -242,13 +249,13 @@ class MirrorWriter:
         for path, page in affected.pages.items():
             self._write(ledger, path, None if page is None else ExpectedContent(render_page(page)), outcome)
         for path, growth in affected.growing.items():
-            if not self._grow(ledger, path, growth, outcome):
+            if not self._append_growth(ledger, path, growth, outcome):
                 self._write_present(ledger, path, outcome)
         self._compare(ledger, affected.erased, outcome)
 
     def _take_present(self, ledger: LockedFileState, affected: AffectedFiles, outcome: MirrorReport) -> None:
         """The same for changes after which there may be others: read what the files are to say."""
-        records = self._present_records(affected.records)
+        records = self._fetch_records(affected.records)
         for path, ids in affected.places.items():
             if ids <= records.keys():
                 self._write_records(ledger, path, ids, records, outcome)
@@ -258,16 +265,16 @@ class MirrorWriter:
             self._write_present(ledger, path, outcome)
         self._compare(ledger, affected.erased, outcome)
 
-    def _present_records(self, ids: Iterable[str]) -> dict[str, Record | None]:
+    def _fetch_records(self, ids: Iterable[str]) -> dict[str, Record | None]:
         """Records by id, None for those that are gone; without those that cannot be read."""
         wanted = list(ids)
         try:
             found = {record.id: record for record in self._store.records(wanted)}
         except StoreCorrupt:
-            return self._one_by_one(wanted)
+            return self._fetch_one_by_one(wanted)
         return {name: found.get(name) for name in wanted}
 
-    def _one_by_one(self, wanted: Sequence[str]) -> dict[str, Record | None]:
+    def _fetch_one_by_one(self, wanted: Sequence[str]) -> dict[str, Record | None]:
         found: dict[str, Record | None] = {}
         for name in wanted:
             with contextlib.suppress(StoreCorrupt):
@@ -285,27 +292,32 @@ class MirrorWriter:
         outcome: MirrorReport,
     ) -> None:
         """Write the file at which these records stand, or stood."""
-        here = {name: _if_at(records[name], path) for name in ids}
-        if form_of(path) == "episodic":
+        here = {name: _filter_by_path(records[name], path) for name in ids}
+        if parse_form(path) == "episodic":
             self._write_day(ledger, path, here, outcome)
             return
         (record,) = here.values()
-        self._write(ledger, path, None if record is None else record_content(record), outcome)
+        self._write(ledger, path, None if record is None else render_record_content(record), outcome)
 
     def _write_day(
         self, ledger: LockedFileState, path: str, changed: Mapping[str, Record | None], outcome: MirrorReport
     ) -> None:
         """Write the file of a day from what it says and what has changed: finding the others takes long."""
-        with self._failing(ledger, path, outcome):
+        with self._record_failure(ledger, path, outcome):
             known, found = ledger.find(path), self.disk.read(path)
             if known is None and found is None:
                 old = b""
-            elif known is not None and known.pieces >= 0 and found is not None and _says(known, found[0]):
+            elif (
+                known is not None
+                and known.pieces >= 0
+                and found is not None
+                and _has_same_content(known, found[0])
+            ):
                 old = found[0]
             else:
                 self._write_present(ledger, path, outcome)
                 return
-            data = patched(old, changed)
+            data = patch_episodic_file(old, changed)
             content = ExpectedContent(data, data.count(b"\n")) if data else None
             self._settle(ledger, path, content, outcome)
 
@@ -314,20 +326,28 @@ class MirrorWriter:
     ) -> bool:
         """Add records to a day's file that are new there, if they come after all that stand in it."""
         known = ledger.find(path)
-        new = sorted((record for each in arrived if (record := _if_at(each, path))), key=_key)
+        new = sorted(
+            (record for each in arrived if (record := _filter_by_path(each, path))), key=_get_sort_key
+        )
         if known is None or known.pieces < 0 or len(new) < len(arrived):
             return False
-        with self._failing(ledger, path, outcome):
+        with self._record_failure(ledger, path, outcome):
             seen = self.disk.look(path)
-            last = self.disk.last_line(path, seen) if seen is not None and _same(known, seen) else None
-            if last is None or _key_of(last) >= _key(new[0]):
+            last = (
+                self.disk.read_last_line(path, seen)
+                if seen is not None and _is_unchanged(known, seen)
+                else None
+            )
+            if last is None or _parse_sort_key(last) >= _get_sort_key(new[0]):
                 return False
             return self._append(
                 ledger, known, ExpectedContent(b"".join(map(render_line, new)), len(new)), outcome
             )
         return True
 
-    def _grow(self, ledger: LockedFileState, path: str, growth: FileGrowth, outcome: MirrorReport) -> bool:
+    def _append_growth(
+        self, ledger: LockedFileState, path: str, growth: FileGrowth, outcome: MirrorReport
+    ) -> bool:
         """Write only what is new at the end of a file; False if more is to be done, or it cannot be told."""
         known = ledger.find(path)
         if not growth.only:
@@ -336,11 +356,11 @@ class MirrorWriter:
             turns = [value for value in growth.added if isinstance(value, Turn)]
             if known is not None or not _follow_on(turns, 0):
                 return False
-            self._write(ledger, path, session_content(growth.begun, turns), outcome)
+            self._write(ledger, path, render_session_content(growth.begun, turns), outcome)
             return True
         if known is None or known.pieces < 0:
             return False
-        if form_of(path) == "session":
+        if parse_form(path) == "session":
             turns = [value for value in growth.added if isinstance(value, Turn)]
             if not _follow_on(turns, known.pieces):
                 return False
@@ -355,14 +375,14 @@ class MirrorWriter:
         self, ledger: LockedFileState, known: FileRecord, more: ExpectedContent, outcome: MirrorReport
     ) -> bool:
         """Add to a file that is as we know it; False if it is not."""
-        with self._failing(ledger, known.path, outcome):
+        with self._record_failure(ledger, known.path, outcome):
             seen = self.disk.look(known.path)
-            if seen is None or not _same(known, seen):
+            if seen is None or not _is_unchanged(known, seen):
                 return False
             after = self.disk.append(known.path, more.data, seen)
             if after is None:
                 return False
-            number = checksum(more.data, known.checksum)
+            number = compute_checksum(more.data, known.checksum)
             pieces = known.pieces + more.pieces
             ledger.put([FileRecord(known.path, after.size, after.mtime_ns, number, pieces)])
             outcome.written += 1
@@ -370,28 +390,28 @@ class MirrorWriter:
 
     def _write_present(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
         """Make a file what the store says it should be."""
-        with self._failing(ledger, path, outcome):
-            self._settle(ledger, path, present(self._store, path), outcome)
+        with self._record_failure(ledger, path, outcome):
+            self._settle(ledger, path, render_expected_content(self._store, path), outcome)
 
     def _write(
         self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
     ) -> None:
         """Make a file that content, or remove it."""
-        with self._failing(ledger, path, outcome):
+        with self._record_failure(ledger, path, outcome):
             self._settle(ledger, path, content, outcome)
 
     def _settle(
         self, ledger: LockedFileState, path: str, content: ExpectedContent | None, outcome: MirrorReport
     ) -> None:
         known = ledger.find(path)
-        if known is not None and content is not None and _says(known, content.data):
+        if known is not None and content is not None and _has_same_content(known, content.data):
             if known.pieces != content.pieces:
                 ledger.put([known._replace(pieces=content.pieces)])
             return
         seen = self.disk.look(path)
         if seen is None:
             self._settle_absent(ledger, path, known, content, outcome)
-        elif known is not None and _same(known, seen):
+        elif known is not None and _is_unchanged(known, seen):
             self._put(ledger, path, seen, known, content, outcome)
         else:
             self._settle_strange(ledger, path, known, content, outcome)
@@ -408,9 +428,9 @@ class MirrorWriter:
         if content is None:
             ledger.drop([path])
         elif known is not None:  # a person has removed it
-            self._leave(ledger, path, outcome)
+            self._defer_to_import(ledger, path, outcome)
         else:
-            self._disk_create(ledger, path, content, outcome)
+            self._create_file(ledger, path, content, outcome)
 
     def _settle_strange(
         self,
@@ -423,19 +443,19 @@ class MirrorWriter:
         """There is a file that is not as we know it. It may only go if nothing in it is anybody's edit."""
         found = self.disk.read(path)
         if found is None:
-            self._leave(ledger, path, outcome)
+            self._defer_to_import(ledger, path, outcome)
             return
         data, seen = found
         if content is not None and data == content.data:
-            ledger.put([_written(path, seen, content)])
-        elif known is not None and _says(known, data):  # touched, and nothing else
+            ledger.put([_to_written(path, seen, content)])
+        elif known is not None and _has_same_content(known, data):  # touched, and nothing else
             self._put(ledger, path, seen, known, content, outcome)
-        elif _is_torn(path, data, known, content) or was_so(self._store, path, data):
+        elif _is_torn(path, data, known, content) or is_earlier_version(self._store, path, data):
             self._put(ledger, path, seen, None, content, outcome)
         elif known is None and content is None:
             return  # somebody's own file, where we have none
         else:
-            self._leave(ledger, path, outcome)
+            self._defer_to_import(ledger, path, outcome)
 
     def _put(
         self,
@@ -452,35 +472,35 @@ class MirrorWriter:
                 ledger.drop([path])
                 outcome.removed += 1
             else:
-                self._leave(ledger, path, outcome)
+                self._defer_to_import(ledger, path, outcome)
             return
-        if known is not None and _goes_on(path, known, content.data):
+        if known is not None and _is_extension(path, known, content.data):
             after = self.disk.append(path, content.data[known.size :], seen)
         else:
-            after = self.disk.replace(path, content.data, seen, lasting=_lasting(path))
-            self._note_recovered(ledger, known)
+            after = self.disk.replace(path, content.data, seen, lasting=_needs_fsync(path))
+            self._record_recovered(ledger, known)
         if after is None:
-            self._leave(ledger, path, outcome)
+            self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put([_written(path, after, content)])
+            ledger.put([_to_written(path, after, content)])
             outcome.written += 1
 
-    def _disk_create(
+    def _create_file(
         self, ledger: LockedFileState, path: str, content: ExpectedContent, outcome: MirrorReport
     ) -> None:
-        after = self.disk.create(path, content.data, lasting=_lasting(path))
+        after = self.disk.create(path, content.data, lasting=_needs_fsync(path))
         if after is None:  # somebody else's, just now
-            self._leave(ledger, path, outcome)
+            self._defer_to_import(ledger, path, outcome)
         else:
-            ledger.put([_written(path, after, content)])
+            ledger.put([_to_written(path, after, content)])
             outcome.written += 1
 
-    def _leave(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
+    def _defer_to_import(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> None:
         """Leave a file to whoever takes in hand edits, and come back to it."""
         outcome.edited.append(path)
-        ledger.owe([path])
+        ledger.mark_due([path])
 
-    def _note_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
+    def _record_recovered(self, ledger: LockedFileState, known: FileRecord | None) -> None:
         """Say from which version the files started that were kept beside others, for taking them in."""
         while self.disk.recovered:
             path, _ = self.disk.recovered.pop()
@@ -495,17 +515,17 @@ class MirrorWriter:
         forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
         if not forms:
             return
-        paths = [path for path in ledger.known() if form_of(path) in forms]
-        names = {path: place.name for path in paths if (place := place_of(path)) and place.form == "record"}
-        records = self._present_records(dict.fromkeys(names.values()))
+        paths = [path for path in ledger.known() if parse_form(path) in forms]
+        names = {path: place.name for path in paths if (place := parse_path(path)) and place.form == "record"}
+        records = self._fetch_records(dict.fromkeys(names.values()))
         for path in paths:
             name = names.get(path)
             if name is None:
                 self._write_present(ledger, path, outcome)
-            elif name in records and _if_at(records[name], path) is None:
+            elif name in records and _filter_by_path(records[name], path) is None:
                 self._write(ledger, path, None, outcome)
 
-    def _pay(self, ledger: LockedFileState, paths: Iterable[str], outcome: MirrorReport) -> None:
+    def _write_due(self, ledger: LockedFileState, paths: Iterable[str], outcome: MirrorReport) -> None:
         """Make files what the store says that were left before."""
         for path in paths:
             edited = len(outcome.edited)
@@ -513,10 +533,10 @@ class MirrorWriter:
             if len(outcome.edited) == edited and path not in outcome.failed:
                 ledger.settle([path])
 
-    def _pay_some(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
+    def _write_some_due(self, ledger: LockedFileState, run: _Run, outcome: MirrorReport) -> bool:
         """See to some more of the files that are due; whether there are no more of them."""
         due = [path for path in ledger.due() if path not in run.tried]
-        self._pay(ledger, due[:_DUE_AT_ONCE], outcome)
+        self._write_due(ledger, due[:_DUE_AT_ONCE], outcome)
         run.tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
 
@@ -525,7 +545,7 @@ class MirrorWriter:
         for path in [path for path in self.failed if path]:
             if path in outcome.failed:
                 return
-            self._pay(ledger, [path], outcome)
+            self._write_due(ledger, [path], outcome)
 
     # -- after mishaps -----------------------------------------------------------------------------------
 
@@ -535,7 +555,7 @@ class MirrorWriter:
         if not sequence:
             return
         rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
-        if not rows or stamp_of(rows[0]) != stamp:
+        if not rows or compute_stamp(rows[0]) != stamp:
             _log.warning("the state of the files is not of this store: all files are compared with it")
             ledger.clear()
 
@@ -549,39 +569,39 @@ class MirrorWriter:
 
     def _recover(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
         """Look at what killed processes left, and keep what is an edit."""
-        for left, path in self.disk.leftovers():
-            with self._failing(ledger, path, outcome):
+        for left, path in self.disk.list_leftovers():
+            with self._record_failure(ledger, path, outcome):
                 found, known = self.disk.read(left), ledger.find(path)
                 if found is None:
                     continue
                 data, seen = found
-                if known is not None and _same(known, seen) and self.disk.look(path) is None:
+                if known is not None and _is_unchanged(known, seen) and self.disk.look(path) is None:
                     self.disk.put_back(left, path)
                 elif (
                     not data
-                    or (known is not None and _says(known, data))
-                    or began_so(self._store, path, data)
+                    or (known is not None and _has_same_content(known, data))
+                    or is_earlier_version_prefix(self._store, path, data)
                 ):
                     self.disk.discard(left)
                 else:
                     self.disk.put_back(left, path)
-                    self._note_recovered(ledger, known)
+                    self._record_recovered(ledger, known)
 
     # -- failures ----------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _failing(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> Iterator[None]:
+    def _record_failure(self, ledger: LockedFileState, path: str, outcome: MirrorReport) -> Iterator[None]:
         """Note that this file could not be written, or that it can now, and go on with the others."""
         try:
             yield
         except (OSError, UnsafePath, StoreCorrupt) as error:
-            outcome.failed[path] = _reason(error)
-            ledger.owe([path])
+            outcome.failed[path] = _format_reason(error)
+            ledger.mark_due([path])
         else:
             self.failed.pop(path, None)
 
     @contextlib.contextmanager
-    def _shielded(self, outcome: MirrorReport) -> Iterator[None]:
+    def _suppress_errors(self, outcome: MirrorReport) -> Iterator[None]:
         """Note that nothing could be written at all: the state is locked or broken, or the store is."""
         try:
             yield
@@ -596,7 +616,7 @@ class MirrorWriter:
         else:
             self.failed.pop("", None)
 
-    def _account(self, outcome: MirrorReport) -> None:
+    def _report_failures(self, outcome: MirrorReport) -> None:
         """Log and count what has begun to fail."""
         new = {path: why for path, why in outcome.failed.items() if path not in self.failed}
         self.failed.update(outcome.failed)
@@ -629,7 +649,7 @@ class _Run:
     tried: set[str] = field(default_factory=set)
 
 
-def patched(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
+def patch_episodic_file(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
     """An episodic file after some of its records have changed.
 
     Args:
@@ -639,26 +659,26 @@ def patched(old: bytes, changed: Mapping[str, Record | None]) -> bytes:
     lines = [line for line in old.split(b"\n")[:-1] if line[_ID].decode() not in changed]
     keys: list[tuple[datetime, str] | None] = [None] * len(lines)
     new = [record for record in changed.values() if record is not None]
-    for record in sorted(new, key=_key):
+    for record in sorted(new, key=_get_sort_key):
         place = len(lines)
-        while place and (keys[place - 1] or _key_of(lines[place - 1])) > _key(record):
+        while place and (keys[place - 1] or _parse_sort_key(lines[place - 1])) > _get_sort_key(record):
             place -= 1
         lines.insert(place, render_line(record)[:-1])
-        keys.insert(place, _key(record))
+        keys.insert(place, _get_sort_key(record))
     return b"".join(line + b"\n" for line in lines)
 
 
-def _key(record: Record) -> tuple[datetime, str]:
+def _get_sort_key(record: Record) -> tuple[datetime, str]:
     return record.created_at, record.id
 
 
-def _key_of(line: bytes) -> tuple[datetime, str]:
+def _parse_sort_key(line: bytes) -> tuple[datetime, str]:
     told = json.loads(line)
     return parse_time(told["created_at"]), told["id"]
 
 
-def _if_at(record: Record | None, path: str) -> Record | None:
-    return record if record is not None and path_of(record) == path else None
+def _filter_by_path(record: Record | None, path: str) -> Record | None:
+    return record if record is not None and build_path(record) == path else None
 
 
 def _follow_on(turns: Sequence[Turn], position: int) -> bool:
@@ -668,36 +688,38 @@ def _follow_on(turns: Sequence[Turn], position: int) -> bool:
 
 def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:
     """Whether an interrupted append left it: the file as we know it, and a part of what is to follow."""
-    if content is None or form_of(path) not in _GROWING or not content.data.startswith(data):
+    if content is None or parse_form(path) not in _GROWING or not content.data.startswith(data):
         return False
-    return known is None or (len(data) > known.size and checksum(data[: known.size]) == known.checksum)
-
-
-def _goes_on(path: str, known: FileRecord, data: bytes) -> bool:
-    """Whether it is what is known, and more behind it."""
-    return (
-        form_of(path) in _GROWING
-        and len(data) > known.size
-        and checksum(data[: known.size]) == known.checksum
+    return known is None or (
+        len(data) > known.size and compute_checksum(data[: known.size]) == known.checksum
     )
 
 
-def _same(known: FileRecord, seen: FileStamp) -> bool:
+def _is_extension(path: str, known: FileRecord, data: bytes) -> bool:
+    """Whether it is what is known, and more behind it."""
+    return (
+        parse_form(path) in _GROWING
+        and len(data) > known.size
+        and compute_checksum(data[: known.size]) == known.checksum
+    )
+
+
+def _is_unchanged(known: FileRecord, seen: FileStamp) -> bool:
     return known.size == seen.size and known.mtime_ns == seen.mtime_ns
 
 
-def _says(known: FileRecord, data: bytes) -> bool:
-    return known.size == len(data) and known.checksum == checksum(data)
+def _has_same_content(known: FileRecord, data: bytes) -> bool:
+    return known.size == len(data) and known.checksum == compute_checksum(data)
 
 
-def _written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRecord:
-    return FileRecord(path, seen.size, seen.mtime_ns, checksum(content.data), content.pieces)
+def _to_written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRecord:
+    return FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(content.data), content.pieces)
 
 
-def _lasting(path: str) -> bool:
+def _needs_fsync(path: str) -> bool:
     """Whether to wait for the disk: an empty page after a power cut would be taken for somebody's edit."""
-    return form_of(path) in {"page", "log"}
+    return parse_form(path) in {"page", "log"}
 
 
-def _reason(error: OSError | UnsafePath | StoreCorrupt) -> str:
+def _format_reason(error: OSError | UnsafePath | StoreCorrupt) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

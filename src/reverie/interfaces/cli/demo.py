@@ -24,7 +24,7 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
-from reverie.interfaces.cli.prompts import agrees
+from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.context.pack import Pack
@@ -124,16 +124,16 @@ def demo(asked: CommandContext, yes: bool, as_json: bool) -> None:
     showing = DemoView(folder=folder)
     at = _Clock()
     with asked.memory(create=True, folder=str(folder), clock=at) as memory:
-        if not yes and not _is_ours(memory) and not _agreed(memory, folder):
-            output.say("Nothing was changed.", quiet=asked.quiet)
+        if not yes and not _is_ours(memory) and not _confirm_replay(memory, folder):
+            output.print_message("Nothing was changed.", quiet=asked.quiet)
             return
         showing.replayed = replay(memory, at)
     at.now = MORNING_AFTER
     with asked.memory(folder=str(folder), clock=at) as memory:
-        _ask(memory, showing)
+        _collect_answers(memory, showing)
     if as_json:
-        output.document(_as_json(showing))
-    elif output.on_terminal():
+        output.print_json(_to_json(showing))
+    elif output.is_terminal():
         _draw(showing)
     else:
         _write(showing)
@@ -148,22 +148,24 @@ def replay(memory: Memory, at: _Clock) -> int:
     Returns:
         How many turns were said and records saved.
     """
-    done = _last(memory)
-    steps = [step for step in [*_turns(memory), *_saves(memory)] if done is None or step[0] > done]
+    done = _find_last_time(memory)
+    steps = [
+        step for step in [*_iterate_turns(memory), *_iterate_saves(memory)] if done is None or step[0] > done
+    ]
     for moment, step in sorted(steps, key=lambda each: each[0]):
         at.now = moment
         step()
     return len(steps)
 
 
-def _turns(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
+def _iterate_turns(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
     with as_file(files(__package__) / "demo_conversation.jsonl") as path:
         for piece in read_conversations(path, format="jsonl"):
             for turn in piece.turns:
                 yield turn["at"], partial(memory.session(piece.session).add_many, [turn])
 
 
-def _saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
+def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
     text = (files(__package__) / "demo_records.jsonl").read_text(encoding="utf-8")
     for line in text.splitlines():
         note = json.loads(line)
@@ -171,15 +173,15 @@ def _saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
         yield moment, partial(memory.save, note.pop("content"), source=SOURCE, origin="agent", **note)
 
 
-def _last(memory: Memory) -> datetime | None:
+def _find_last_time(memory: Memory) -> datetime | None:
     """The time of the last step of an earlier replay; None when there was none."""
     sessions = memory.sessions(scope=EVERY_SCOPE)
     said = [session.last_at for session in sessions if session.state.id.startswith(_PREFIX)]
-    saved = [record.last_seen_at for record in _saved(memory)]
+    saved = [record.last_seen_at for record in _list_saved(memory)]
     return max([*said, *saved], default=None)
 
 
-def _saved(memory: Memory) -> list[Record]:
+def _list_saved(memory: Memory) -> list[Record]:
     return [record for record in memory.records(limit=1000, scope=EVERY_SCOPE) if record.source == SOURCE]
 
 
@@ -191,23 +193,23 @@ def _is_ours(memory: Memory) -> bool:
     return any(session.state.id.startswith(_PREFIX) for session in sessions)
 
 
-def _agreed(memory: Memory, folder: Path) -> bool:
+def _confirm_replay(memory: Memory, folder: Path) -> bool:
     records = output.count(memory.stats().records, "record")
     question = f"{str(folder)!r} holds a memory with {records}. Add the demo's conversation to it?"
-    return agrees(question, instead="--yes, or name another --folder")
+    return confirm(question, instead="--yes, or name another --folder")
 
 
 # -- asking ------------------------------------------------------------------------------------------
 
 
-def _ask(memory: Memory, showing: DemoView) -> None:
+def _collect_answers(memory: Memory, showing: DemoView) -> None:
     showing.sessions = {
         each.state.id: each.turns
         for each in sorted(memory.sessions(scope=EVERY_SCOPE), key=lambda each: each.last_at)
         if each.state.id.startswith(_PREFIX)
     }
     showing.correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
-    saved = _saved(memory)
+    saved = _list_saved(memory)
     showing.records = len(saved)
     showing.repeated = max(saved, key=lambda record: record.seen_count, default=None)
     showing.problems = memory.check()
@@ -221,7 +223,7 @@ def _ask(memory: Memory, showing: DemoView) -> None:
 # -- showing -----------------------------------------------------------------------------------------
 
 
-def _as_json(showing: DemoView) -> dict[str, Any]:
+def _to_json(showing: DemoView) -> dict[str, Any]:
     return {
         "folder": str(showing.folder),
         "replayed": showing.replayed,
@@ -242,7 +244,7 @@ def _as_json(showing: DemoView) -> dict[str, Any]:
     }
 
 
-def _story(showing: DemoView) -> Iterable[str]:
+def _describe_replay(showing: DemoView) -> Iterable[str]:
     """What was done before the questions, a sentence each."""
     turns = output.count(sum(showing.sessions.values()), "turn")
     said = f"{turns} in {output.count(len(showing.sessions), 'session')}, from 10 to 25 March 2025"
@@ -261,27 +263,27 @@ def _story(showing: DemoView) -> Iterable[str]:
     yield f"The memory was closed and opened again, and {sound}. The next morning it is asked:"
 
 
-def _nothing(showing: DemoView) -> str:
+def _format_unanswerable(showing: DemoView) -> str:
     return "Nothing relevant." if not showing.nothing else f"{output.count(len(showing.nothing), 'hit')}."
 
 
 def _write(showing: DemoView) -> None:
     """The demo as plain lines."""
-    for sentence in _story(showing):
+    for sentence in _describe_replay(showing):
         click.echo(output.one_line(sentence))
     for answer in showing.answers:
         click.echo(f"\n? {answer.question}")
         for hit in answer.hits:
             click.echo(f"  {hit.score:.2f}  {output.one_line(hit.content)}")
-            click.echo(f"        {output.one_line(output.why(hit, answer.question))}")
+            click.echo(f"        {output.one_line(output.explain_hit(hit, answer.question))}")
         pack = answer.pack
         click.echo(f"  The prompt gets {pack.tokens:,} tokens of {pack.hard_tokens:,}:")
-        for line in output.safe(pack.text).splitlines():
+        for line in output.escape_text(pack.text).splitlines():
             click.echo(f"  | {line}")
-    click.echo(f"\n? {UNANSWERABLE}\n  {_nothing(showing)}")
-    click.echo(output.safe(f"\nThe files are in {showing.folder}. Try:"))
+    click.echo(f"\n? {UNANSWERABLE}\n  {_format_unanswerable(showing)}")
+    click.echo(output.escape_text(f"\nThe files are in {showing.folder}. Try:"))
     for command in showing.commands():
-        click.echo(output.safe(f"  {command}"))
+        click.echo(output.escape_text(f"  {command}"))
 
 
 def _draw(showing: DemoView) -> None:
@@ -292,26 +294,26 @@ def _draw(showing: DemoView) -> None:
 
     from reverie.interfaces.cli import rich_output as drawing
 
-    out = drawing.console()
+    out = drawing.create_console()
     out.print(Rule(Text("Reverie"), style="dim"))
-    for sentence in _story(showing):
+    for sentence in _describe_replay(showing):
         out.print(Padding(Text(output.one_line(sentence)), (1, 0, 0, 0)))
     for answer in showing.answers:
         out.print()
         out.print(Text(answer.question, style="bold"))
         out.print()
-        drawing.hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
-        drawing.hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
+        drawing.print_hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
+        drawing.print_hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
         pack = answer.pack
         title = f"what the prompt gets: {pack.tokens:,} of {pack.hard_tokens:,} tokens"
-        text = Text(output.safe(pack.text), no_wrap=True, overflow="ellipsis")
-        out.print(drawing.panel(text, title=title))
+        text = Text(output.escape_text(pack.text), no_wrap=True, overflow="ellipsis")
+        out.print(drawing.render_panel(text, title=title))
     out.print()
     out.print(Text(UNANSWERABLE, style="bold"))
     out.print()
-    out.print(Padding(Text(_nothing(showing)), (0, 0, 1, 0)))
+    out.print(Padding(Text(_format_unanswerable(showing)), (0, 0, 1, 0)))
     out.print(Rule(Text("Your turn"), style="dim"))
-    out.print(Text(output.safe(f"The files are in {showing.folder}. Try:")))
+    out.print(Text(output.escape_text(f"The files are in {showing.folder}. Try:")))
     for command in showing.commands():
         # Not through rich, which would break a long command where it cannot be pasted any more.
-        click.echo(output.safe(f"  {command}"))
+        click.echo(output.escape_text(f"  {command}"))

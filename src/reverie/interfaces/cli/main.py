@@ -18,7 +18,7 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import EXITS, CommandContext, ExitCode, everywhere
+from reverie.interfaces.cli.options import EXITS, CommandContext, ExitCode, build_common_options
 
 _RECORDS = "reverie.interfaces.cli.commands.data.records"
 _CONVERSATIONS = "reverie.interfaces.cli.commands.data.conversations"
@@ -187,26 +187,26 @@ def _report(error: Exception, *, debug: bool) -> int:
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
             click.echo(err=True)  # the terminal shows ^C on this line
-        output.complain("interrupted")
+        output.print_error("interrupted")
         return ExitCode.INTERRUPTED
     if debug and not isinstance(error, click.ClickException):
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
-        output.complain(_of_click(error))
+        output.print_error(_format_click_error(error))
         return ExitCode.WRONG
     if isinstance(error, errors.ScopeRequired):
-        output.complain(_WHOSE)
+        output.print_error(_WHOSE)
         return ExitCode.WRONG
     if isinstance(error, errors.ReverieError):
-        output.complain(str(error))
+        output.print_error(str(error))
         return _MEANS.get(type(error), ExitCode.UNAVAILABLE)
     if isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
-        output.complain(f"{about}{error.strerror or type(error).__name__}: put that right and try again")
+        output.print_error(f"{about}{error.strerror or type(error).__name__}: put that right and try again")
         return ExitCode.UNAVAILABLE
     # The error's own words may quote a memory, so they are shown only to who asks for the traceback.
     how = "the traceback is above" if debug else "run it again with --debug for the traceback"
-    output.complain(f"{type(error).__name__}: this is a bug in Reverie; {how}")
+    output.print_error(f"{type(error).__name__}: this is a bug in Reverie; {how}")
     return ExitCode.BUG
 
 
@@ -232,7 +232,7 @@ _WHOSE = (
 )
 
 
-def _of_click(error: click.ClickException) -> str:
+def _format_click_error(error: click.ClickException) -> str:
     """What click says, without its full stop, and where to read how it should be."""
     said = error.format_message().rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -242,15 +242,15 @@ def _of_click(error: click.ClickException) -> str:
 
 
 @click.pass_context
-def _help_without_a_command(ctx: click.Context) -> None:
+def _show_default_help(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 cli = ReverieGroup(
     name="reverie",
-    params=everywhere(),
-    callback=_help_without_a_command,
+    params=build_common_options(),
+    callback=_show_default_help,
     invoke_without_command=True,
     help="""Memory for AI agents: one folder, no key, no server, nothing lost.
 

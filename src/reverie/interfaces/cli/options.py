@@ -94,7 +94,7 @@ class CommandContext:
         """
         from reverie.memory import Memory
 
-        settings = self.configured()
+        settings = self.load_settings()
         try:
             memory = Memory.open(
                 folder if folder is not None else self.place(),
@@ -112,7 +112,7 @@ class CommandContext:
         with memory:
             yield memory
 
-    def configured(self) -> Settings:
+    def load_settings(self) -> Settings:
         """The settings of the file that was named, and of the environment."""
         from reverie.settings import Settings
 
@@ -135,7 +135,7 @@ class CommandContext:
         return self.folder if self.folder is not None else os.environ.get(FOLDER) or None
 
 
-def told(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def store_option(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """A callback that notes an option's value on the `CommandContext`."""
 
     def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
@@ -145,46 +145,46 @@ def told(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return note
 
 
-def everywhere() -> list[click.Parameter]:
+def build_common_options() -> list[click.Parameter]:
     """The options that `reverie` and each of its commands understand."""
     return [
         click.Option(
             ["--folder"],
             metavar="PATH",
             expose_value=False,
-            callback=told("folder"),
+            callback=store_option("folder"),
             help=f"Where the memory is.  [${FOLDER}, or the platform's data folder]",
         ),
         click.Option(
             ["--settings"],
             metavar="FILE",
             expose_value=False,
-            callback=told("settings"),
+            callback=store_option("settings"),
             help="A settings file: YAML, TOML or JSON.",
         ),
         click.Option(
             ["--quiet", "-q"],
             is_flag=True,
             expose_value=False,
-            callback=told("quiet"),
+            callback=store_option("quiet"),
             help="The answer only, and nothing said about it.",
         ),
         click.Option(
             ["--debug"],
             is_flag=True,
             expose_value=False,
-            callback=told("debug"),
+            callback=store_option("debug"),
             help="Show the traceback of an error.",
         ),
     ]
 
 
 class Command(click.Command):
-    """A command that understands the options of `everywhere`, and never quotes arguments in a complaint."""
+    """A command that understands the options of `build_common_options`, and never quotes arguments in a complaint."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params.extend(everywhere())
+        self.params.extend(build_common_options())
         # What click says of arguments it did not expect quotes them, and they may be somebody's memories.
         self.allow_extra_args = True
 
@@ -208,13 +208,13 @@ as_of = click.option(
     type=ChangeParam(),
     metavar="TIME",
     expose_value=False,
-    callback=told("as_of"),
+    callback=store_option("as_of"),
     help="As it was then: 2025-01-31, a time, 2h for two hours ago, or after a change's number.",
 )
 """For commands that only read: answers as the memory would have then."""
 
 
-def options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def combine_options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Several option decorators as one, shown by `--help` in this order."""
 
     def decorate(function: Any) -> Any:

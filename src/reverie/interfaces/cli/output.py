@@ -32,7 +32,7 @@ _SEVERAL_DAYS = 14
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
-def safe(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""`text` with every character that could command a terminal written out, such as `\x1b`.
 
     Tabs and line breaks stay.
@@ -42,56 +42,56 @@ def safe(text: str) -> str:
 
 def one_line(text: str, *, longest: int | None = None) -> str:
     """`text` made safe and put on one line, cut with `…` where it has more than `longest` characters."""
-    line = safe(_SPACES.sub(" ", text).strip())
+    line = escape_text(_SPACES.sub(" ", text).strip())
     return line if longest is None or len(line) <= longest else line[: max(longest - 1, 0)].rstrip() + "…"
 
 
-def document(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Write one JSON document to standard output, with what could command a terminal as `\\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    click.echo(safe_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
+    click.echo(escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_to_json)))
 
 
-def safe_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """A JSON text that says the same, with what could command a terminal as `\\u001b`."""
     # Outside strings JSON has line breaks and spaces only, so whatever is unsafe stands inside one.
     return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
-def row(*cells: object) -> None:
+def print_row(*cells: object) -> None:
     """Write one line of cells with a tab between them, for `cut`, `sort` and `awk`."""
     click.echo("\t".join(one_line(str(cell)) for cell in cells))
 
 
-def rows(lines: Iterable[Iterable[object]]) -> None:
+def print_rows(lines: Iterable[Iterable[object]]) -> None:
     """Write several lines of cells."""
     for line in lines:
-        row(*line)
+        print_row(*line)
 
 
-def say(text: str, *, quiet: bool = False) -> None:
+def print_message(text: str, *, quiet: bool = False) -> None:
     """Tell the person at the terminal something, on standard error; nothing when they asked for quiet."""
     if not quiet:
-        click.echo(safe(text), err=True)
+        click.echo(escape_text(text), err=True)
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Write what went wrong as one line to standard error."""
     click.echo(f"reverie: {one_line(text)}", err=True)
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether standard output is a terminal, and so is drawn on."""
     return sys.stdout.isatty()
 
 
-def shows_progress(*, quiet: bool) -> bool:
+def should_show_progress(*, quiet: bool) -> bool:
     """Whether a bar is drawn while something takes long."""
     return not quiet and sys.stderr.isatty()
 
 
 @contextmanager
-def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on standard error while a terminal is there to see it.
 
     Args:
@@ -99,7 +99,7 @@ def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[
         total: How many there are; None where nobody knows.
         quiet: Whether to draw nothing.
     """
-    if not shows_progress(quiet=quiet):
+    if not should_show_progress(quiet=quiet):
         yield lambda done: None
         return
     from rich.console import Console
@@ -118,7 +118,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def ago(moment: datetime, now: datetime) -> str:
+def format_age(moment: datetime, now: datetime) -> str:
     """How long ago that was, in words; the date when it is more than two weeks."""
     passed = now - moment
     if passed < timedelta(0) or passed >= timedelta(days=_SEVERAL_DAYS):
@@ -132,12 +132,15 @@ def ago(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
-def matched(hit: Hit, question: str | None) -> list[str]:
+def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """The words that a question and a hit share, as the hit has them; a neighbour's as the question does."""
     from reverie.domain.text import tokenizer as analysis
 
     left, found = set(hit.why.matched), list[str]()
-    for surface, parts, wholes in [*analysis.words(hit.content), *analysis.words(question or "")]:
+    for surface, parts, wholes in [
+        *analysis.tokenize_chunks(hit.content),
+        *analysis.tokenize_chunks(question or ""),
+    ]:
         shared = left.intersection((*parts, *wholes))
         if shared and len(surface) <= _LONGEST_WORD:
             found.append(surface)
@@ -145,12 +148,12 @@ def matched(hit: Hit, question: str | None) -> list[str]:
     return [*found, *sorted(left)]
 
 
-def why(hit: Hit, question: str | None) -> str:
+def explain_hit(hit: Hit, question: str | None) -> str:
     """Why a hit was found, on one line."""
-    return str(replace(hit.why, matched=tuple(matched(hit, question))))
+    return str(replace(hit.why, matched=tuple(list_matched_words(hit, question))))
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Bytes in the unit that reads best, such as `1.4 MB`."""
     amount = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):
@@ -160,13 +163,13 @@ def size(number: int) -> str:
     return f"{amount:.1f} TB"
 
 
-def written(field: Any) -> str:
+def format_field(field: Any) -> str:
     """A field of a record or turn on one line: a list with commas, a table as `name: value`."""
     if isinstance(field, Mapping):
-        return ", ".join(f"{one_line(str(name))}: {written(value)}" for name, value in field.items())
+        return ", ".join(f"{one_line(str(name))}: {format_field(value)}" for name, value in field.items())
     if isinstance(field, list):
         between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
-        return between.join(map(written, field))
+        return between.join(map(format_field, field))
     return one_line(str(field))
 
 

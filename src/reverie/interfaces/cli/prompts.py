@@ -37,7 +37,7 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def agrees(question: str, *, instead: str) -> bool:
+def confirm(question: str, *, instead: str) -> bool:
     """Ask the person at the terminal; where there is none, refuse and name the option that does instead."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput(f"nobody is there to ask ({question!r}): add {instead}")
@@ -57,8 +57,8 @@ class TimeParam(_ParamType):
         if isinstance(value, datetime):
             return value
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
-            return clock.utc_now() - clock.parse_duration(value, name=_option(param))
-        return clock.parse_time(value, name=_option(param))
+            return clock.utc_now() - clock.parse_duration(value, name=_get_option_name(param))
+        return clock.parse_time(value, name=_get_option_name(param))
 
 
 class ChangeParam(TimeParam):
@@ -74,5 +74,5 @@ class ChangeParam(TimeParam):
         return super().convert(value, param, ctx)
 
 
-def _option(param: click.Parameter | None) -> str:
+def _get_option_name(param: click.Parameter | None) -> str:
     return param.opts[0] if param is not None else "time"

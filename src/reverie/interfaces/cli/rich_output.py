@@ -18,7 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from reverie.domain.text import timestamps as clock
-from reverie.interfaces.cli.output import ago, matched, one_line, safe, size, written
+from reverie.interfaces.cli.output import (
+    escape_text,
+    format_age,
+    format_field,
+    format_size,
+    list_matched_words,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import SessionOverview, Turn
@@ -39,7 +46,7 @@ _QUIET = "dim"
 _CAME, _WENT = "green", "red"
 
 
-def console() -> Console:
+def create_console() -> Console:
     """Standard output, as wide as it is and no wider than can be read."""
     out = Console(highlight=False)
     if out.width > WIDEST:
@@ -47,7 +54,7 @@ def console() -> Console:
     return out
 
 
-def hits(
+def print_hits(
     found: Sequence[Hit],
     question: str | None,
     *,
@@ -56,31 +63,33 @@ def hits(
     now: datetime | None = None,
 ) -> None:
     """What a search found: score, words, where they stand and when they were said; with `explain`, why."""
-    out, now = out or console(), now or clock.utc_now()
+    out, now = out or create_console(), now or clock.utc_now()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(ratio=1)
     for hit in found:
-        lines: list[RenderableType] = [Text(_cut(hit.content)), Text(_about(hit, now), style=_QUIET)]
+        lines: list[RenderableType] = [Text(_cut(hit.content)), Text(_describe_hit(hit, now), style=_QUIET)]
         if explain:
-            lines.append(reasons(hit, question, width=out.width - 8))
+            lines.append(render_reasons(hit, question, width=out.width - 8))
         score = Text(f"{hit.score:.2f}", style=f"bold {_ACCENT}")
         grid.add_row(score, Padding(Group(*lines), (0, 0, 1, 0)))
     out.print(grid)
 
 
-def reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
+def render_reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
     """The words a hit matched, every part of its score as a bar, and what relevance was made of."""
     why = hit.why
     lines: list[RenderableType] = []
     if why.matched:
         lines.append(
-            Text.assemble(("matched  ", _QUIET), (one_line(", ".join(matched(hit, question))), _ACCENT))
+            Text.assemble(
+                ("matched  ", _QUIET), (one_line(", ".join(list_matched_words(hit, question))), _ACCENT)
+            )
         )
     if why.note:
         lines.append(Text(one_line(why.note), style=_QUIET))
     if shares := {name: value for name, value in why.parts.items() if name not in _BONUSES}:
-        lines.append(_bars(shares, width=width))
+        lines.append(_render_bars(shares, width=width))
     last = [f"the {name} adds {why.parts[name]:.2f}" for name in _BONUSES if name in why.parts]
     if why.evidence:
         made = ", ".join(f"{name} {value:.2f}" for name, value in why.evidence.items())
@@ -89,37 +98,38 @@ def reasons(hit: Hit, question: str | None, *, width: int) -> RenderableType:
     return Group(*lines)
 
 
-def bar(share: float) -> Text:
+def render_bar(share: float) -> Text:
     """A share of 0 to 1 as a bar of ten."""
     filled = min(_BAR, max(0, round(share * _BAR)))
     return Text.assemble(("━" * filled, _ACCENT), ("╌" * (_BAR - filled), _QUIET))
 
 
-def _bars(parts: Mapping[str, float], *, width: int) -> RenderableType:
+def _render_bars(parts: Mapping[str, float], *, width: int) -> RenderableType:
     longest = max(map(len, parts))
     columns = max(1, width // (longest + _BAR + 9))
     grid = Table.grid(padding=(0, 3))
     cells = [
-        Text.assemble(name.ljust(longest), " ", bar(value), f" {value:.2f}") for name, value in parts.items()
+        Text.assemble(name.ljust(longest), " ", render_bar(value), f" {value:.2f}")
+        for name, value in parts.items()
     ]
     for start in range(0, len(cells), columns):
         grid.add_row(*cells[start : start + columns])
     return grid
 
 
-def _about(hit: Hit, now: datetime) -> str:
+def _describe_hit(hit: Hit, now: datetime) -> str:
     if hit.record is not None:
-        return _of_record(hit.record, now)
+        return _describe_record(hit.record, now)
     if hit.session is not None:
-        return " · ".join((one_line(hit.session.id), hit.session.status, ago(hit.at, now)))
+        return " · ".join((one_line(hit.session.id), hit.session.status, format_age(hit.at, now)))
     if hit.paragraph is not None:
-        return " · ".join((hit.id, one_line(hit.paragraph.page), ago(hit.at, now)))
-    return _of_turn(hit.turn, now) if hit.turn is not None else ""
+        return " · ".join((hit.id, one_line(hit.paragraph.page), format_age(hit.at, now)))
+    return _describe_turn(hit.turn, now) if hit.turn is not None else ""
 
 
-def _of_record(record: Record, now: datetime) -> str:
+def _describe_record(record: Record, now: datetime) -> str:
     marks = [record.kind, record.category or "", *(f"#{one_line(tag)}" for tag in record.tags)]
-    marks.append(ago(record.updated_at, now))
+    marks.append(format_age(record.updated_at, now))
     if record.seen_count > 1:
         marks.append(f"seen {record.seen_count} times")
     if record.pinned:
@@ -132,35 +142,35 @@ def _of_record(record: Record, now: datetime) -> str:
     return " · ".join([record.id, *filter(None, marks)])
 
 
-def _of_turn(turn: Turn, now: datetime) -> str:
+def _describe_turn(turn: Turn, now: datetime) -> str:
     where = f"{one_line(turn.session)}#{turn.position}"
-    return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, ago(turn.at, now)))
+    return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, format_age(turn.at, now)))
 
 
 def _cut(text: str) -> str:
     """The beginning of a text, without blank lines, long enough to know it again."""
-    text = "\n".join(line.rstrip() for line in safe(text).splitlines() if line.strip())
+    text = "\n".join(line.rstrip() for line in escape_text(text).splitlines() if line.strip())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
-def records(found: Iterable[Record]) -> None:
+def print_records(found: Iterable[Record]) -> None:
     """A list of records."""
-    out, now = console(), clock.utc_now()
+    out, now = create_console(), clock.utc_now()
     for record in found:
         out.print(Text(_cut(record.content)))
-        out.print(Padding(Text(_of_record(record, now), style=_QUIET), (0, 0, 1, 0)))
+        out.print(Padding(Text(_describe_record(record, now), style=_QUIET), (0, 0, 1, 0)))
 
 
-def sheet(kind: str, value: Mapping[str, Any]) -> None:
+def print_sheet(kind: str, value: Mapping[str, Any]) -> None:
     """One record, turn or paragraph with every field that says something."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=_QUIET, no_wrap=True)
     grid.add_column()
     for name, field in value.items():
         if name not in ("id", "content") and field not in (None, "", [], {}):
-            grid.add_row(name.replace("_", " "), Text(written(field)))
-    body = Group(Text(safe(value["content"])), Text(), grid) if value["content"] else grid
-    console().print(
+            grid.add_row(name.replace("_", " "), Text(format_field(field)))
+    body = Group(Text(escape_text(value["content"])), Text(), grid) if value["content"] else grid
+    create_console().print(
         Panel(
             body,
             title=Text(f"{kind} {value['id']}"),
@@ -171,7 +181,7 @@ def sheet(kind: str, value: Mapping[str, Any]) -> None:
     )
 
 
-def panel(body: RenderableType, *, title: str) -> Panel:
+def render_panel(body: RenderableType, *, title: str) -> Panel:
     """Something in a quiet frame with its name on it."""
     return Panel(body, title=Text(one_line(title)), title_align="left", box=box.ROUNDED, border_style=_QUIET)
 
@@ -182,33 +192,33 @@ def tally(found: Mapping[str, int]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right")
     for name, number in found.items():
-        grid.add_row(Text(f"{number:,}"), bar(number / most), Text(one_line(name) or "(none)"))
-    console().print(grid)
+        grid.add_row(Text(f"{number:,}"), render_bar(number / most), Text(one_line(name) or "(none)"))
+    create_console().print(grid)
 
 
-def sessions(found: Iterable[SessionOverview]) -> None:
+def print_sessions(found: Iterable[SessionOverview]) -> None:
     """A list of sessions."""
     now = clock.utc_now()
-    table = _table("session", "status", "turns", "last turn")
+    table = _create_table("session", "status", "turns", "last turn")
     for each in found:
         table.add_row(
-            Text(one_line(each.state.id)), each.state.status, f"{each.turns:,}", ago(each.last_at, now)
+            Text(one_line(each.state.id)), each.state.status, f"{each.turns:,}", format_age(each.last_at, now)
         )
-    console().print(table)
+    create_console().print(table)
 
 
-def pages(found: Iterable[PageOverview]) -> None:
+def print_pages(found: Iterable[PageOverview]) -> None:
     """A list of pages and logs."""
     now = clock.utc_now()
-    table = _table("page", "size", "changed")
+    table = _create_table("page", "size", "changed")
     for each in found:
-        table.add_row(Text(one_line(each.name)), each.size, ago(each.updated_at, now))
-    console().print(table)
+        table.add_row(Text(one_line(each.name)), each.size, format_age(each.updated_at, now))
+    create_console().print(table)
 
 
-def history(changes: Iterable[Mapping[str, Any]]) -> None:
+def print_history(changes: Iterable[Mapping[str, Any]]) -> None:
     """A list of changes."""
-    table = _table("change", "when", "who", "what", "id", "why")
+    table = _create_table("change", "when", "who", "what", "id", "why")
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
         what = f"{each['change']} {each['subject']}"
@@ -216,19 +226,19 @@ def history(changes: Iterable[Mapping[str, Any]]) -> None:
             str(each["sequence"]), when, Text(one_line(each["actor"])), what,
             Text(one_line(each["id"] or "-")), Text(one_line(each["reason"])),
         )  # fmt: skip
-    console().print(table)
+    create_console().print(table)
 
 
-def account(text: str) -> None:
+def print_account(text: str) -> None:
     """An account in lines, with what came and what went in colours, and the rest of it plain."""
     drawn = Text()
-    for line in safe(text).split("\n"):
+    for line in escape_text(text).split("\n"):
         mark = line.lstrip()[:2].rstrip()
         drawn.append(f"{line}\n", style={"+": _CAME, "-": _WENT, "…": _QUIET}.get(mark, ""))
-    console().print(drawn, end="")
+    create_console().print(drawn, end="")
 
 
-def stats(numbers: Mapping[str, Any]) -> None:
+def print_stats(numbers: Mapping[str, Any]) -> None:
     """The numbers of a store, those of a table within on one line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=_QUIET, no_wrap=True)
@@ -236,22 +246,24 @@ def stats(numbers: Mapping[str, Any]) -> None:
     for name, value in numbers.items():
         if isinstance(value, Mapping):
             told = [(key, each) for key, each in value.items() if each not in ("", None)]
-            shown = " · ".join(f"{one_line(key) or '(none)'} {_number(key, each)}" for key, each in told)
+            shown = " · ".join(
+                f"{one_line(key) or '(none)'} {_format_number(key, each)}" for key, each in told
+            )
         else:
-            shown = _number(name, value)
+            shown = _format_number(name, value)
         grid.add_row(name.replace("_", " "), Text(shown or "-"))
-    console().print(grid)
+    create_console().print(grid)
 
 
-def _number(name: str, value: Any) -> str:
+def _format_number(name: str, value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, int):
-        return size(value) if name.startswith("bytes") else f"{value:,}"
+        return format_size(value) if name.startswith("bytes") else f"{value:,}"
     return one_line(str(value))
 
 
-def _table(*columns: str) -> Table:
+def _create_table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style=_QUIET, show_edge=False)
     for name in columns:
         numeric = name in ("turns", "change")

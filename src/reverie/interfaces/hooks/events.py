@@ -92,18 +92,18 @@ def read_event(data: bytes) -> HookEvent:
         raise InvalidInput("standard input holds no JSON: the agent writes its event there") from None
     if not isinstance(told, dict):
         raise InvalidInput(f"standard input holds a JSON {type(told).__name__}: an event is an object")
-    found = {mine: _text(told, names) for mine, names in _NAMES.items()}
-    found |= {name: bounded(found[name]) for name in ("prompt", "answer")}
-    found["error"] = bounded(found["error"], longest=_LONGEST_RESULT)
+    found = {mine: _get_text(told, names) for mine, names in _NAMES.items()}
+    found |= {name: truncate_text(found[name]) for name in ("prompt", "answer")}
+    found["error"] = truncate_text(found["error"], longest=_LONGEST_RESULT)
     found["session"] = " ".join(found["session"].split())[:_LONGEST_ID]
     return HookEvent(
         **found,
-        arguments=_arguments(told.get("tool_input")),
+        arguments=_serialize_arguments(told.get("tool_input")),
         interrupted=told.get("is_interrupt") is True,
     )
 
 
-def bounded(text: str, *, longest: int = LONGEST_SAID) -> str:
+def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
     """A text as it can be stored: cleaned, and of one that is too long the beginning and the end.
 
     >>> bounded("a" * 90 + "b" * 30, longest=40)
@@ -116,11 +116,11 @@ def bounded(text: str, *, longest: int = LONGEST_SAID) -> str:
     return f"{text[: longest - end]}\n[cut: {len(text) - longest:,} characters]\n{text[-end:]}"
 
 
-def _text(told: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def _get_text(told: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return next((value for name in names if isinstance(value := told.get(name), str)), "")
 
 
-def _arguments(given: Any) -> str:
+def _serialize_arguments(given: Any) -> str:
     written = json.dumps(given, ensure_ascii=False) if isinstance(given, Mapping) else "{}"
     written = tokens.clean_text(written)
     return written if len(written) <= _LONGEST_RESULT else json.dumps({"cut": written[:_LONGEST_RESULT]})

@@ -14,7 +14,7 @@ _LONGEST = 40
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
-def project_scope(folder: str, *, within: str = "") -> str:
+def derive_project_scope(folder: str, *, within: str = "") -> str:
     """The scope of the project that a folder belongs to, such as `project:atlas-1f0c2a9b`.
 
     The project is the git repository around the folder (for a worktree, the one that it is of), or else the
@@ -24,24 +24,24 @@ def project_scope(folder: str, *, within: str = "") -> str:
         folder: Any folder of the project; empty for this process's own.
         within: The scope that it lies in, such as `user:alice`.
     """
-    root = _root(Path(folder or os.getcwd()).absolute())
+    root = _find_root(Path(folder or os.getcwd()).absolute())
     name = _UNFIT.sub("-", root.name).strip(".-")[:_LONGEST] or "root"
     scope = f"project:{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
     return f"{within}/{scope}" if within else scope
 
 
-def _root(folder: Path) -> Path:
+def _find_root(folder: Path) -> Path:
     folder = Path(os.path.realpath(folder))
     for place in (folder, *folder.parents):
         mark = place / ".git"
         if mark.is_dir():
             return place
         if mark.is_file():
-            return _of_worktree(mark) or place
+            return _resolve_worktree(mark) or place
     return folder
 
 
-def _of_worktree(mark: Path) -> Path | None:
+def _resolve_worktree(mark: Path) -> Path | None:
     """The repository of a worktree, whose `.git` is a file that names a folder in it; None if it does not."""
     try:
         named = mark.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()

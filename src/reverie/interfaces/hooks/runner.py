@@ -73,15 +73,15 @@ def run(name: str, asked: HookOptions, data: bytes) -> str:
         ReverieError: the event or the options cannot be read, or the memory cannot be.
     """
     event = read_event(data)
-    text = _answered(name, asked, event)
+    text = _answer_event(name, asked, event)
     if not text or asked.format == "text":
         return f"{text}\n" if text else ""
     shown = {"hookEventName": event.name or EVENTS[name], "additionalContext": text}
     return json.dumps({"hookSpecificOutput": shown}) + "\n"
 
 
-def _answered(name: str, asked: HookOptions, event: HookEvent) -> str:
-    from reverie.interfaces.hooks.turns import HookTarget, answered
+def _answer_event(name: str, asked: HookOptions, event: HookEvent) -> str:
+    from reverie.interfaces.hooks.turns import HookTarget, answer_event
     from reverie.memory import Memory
     from reverie.settings import Settings
 
@@ -92,7 +92,7 @@ def _answered(name: str, asked: HookOptions, event: HookEvent) -> str:
     folder = asked.folder if asked.folder is not None else os.environ.get(FOLDER) or None
     with Memory.open(folder, settings=settings, actor="hook") as memory:
         assert memory.path is not None
-        scope = _scope(asked, event)
+        scope = _resolve_scope(asked, event)
         place = HookTarget(
             memory=memory.scoped(scope) if scope else memory,
             folder=memory.path,
@@ -101,16 +101,16 @@ def _answered(name: str, asked: HookOptions, event: HookEvent) -> str:
             max_chars=asked.max_chars,
             everything=asked.all,
         )
-        return answered(name, event, place)
+        return answer_event(name, event, place)
 
 
-def _scope(asked: HookOptions, event: HookEvent) -> str:
+def _resolve_scope(asked: HookOptions, event: HookEvent) -> str:
     within = asked.scope if asked.scope is not None else os.environ.get(SCOPE, "")
     if not asked.per_project:
         return within
-    from reverie.interfaces.hooks.projects import PROJECT, project_scope
+    from reverie.interfaces.hooks.projects import PROJECT, derive_project_scope
 
-    return project_scope(os.environ.get(PROJECT) or event.folder, within=within)
+    return derive_project_scope(os.environ.get(PROJECT) or event.folder, within=within)
 
 
 # -- as a process ------------------------------------------------------------------------------------------
@@ -123,17 +123,17 @@ def main(arguments: Sequence[str]) -> None:
         arguments: What stands behind `reverie`; the first is `hook`.
     """
     name = arguments[1] if len(arguments) > 1 else ""
-    asked = parsed(arguments[2:]) if name in EVENTS else None
+    asked = parse_arguments(arguments[2:]) if name in EVENTS else None
     if asked is None:
-        _with_click(never_fails=name not in {"", "config"})
+        _run_with_click(never_fails=name not in {"", "config"})
         return
     gc.disable()
-    _end_after(asked)
+    _start_timeout(asked)
     logging.getLogger("reverie").addHandler(logging.NullHandler())
-    _end(attempted(name, asked, sys.stdin))
+    _write_and_exit(try_run(name, asked, sys.stdin))
 
 
-def _with_click(*, never_fails: bool) -> None:
+def _run_with_click(*, never_fails: bool) -> None:
     from reverie.interfaces.cli import main as cli
 
     try:
@@ -143,7 +143,7 @@ def _with_click(*, never_fails: bool) -> None:
             raise
 
 
-def parsed(arguments: Sequence[str]) -> HookOptions | None:
+def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     """The options of a hook, if they can be read without help; None where there is anything else.
 
     Args:
@@ -174,14 +174,14 @@ def parsed(arguments: Sequence[str]) -> HookOptions | None:
     return asked if asked.format in _FORMATS and asked.max_chars >= 0 and asked.timeout > 0 else None
 
 
-def attempted(name: str, asked: HookOptions, stdin: TextIO | None) -> bytes:
+def try_run(name: str, asked: HookOptions, stdin: TextIO | None) -> bytes:
     """What is to be written to standard output; nothing where anything went wrong, which is said."""
     try:
         return run(name, asked, _read(stdin)).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: an agent must never be stopped by this
         if asked.debug:
             traceback.print_exception(error)
-        _complain(error, asked)
+        _report_error(error, asked)
     return b""
 
 
@@ -191,29 +191,29 @@ def _read(stdin: TextIO | None) -> bytes:
     return stdin.buffer.read(LARGEST + 1)
 
 
-def _complain(error: Exception, asked: HookOptions) -> None:
+def _report_error(error: Exception, asked: HookOptions) -> None:
     from reverie.domain.errors import ReverieError
 
     if asked.quiet:
         return
     # Other errors may quote a memory, or a path that is none of the agent's business.
     said = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
-    _say(f"no memory for this turn: {' '.join(said.split())}")
+    _write_stderr(f"no memory for this turn: {' '.join(said.split())}")
 
 
-def _say(text: str) -> None:
+def _write_stderr(text: str) -> None:
     try:
         os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
     except OSError:  # nobody listens
         return
 
 
-def _end_after(asked: HookOptions) -> None:
+def _start_timeout(asked: HookOptions) -> None:
     """Give up after the time that was allowed, whatever is being waited for."""
 
     def give_up() -> None:
         if not asked.quiet:
-            _say(f"no memory for this turn: nothing came of it in {asked.timeout:g} s")
+            _write_stderr(f"no memory for this turn: nothing came of it in {asked.timeout:g} s")
         os._exit(0)
 
     timer = threading.Timer(asked.timeout, give_up)
@@ -221,7 +221,7 @@ def _end_after(asked: HookOptions) -> None:
     timer.start()
 
 
-def _end(output: bytes) -> NoReturn:
+def _write_and_exit(output: bytes) -> NoReturn:
     """Write and end, without taking the interpreter apart: the memory is closed, and that takes 20 ms."""
     try:
         while output:

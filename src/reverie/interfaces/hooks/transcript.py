@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reverie.interfaces.hooks.events import bounded
+from reverie.interfaces.hooks.events import truncate_text
 
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes from the end of a transcript that are looked at."""
@@ -38,7 +38,7 @@ class TranscriptExchange:
     tools: frozenset[str] | None = None
 
 
-def last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
+def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
     """The last exchange of a conversation.
 
     Args:
@@ -59,27 +59,29 @@ def _read(path: str) -> TranscriptExchange:
     tools: set[str] = set()
     ended = False  # whether the words of the last answer are complete
     try:
-        for line in _lines_backwards(path):
-            record = _record(line)
+        for line in _read_lines_backwards(path):
+            record = _parse_record(line)
             if record is None:
                 continue
             kind, content = record
             if kind == "user":
                 ended = True
-                if (prompt := _prompt(content)) is not None:
-                    return TranscriptExchange(prompt=prompt, answer=_joined(texts), tools=frozenset(tools))
+                if (prompt := _extract_prompt(content)) is not None:
+                    return TranscriptExchange(
+                        prompt=prompt, answer=_join_texts(texts), tools=frozenset(tools)
+                    )
                 continue
-            said, called = _said(content)
+            said, called = _extract_content(content)
             tools |= called
             ended = ended or bool(called)
             if said and not ended:
                 texts.append(said)
     except OSError:
         return TranscriptExchange()
-    return TranscriptExchange(answer=_joined(texts))
+    return TranscriptExchange(answer=_join_texts(texts))
 
 
-def _record(line: bytes) -> tuple[str, Any] | None:
+def _parse_record(line: bytes) -> tuple[str, Any] | None:
     """Whose message a line is, and its content; None for anything else."""
     try:
         told = json.loads(line)
@@ -93,40 +95,40 @@ def _record(line: bytes) -> tuple[str, Any] | None:
     return kind, message.get("content")
 
 
-def _prompt(content: Any) -> str | None:
+def _extract_prompt(content: Any) -> str | None:
     """What the user said; None for the result of a tool, which comes as a user's message too."""
     if isinstance(content, str):
-        return bounded(content) or None
-    if not isinstance(content, list) or any(_kind(block) == "tool_result" for block in content):
+        return truncate_text(content) or None
+    if not isinstance(content, list) or any(_get_kind(block) == "tool_result" for block in content):
         return None
-    return bounded("\n".join(_texts(content))) or None
+    return truncate_text("\n".join(_extract_texts(content))) or None
 
 
-def _said(content: Any) -> tuple[str, set[str]]:
+def _extract_content(content: Any) -> tuple[str, set[str]]:
     """The words of an assistant's record, and the names of the tools that it calls."""
     if isinstance(content, str):
         return content, set()
     if not isinstance(content, list):
         return "", set()
-    called = {str(block.get("name", "")) for block in content if str(_kind(block)).endswith("tool_use")}
-    return "\n".join(_texts(content)), called
+    called = {str(block.get("name", "")) for block in content if str(_get_kind(block)).endswith("tool_use")}
+    return "\n".join(_extract_texts(content)), called
 
 
-def _texts(content: list[Any]) -> list[str]:
+def _extract_texts(content: list[Any]) -> list[str]:
     return [
-        text for block in content if _kind(block) == "text" and isinstance(text := block.get("text"), str)
+        text for block in content if _get_kind(block) == "text" and isinstance(text := block.get("text"), str)
     ]
 
 
-def _kind(block: Any) -> Any:
+def _get_kind(block: Any) -> Any:
     return block.get("type") if isinstance(block, Mapping) else None
 
 
-def _joined(texts: list[str]) -> str:
-    return bounded("\n\n".join(text for text in reversed(texts) if text.strip()))
+def _join_texts(texts: list[str]) -> str:
+    return truncate_text("\n\n".join(text for text in reversed(texts) if text.strip()))
 
 
-def _lines_backwards(path: str) -> Iterator[bytes]:
+def _read_lines_backwards(path: str) -> Iterator[bytes]:
     """The lines of a file, the last one first; a line that is too long, and what is far back, is left out."""
     with open(path, "rb") as file:
         at = file.seek(0, os.SEEK_END)

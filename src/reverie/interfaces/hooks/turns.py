@@ -22,7 +22,7 @@ from reverie.domain import provenance as trust
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.hooks.events import HookEvent
-from reverie.interfaces.hooks.transcript import TranscriptExchange, last_exchange
+from reverie.interfaces.hooks.transcript import TranscriptExchange, read_last_exchange
 from reverie.session import Session
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class HookTarget:
         return self.memory.session(f"{self.agent}:{event.session}")
 
 
-def answered(name: str, event: HookEvent, place: HookTarget) -> str:
+def answer_event(name: str, event: HookEvent, place: HookTarget) -> str:
     """Do what an event asks for, and give what the agent shall read; empty for nothing.
 
     Args:
@@ -92,22 +92,22 @@ def answered(name: str, event: HookEvent, place: HookTarget) -> str:
     return _EVENTS[name](event, place)
 
 
-def _session_start(event: HookEvent, place: HookTarget) -> str:
+def _handle_session_start(event: HookEvent, place: HookTarget) -> str:
     session = place.session(event)
     if event.source == "compact":
         _begin_anew(session)
-    pack = session.context("", hard_tokens=_tokens(place))
+    pack = session.context("", hard_tokens=_compute_token_budget(place))
     session.flush()
-    return _text(pack, _STANDING, place)
+    return _render_sections(pack, _STANDING, place)
 
 
-def _user_prompt(event: HookEvent, place: HookTarget) -> str:
+def _handle_user_prompt(event: HookEvent, place: HookTarget) -> str:
     if not event.prompt:
         return ""
     session = place.session(event)
-    pack = session.context(event.prompt, hard_tokens=_tokens(place))
-    pages = _digest(pack)
-    with _alone(place.folder):
+    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(place))
+    pages = _hash_pages(pack)
+    with _acquire_lock(place.folder):
         said = session.turns()
         if not said or (said[-1].role, said[-1].content) != ("user", session.redacted(event.prompt)):
             metadata = {PAGES_SHOWN: pages}
@@ -117,28 +117,28 @@ def _user_prompt(event: HookEvent, place: HookTarget) -> str:
         else:
             session.flush()
     if place.everything:
-        return _text(pack, _STANDING, place)
+        return _render_sections(pack, _STANDING, place)
     wanted = set(_ASKED)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
         wanted.discard("recalled")  # the newest records, which stood there when the session began
-    if pages and pages != _pages_read(said, pages):
+    if pages and pages != _find_pages_digest(said, pages):
         wanted.add("pages")
-    return _text(pack, wanted, place)
+    return _render_sections(pack, wanted, place)
 
 
 def _stop(event: HookEvent, place: HookTarget) -> str:
     session = place.session(event)
-    exchange = last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
+    exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
     answer = event.answer or exchange.answer
     if not answer:
         return ""
-    with _alone(place.folder):
+    with _acquire_lock(place.folder):
         said = session.turns()
-        if any(turn.content == session.redacted(answer) for turn in _since_asked(said)):
+        if any(turn.content == session.redacted(answer) for turn in _iterate_answers(said)):
             return ""
         if (not said or said[-1].role == "assistant") and _is_new_prompt(exchange.prompt, said, session):
             session.add("user", exchange.prompt)
-        origin = _origin(answer, exchange, session, place)
+        origin = _determine_origin(answer, exchange, session, place)
         session.add("assistant", answer, metadata={ORIGIN: origin} if origin else None)
         if session.state.metadata.get(COMPACTED):
             session.set_metadata(COMPACTED, None)
@@ -146,12 +146,12 @@ def _stop(event: HookEvent, place: HookTarget) -> str:
     return ""
 
 
-def _tool_failure(event: HookEvent, place: HookTarget) -> str:
+def _handle_tool_failure(event: HookEvent, place: HookTarget) -> str:
     if not event.error or event.interrupted:
         return ""
     session = place.session(event)
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
-    with _alone(place.folder):
+    with _acquire_lock(place.folder):
         if all(turn.tool_call_id != call for turn in session.turns()):
             name = event.tool or "tool"
             asked: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
@@ -169,28 +169,28 @@ def _tool_failure(event: HookEvent, place: HookTarget) -> str:
     return ""
 
 
-def _session_end(event: HookEvent, place: HookTarget) -> str:
+def _handle_session_end(event: HookEvent, place: HookTarget) -> str:
     place.memory.consolidate_session(place.session(event).id)
     return ""
 
 
 _EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
-    "session-start": _session_start,
-    "user-prompt": _user_prompt,
+    "session-start": _handle_session_start,
+    "user-prompt": _handle_user_prompt,
     "stop": _stop,
-    "tool-failure": _tool_failure,
-    "session-end": _session_end,
+    "tool-failure": _handle_tool_failure,
+    "session-end": _handle_session_end,
 }
 
 
 # -- what the agent reads ----------------------------------------------------------------------------------
 
 
-def _tokens(place: HookTarget) -> int:
+def _compute_token_budget(place: HookTarget) -> int:
     return min(place.settings.hard_tokens, max(0, place.max_chars - _SPARE) // 4)
 
 
-def _text(pack: Pack, names: Collection[str], place: HookTarget) -> str:
+def _render_sections(pack: Pack, names: Collection[str], place: HookTarget) -> str:
     parts = [section.text for section in pack.sections if section.name in names]
     if not parts:
         return ""
@@ -199,13 +199,13 @@ def _text(pack: Pack, names: Collection[str], place: HookTarget) -> str:
     return text[: place.max_chars]
 
 
-def _digest(pack: Pack) -> str:
+def _hash_pages(pack: Pack) -> str:
     """Which `MEMORY.md` stands in a pack; empty where none does."""
     text = next((section.text for section in pack.sections if section.name == "pages"), "")
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
 
 
-def _pages_read(said: Sequence[Turn], pages: str) -> str:
+def _find_pages_digest(said: Sequence[Turn], pages: str) -> str:
     """Which one the agent has read: that of the last prompt; before the first, the one that it began with."""
     last = next((turn for turn in reversed(said) if turn.role == "user"), None)
     return pages if last is None else last.metadata.get(PAGES_SHOWN, "")
@@ -214,7 +214,7 @@ def _pages_read(said: Sequence[Turn], pages: str) -> str:
 # -- what is stored ----------------------------------------------------------------------------------------
 
 
-def _since_asked(said: Sequence[Turn]) -> Iterator[Turn]:
+def _iterate_answers(said: Sequence[Turn]) -> Iterator[Turn]:
     """What the assistant has said since the user's last turn, the latest first."""
     for turn in reversed(said):
         if turn.role == "user":
@@ -231,7 +231,7 @@ def _is_new_prompt(prompt: str, said: Sequence[Turn], session: Session) -> bool:
     return last is None or last.content != session.redacted(prompt)
 
 
-def _origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
+def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, place: HookTarget) -> str:
     """`tool` where the answer may rest on a tool that is not trusted, or that cannot be told; else empty."""
     if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
         return ""
@@ -240,7 +240,7 @@ def _origin(answer: str, exchange: TranscriptExchange, session: Session, place: 
 
 def _is_trusted(name: str, place: HookTarget) -> bool:
     plain = _SERVER.sub("", name, count=1)
-    patterns = trust.named(place.settings.trusted_tools)
+    patterns = trust.parse_trusted_tools(place.settings.trusted_tools)
     return plain in trust.ACKNOWLEDGING or any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
     )
@@ -259,7 +259,7 @@ def _begin_anew(session: Session) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _acquire_lock(folder: Path) -> Iterator[None]:
     """Look alone whether an event is stored, and store it; after a second, in company."""
     import fcntl
     import os

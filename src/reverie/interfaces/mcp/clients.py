@@ -27,13 +27,13 @@ class ClientConfig:
     form: Callable[[str, Sequence[str]], str]
 
 
-def _command(name: str, started: Sequence[str]) -> str:
+def _format_command(name: str, started: Sequence[str]) -> str:
     return shlex.join(
         ["claude", "mcp", "add", "--transport", "stdio", "--scope", "user", name, "--", *started]
     )
 
 
-def _under(key: str, **more: Any) -> Callable[[str, Sequence[str]], str]:
+def _build_formatter(key: str, **more: Any) -> Callable[[str, Sequence[str]], str]:
     def form(name: str, started: Sequence[str]) -> str:
         server = {**more, "command": started[0], "args": list(started[1:])}
         return json.dumps({key: {name: server}}, indent=2)
@@ -44,21 +44,23 @@ def _under(key: str, **more: Any) -> Callable[[str, Sequence[str]], str]:
 CLIENTS: Mapping[str, ClientConfig] = {
     client.name: client
     for client in (
-        ClientConfig(name="claude-code", place="a terminal; or run it with --scope project", form=_command),
+        ClientConfig(
+            name="claude-code", place="a terminal; or run it with --scope project", form=_format_command
+        ),
         ClientConfig(
             name="claude-desktop",
             place="claude_desktop_config.json (Settings, Developer, Edit Config)",
-            form=_under("mcpServers"),
+            form=_build_formatter("mcpServers"),
         ),
         ClientConfig(
             name="cursor",
             place="~/.cursor/mcp.json, or .cursor/mcp.json in a project",
-            form=_under("mcpServers"),
+            form=_build_formatter("mcpServers"),
         ),
         ClientConfig(
             name="vscode",
             place=".vscode/mcp.json in a workspace, or the file that `MCP: Open User Configuration` opens",
-            form=_under("servers", type="stdio"),
+            form=_build_formatter("servers", type="stdio"),
         ),
     )
 }

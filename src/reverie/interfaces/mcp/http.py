@@ -59,21 +59,21 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        refusal = self._build_refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
         else:
             await refusal(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+    def _build_refusal(self, scope: Scope) -> PlainTextResponse | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
-        host = _host_of(b"//" + headers.get(b"host", b""))
+        host = _parse_host(b"//" + headers.get(b"host", b""))
         if host not in self._hosts:
             return PlainTextResponse(
                 "This server is not called by that host name. Start it with --allow-host to allow one.\n", 421
             )
         origin = headers.get(b"origin")
-        if origin is not None and _host_of(origin) not in self._hosts:
+        if origin is not None and _parse_host(origin) not in self._hosts:
             return PlainTextResponse(
                 "A page of that origin may not call this server. Start it with --allow-host to allow one.\n",
                 403,
@@ -90,7 +90,7 @@ class RequestGuard:
         )
 
 
-def _host_of(address: bytes) -> str | None:
+def _parse_host(address: bytes) -> str | None:
     """The host that an address names, without its port; None where it names none."""
     try:
         found = urlsplit(address.decode("ascii"))
@@ -110,7 +110,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def checked_token(token: str | None, *, host: str) -> str | None:
+def validate_token(token: str | None, *, host: str) -> str | None:
     """The token, if a server may listen there with it.
 
     Raises:
@@ -131,7 +131,7 @@ def checked_token(token: str | None, *, host: str) -> str | None:
     return token
 
 
-def application(
+def create_application(
     server: MemoryServer, *, host: str, token: str | None, allowed: Iterable[str] = ()
 ) -> ASGIApp:
     """The application that serves the protocol at `PATH`.
@@ -164,7 +164,7 @@ def _is_everywhere(host: str) -> bool:
         return False
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """A socket that listens; raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=128)
@@ -174,7 +174,7 @@ def listening(host: str, port: int) -> socket.socket:
     return sock
 
 
-def address(sock: socket.socket) -> str:
+def format_address(sock: socket.socket) -> str:
     """Where clients find a server on this socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
@@ -189,7 +189,7 @@ class _WebServer(uvicorn.Server):
         yield
 
 
-def web_server(app: ASGIApp) -> uvicorn.Server:
+def create_web_server(app: ASGIApp) -> uvicorn.Server:
     """What speaks HTTP for an application, until its `should_exit` is set; it speaks to the log alone."""
     config = uvicorn.Config(
         app,

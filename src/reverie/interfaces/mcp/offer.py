@@ -32,12 +32,12 @@ class ServedMemory:
     session: str | None = None
     graph: KnowledgeGraph | None = None
 
-    def tool_that(self, *names: str) -> str | None:
+    def find_tool(self, *names: str) -> str | None:
         """What the first of these tools that is offered is called here, with its prefix; None if none is."""
         return next((tool for name in names for tool in self.tools.names if tool.endswith(name)), None)
 
 
-def offered(
+def create_offer(
     memory: Memory,
     *,
     scope: str = "",

@@ -30,12 +30,12 @@ class _Prompt:
     complete: Mapping[str, Callable[[ServedMemory, str], Iterable[str]]]
 
 
-def listed(offer: ServedMemory) -> list[types.Prompt]:
+def list_prompts(offer: ServedMemory) -> list[types.Prompt]:
     """The prompts there are."""
-    return [prompt.shown for prompt in _prompts(offer).values()]
+    return [prompt.shown for prompt in _collect_prompts(offer).values()]
 
 
-def got(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
+def get_prompt(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
     """A prompt, filled in.
 
     Args:
@@ -46,7 +46,7 @@ def got(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> 
     Raises:
         MCPError: there is no such prompt, or an argument is missing, unknown or too long.
     """
-    prompts = _prompts(offer)
+    prompts = _collect_prompts(offer)
     if name not in prompts:
         raise MCPError(
             types.INVALID_PARAMS, f"There is no prompt {name[:80]!r}. There are: {', '.join(prompts)}."
@@ -67,19 +67,19 @@ def got(offer: ServedMemory, name: str, arguments: Mapping[str, str] | None) -> 
     )
 
 
-def completed(offer: ServedMemory, name: str, argument: str, begun: str) -> Iterable[str]:
+def complete_argument(offer: ServedMemory, name: str, argument: str, begun: str) -> Iterable[str]:
     """The values that complete an argument of a prompt, the likeliest first; none where it is any text."""
-    prompt = _prompts(offer).get(name)
+    prompt = _collect_prompts(offer).get(name)
     complete = None if prompt is None else prompt.complete.get(argument)
     return () if complete is None else complete(offer, begun)
 
 
-def _prompts(offer: ServedMemory) -> dict[str, _Prompt]:
-    known = (_WHAT, _REMEMBER, _CONTEXT) if offer.tool_that("save_memory") else (_WHAT, _CONTEXT)
+def _collect_prompts(offer: ServedMemory) -> dict[str, _Prompt]:
+    known = (_WHAT, _REMEMBER, _CONTEXT) if offer.find_tool("save_memory") else (_WHAT, _CONTEXT)
     return {prompt.shown.name: prompt for prompt in known}
 
 
-def _what(offer: ServedMemory, given: Mapping[str, str]) -> str:
+def _render_recall_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
     about = given.get("about", "")
     hits = offer.view.recall(about or None, limit=_MOST_RECALLED)
     topic = f" about {quoting.escape_line(about)}" if about else ""
@@ -88,7 +88,7 @@ def _what(offer: ServedMemory, given: Mapping[str, str]) -> str:
             f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
             "Tell me so; do not make anything up."
         )
-    lines = "\n".join(render.hit_line(hit) for hit in hits)
+    lines = "\n".join(render.render_hit(hit) for hit in hits)
     return (
         f"What do you remember{topic}? This is what my memory has. {quoting.NOTICE}\n\n{lines}\n\n"
         "Tell me in your own words, with the ids of what you rely on. Say what contradicts itself or is old, "
@@ -97,7 +97,7 @@ def _what(offer: ServedMemory, given: Mapping[str, str]) -> str:
 
 
 def _remember(offer: ServedMemory, given: Mapping[str, str]) -> str:
-    tool = offer.tool_that("save_memory")
+    tool = offer.find_tool("save_memory")
     where = f" with the category {quoting.escape_line(given['category'])}" if given.get("category") else ""
     return (
         f"Remember this for the long term: call {tool}{where}, once for each separate fact, each in one "
@@ -106,14 +106,14 @@ def _remember(offer: ServedMemory, given: Mapping[str, str]) -> str:
     )
 
 
-def _context(offer: ServedMemory, given: Mapping[str, str]) -> str:
+def _render_context_prompt(offer: ServedMemory, given: Mapping[str, str]) -> str:
     message = given["message"]
     session = offer.view.session(given.get("session") or offer.session or _SESSION)
     pack = session.context(message, mark=False)
     return f"{pack.text}\n\n{message}" if pack.text else message
 
 
-def _topics(offer: ServedMemory, begun: str) -> Iterable[str]:
+def _complete_topics(offer: ServedMemory, begun: str) -> Iterable[str]:
     """Tags and the last words of categories, the most used first."""
     found = dict(offer.view.tags())
     for category, count in offer.view.categories().items():
@@ -123,7 +123,7 @@ def _topics(offer: ServedMemory, begun: str) -> Iterable[str]:
     return (each for each in ranked if each and each.lower().startswith(begun.lower()))
 
 
-def _categories(offer: ServedMemory, begun: str) -> Iterable[str]:
+def _complete_categories(offer: ServedMemory, begun: str) -> Iterable[str]:
     return (each for each in sorted(offer.view.categories()) if each and each.startswith(begun))
 
 
@@ -134,8 +134,8 @@ _WHAT = _Prompt(
         description="What is remembered about a topic, or lately, told from memory alone.",
         arguments=[types.PromptArgument(name="about", description="The topic; left out, what is newest.")],
     ),
-    made=_what,
-    complete={"about": _topics},
+    made=_render_recall_prompt,
+    complete={"about": _complete_topics},
 )
 _REMEMBER = _Prompt(
     shown=types.Prompt(
@@ -148,7 +148,7 @@ _REMEMBER = _Prompt(
         ],
     ),
     made=_remember,
-    complete={"category": _categories},
+    complete={"category": _complete_categories},
 )
 _CONTEXT = _Prompt(
     shown=types.Prompt(
@@ -160,6 +160,6 @@ _CONTEXT = _Prompt(
             types.PromptArgument(name="session", description="The conversation that it belongs to."),
         ],
     ),
-    made=_context,
-    complete={"session": resources.session_ids},
+    made=_render_context_prompt,
+    complete={"session": resources.complete_session_ids},
 )

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, day_of, valid_page_name
+from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, parse_daily_note_day, validate_page_name
 from reverie.domain.record import Record
 from reverie.domain.text import escaping as quoting
 from reverie.domain.text import timestamps as clock
@@ -70,17 +70,17 @@ TEMPLATES = (
 )
 
 
-def page_uri(name: str) -> str:
+def build_page_uri(name: str) -> str:
     """The address of a page or log."""
     return PAGE + quote(name)
 
 
-def record_uri(id: str) -> str:
+def build_record_uri(id: str) -> str:
     """The address of a record."""
     return RECORD + quote(id, safe="")
 
 
-def session_uri(id: str) -> str:
+def build_session_uri(id: str) -> str:
     """The address of a session."""
     return SESSION + quote(id, safe="")
 
@@ -88,7 +88,7 @@ def session_uri(id: str) -> str:
 # -- the list --------------------------------------------------------------------------------------------
 
 
-def listed(offer: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
+def list_resources(offer: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
     """Some resources, and where to go on.
 
     Args:
@@ -98,29 +98,29 @@ def listed(offer: ServedMemory, cursor: str | None) -> types.ListResourcesResult
     Raises:
         MCPError: it is no cursor of this server.
     """
-    section, offset = _place(cursor)
+    section, offset = _decode_cursor(cursor)
     found: list[types.Resource] = []
     for name in _SECTIONS[_SECTIONS.index(section) :]:
         start = offset if name == section else 0
-        for number, resource in enumerate(_section(offer, name, start), start):
+        for number, resource in enumerate(_iterate_section(offer, name, start), start):
             if len(found) == A_PAGE:
-                return types.ListResourcesResult(resources=found, next_cursor=_cursor(name, number))
+                return types.ListResourcesResult(resources=found, next_cursor=_encode_cursor(name, number))
             found.append(resource)
     return types.ListResourcesResult(resources=found)
 
 
-def _section(offer: ServedMemory, name: str, start: int) -> Iterator[types.Resource]:
+def _iterate_section(offer: ServedMemory, name: str, start: int) -> Iterator[types.Resource]:
     if name == "pages":
-        yield from islice(_pages(offer), start, None)
+        yield from islice(_iterate_pages(offer), start, None)
     elif name == "sessions":
         sessions = offer.view.sessions(limit=MOST_LISTED)
-        yield from (_of_session(each) for each in sessions[start:])
+        yield from (_build_session_resource(each) for each in sessions[start:])
     else:
         left = max(0, min(A_PAGE + 1, MOST_LISTED - start))
-        yield from (_of_record(each) for each in offer.view.records(limit=left, offset=start))
+        yield from (_build_record_resource(each) for each in offer.view.records(limit=left, offset=start))
 
 
-def _pages(offer: ServedMemory) -> Iterator[types.Resource]:
+def _iterate_pages(offer: ServedMemory) -> Iterator[types.Resource]:
     if offer.graph is not None:
         yield types.Resource(
             uri=GRAPH,
@@ -134,54 +134,54 @@ def _pages(offer: ServedMemory) -> Iterator[types.Resource]:
         text = offer.view.pages.read(name)
         at = overview.get(name)
         yield types.Resource(
-            uri=page_uri(name),
+            uri=build_page_uri(name),
             name=name,
             title=name,
-            description=_about_page(name),
+            description=_describe_page(name),
             mime_type=_MARKDOWN,
             size=len(text.encode()),
-            annotations=_annotations(at, 1.0 if name == MEMORY else 0.5),
+            annotations=_build_annotations(at, 1.0 if name == MEMORY else 0.5),
         )
 
 
-def _about_page(name: str) -> str:
+def _describe_page(name: str) -> str:
     if name == MEMORY:
         return "What stands in every prompt."
     if name == HISTORY:
         return "What conversations came to, a paragraph each."
-    return "The notes of a day." if day_of(name) is not None else "A page."
+    return "The notes of a day." if parse_daily_note_day(name) is not None else "A page."
 
 
-def _of_session(found: SessionOverview) -> types.Resource:
+def _build_session_resource(found: SessionOverview) -> types.Resource:
     return types.Resource(
-        uri=session_uri(found.state.id),
+        uri=build_session_uri(found.state.id),
         name=found.state.id,
-        title=f"Conversation {_title(found.state.id)}",
+        title=f"Conversation {_shorten_title(found.state.id)}",
         description=f"{found.turns:,} turn{'' if found.turns == 1 else 's'}, {found.state.status}.",
         mime_type=_MARKDOWN,
-        annotations=_annotations(found.last_at, 0.3),
+        annotations=_build_annotations(found.last_at, 0.3),
     )
 
 
-def _of_record(found: Record) -> types.Resource:
+def _build_record_resource(found: Record) -> types.Resource:
     return types.Resource(
-        uri=record_uri(found.id),
+        uri=build_record_uri(found.id),
         name=found.id,
-        title=_title(found.content),
+        title=_shorten_title(found.content),
         description=f"A {found.kind.replace('_', ' ')}"
         + (f" in {found.category}." if found.category else "."),
         mime_type=_JSON,
-        size=len(_record_text(found).encode()),
-        annotations=_annotations(found.updated_at, found.importance),
+        size=len(_serialize_record(found).encode()),
+        annotations=_build_annotations(found.updated_at, found.importance),
     )
 
 
-def _title(text: str) -> str:
+def _shorten_title(text: str) -> str:
     line = quoting.escape_line(text[: _LONGEST_TITLE * 4])
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
 
 
-def _annotations(at: datetime | None, priority: float) -> types.Annotations:
+def _build_annotations(at: datetime | None, priority: float) -> types.Annotations:
     return types.Annotations(
         audience=["user", "assistant"],
         priority=priority,
@@ -189,11 +189,11 @@ def _annotations(at: datetime | None, priority: float) -> types.Annotations:
     )
 
 
-def _cursor(section: str, offset: int) -> str:
+def _encode_cursor(section: str, offset: int) -> str:
     return base64.urlsafe_b64encode(f"{section}:{offset}".encode()).decode()
 
 
-def _place(cursor: str | None) -> tuple[str, int]:
+def _decode_cursor(cursor: str | None) -> tuple[str, int]:
     if cursor is None:
         return _SECTIONS[0], 0
     try:
@@ -220,7 +220,7 @@ def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourc
     Raises:
         MCPError: nothing does.
     """
-    found = _contents(offer, uri)
+    found = _read_contents(offer, uri)
     if found is None:
         raise MCPError(
             types.INVALID_PARAMS if stateless else _NOT_FOUND_THEN,
@@ -234,21 +234,21 @@ def read(offer: ServedMemory, uri: str, *, stateless: bool) -> types.ReadResourc
 
 def is_there(offer: ServedMemory, uri: str) -> bool:
     """Whether anything stands at an address."""
-    return _contents(offer, uri) is not None
+    return _read_contents(offer, uri) is not None
 
 
-def _contents(offer: ServedMemory, uri: str) -> tuple[str, str] | None:
+def _read_contents(offer: ServedMemory, uri: str) -> tuple[str, str] | None:
     if uri == GRAPH and offer.graph is not None:
         return _JSON, json.dumps(offer.graph.read_graph(), ensure_ascii=False, indent=2)
-    for prefix, read_one in ((PAGE, _page), (RECORD, _record), (SESSION, _session)):
+    for prefix, read_one in ((PAGE, _read_page), (RECORD, _read_record), (SESSION, _read_session)):
         if uri.startswith(prefix):
             return read_one(offer, unquote(uri.removeprefix(prefix)))
     return None
 
 
-def _page(offer: ServedMemory, name: str) -> tuple[str, str] | None:
+def _read_page(offer: ServedMemory, name: str) -> tuple[str, str] | None:
     try:
-        valid_page_name(name)
+        validate_page_name(name)
     except InvalidInput:
         return None
     if name not in (MEMORY, HISTORY) and name not in offer.view.pages.names():
@@ -256,29 +256,29 @@ def _page(offer: ServedMemory, name: str) -> tuple[str, str] | None:
     return _MARKDOWN, offer.view.pages.read(name)
 
 
-def _record(offer: ServedMemory, id: str) -> tuple[str, str] | None:
+def _read_record(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     found = offer.view.get(id)
-    return None if found is None else (_JSON, _record_text(found))
+    return None if found is None else (_JSON, _serialize_record(found))
 
 
-def _record_text(found: Record) -> str:
+def _serialize_record(found: Record) -> str:
     return json.dumps(found.to_dict(), ensure_ascii=False, indent=2)
 
 
-def _session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
+def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     turns = offer.view.turns(id, start=-LONGEST_TRANSCRIPT)
     if not turns:
         return None
     left_out = turns[0].position
-    said = f"# Conversation {_title(turns[0].session)}\n\n"
+    said = f"# Conversation {_shorten_title(turns[0].session)}\n\n"
     if left_out:
         said += f"({left_out:,} earlier turns are left out.)\n\n"
-    text = said + "\n\n".join(_said(turn) for turn in turns) + "\n"
+    text = said + "\n\n".join(_render_turn(turn) for turn in turns) + "\n"
     return _MARKDOWN, text if len(text) <= LONGEST_PAGE else f"{text[:LONGEST_PAGE]}\n\n… [cut]\n"
 
 
-def _said(turn: Turn) -> str:
-    who = f"{turn.role} {_title(turn.speaker)}" if turn.speaker else turn.role
+def _render_turn(turn: Turn) -> str:
+    who = f"{turn.role} {_shorten_title(turn.speaker)}" if turn.speaker else turn.role
     calls = ", ".join(call.name for call in turn.tool_calls)
     text = quoting.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
     quote_of = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
@@ -288,7 +288,7 @@ def _said(turn: Turn) -> str:
 # -- what may stand in a template ------------------------------------------------------------------------
 
 
-def completed(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
+def complete_uri(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
     """The values that complete an address begun from a template, the likeliest first.
 
     Args:
@@ -302,11 +302,11 @@ def completed(offer: ServedMemory, template: str, begun: str) -> Iterable[str]:
         records = offer.view.records(limit=MOST_LISTED)
         return (record.id for record in records if record.id.startswith(begun.lower()))
     if template == SESSION + "{id}":
-        return session_ids(offer, begun)
+        return complete_session_ids(offer, begun)
     return ()
 
 
-def session_ids(offer: ServedMemory, begun: str) -> Iterable[str]:
+def complete_session_ids(offer: ServedMemory, begun: str) -> Iterable[str]:
     """The ids of sessions that begin so, the latest active first."""
     found = offer.view.sessions(limit=MOST_LISTED)
     return (each.state.id for each in found if each.state.id.lower().startswith(begun.lower()))

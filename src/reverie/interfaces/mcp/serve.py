@@ -23,7 +23,7 @@ _log = logging.getLogger("reverie.mcp")
 
 def serve_stdio(offer: ServedMemory) -> None:
     """Serve an offer on standard input and output until the input ends, or SIGINT or SIGTERM comes."""
-    anyio.run(_stdio, offer)
+    anyio.run(_run_stdio, offer)
 
 
 def serve_http(
@@ -38,28 +38,32 @@ def serve_http(
         token: What requests must have; None for nothing.
         allowed: Further host names under which it may be called.
     """
-    anyio.run(_http, offer, sock, host, token, tuple(allowed))
+    anyio.run(_run_http, offer, sock, host, token, tuple(allowed))
 
 
-async def _stdio(offer: ServedMemory) -> None:
+async def _run_stdio(offer: ServedMemory) -> None:
     from reverie.interfaces.mcp import stdio
 
     server = MemoryServer(offer)
-    async with _stopped_by_signals(), stdio.streams() as (read, write), anyio.create_task_group() as tasks:
+    async with (
+        _cancel_on_signals(),
+        stdio.open_streams() as (read, write),
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(server.changes.run)
         await server.protocol.run(read, write, server.protocol.create_initialization_options())
         tasks.cancel_scope.cancel()
     _drain(server)
 
 
-async def _http(
+async def _run_http(
     offer: ServedMemory, sock: socket.socket, host: str, token: str | None, allowed: tuple[str, ...]
 ) -> None:
     from reverie.interfaces.mcp import http
 
     server = MemoryServer(offer)
-    app = http.application(server, host=host, token=token, allowed=allowed)
-    web = http.web_server(app)
+    app = http.create_application(server, host=host, token=token, allowed=allowed)
+    web = http.create_web_server(app)
 
     def stop() -> None:
         server.changes.close()
@@ -67,7 +71,7 @@ async def _http(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.changes.run)
-        with _handling(stop):
+        with _handle_signals(stop):
             await web.serve([sock])
         tasks.cancel_scope.cancel()
     _drain(server)
@@ -79,14 +83,14 @@ def _drain(server: MemoryServer) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _stopped_by_signals() -> AsyncIterator[None]:
+async def _cancel_on_signals() -> AsyncIterator[None]:
     """What stands in it is cancelled when a signal comes."""
-    with anyio.CancelScope() as scope, _handling(scope.cancel):
+    with anyio.CancelScope() as scope, _handle_signals(scope.cancel):
         yield
 
 
 @contextlib.contextmanager
-def _handling(stop: Callable[[], None]) -> Iterator[None]:
+def _handle_signals(stop: Callable[[], None]) -> Iterator[None]:
     """SIGINT and SIGTERM call it, instead of what they do otherwise."""
     loop = asyncio.get_running_loop()
     for each in _SIGNALS:

@@ -26,7 +26,7 @@ from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.subscriptions import SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.tools import Tool, ToolResult
-from reverie.tools.provider_schemas import plain
+from reverie.tools.provider_schemas import to_plain_json
 
 NAME = "reverie"
 MOST_COMPLETIONS = 100
@@ -76,7 +76,7 @@ class MemoryServer:
         self.threads = threads if threads is not None else CallThreads()
         how = {} if interval is None else {"interval": interval}
         self.changes = SubscriptionHub(offer, self.threads, **how)
-        self._tools = [tool_shown(tool) for tool in offer.tools]
+        self._tools = [to_protocol_tool(tool) for tool in offer.tools]
         self.protocol: Server[Any] = _Protocol(
             NAME,
             version=version("reverie"),
@@ -111,18 +111,18 @@ class MemoryServer:
             raise MCPError(
                 types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}. There are: {there_are}."
             )
-        told = await self._told(params.name, params.arguments or {})
+        told = await self._run_tool(params.name, params.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=told.text)],
-            structured_content=None if told.data is None else plain(told.data),
+            structured_content=None if told.data is None else to_plain_json(told.data),
             is_error=told.failed,
         )
 
-    async def _told(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+    async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """What a call came to; where the memory failed, a sentence that says what to do."""
 
         def call() -> ToolResult:
-            self._look()
+            self._refresh_files()
             return self.offer.tools.call(name, arguments)
 
         try:
@@ -142,7 +142,7 @@ class MemoryServer:
                 failed=True,
             )
 
-    def _look(self) -> None:
+    def _refresh_files(self) -> None:
         """Take in what a person changed in the files."""
         if self.offer.memory.folder is not None:
             self.offer.memory.folder.refresh()
@@ -157,7 +157,7 @@ class MemoryServer:
                 ctx, None
             )  # it holds a list now, and hears when that is no longer so
         cursor = None if params is None else params.cursor
-        return await self._answer(partial(resources.listed, self.offer, cursor))
+        return await self._run_on_thread(partial(resources.list_resources, self.offer, cursor))
 
     async def _list_templates(
         self, ctx: _Request, params: types.PaginatedRequestParams | None
@@ -169,7 +169,7 @@ class MemoryServer:
         self, ctx: _Request, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         read = partial(resources.read, self.offer, str(params.uri), stateless=_is_stateless(ctx))
-        return await self._answer(read)
+        return await self._run_on_thread(read)
 
     async def _subscribe(self, ctx: _Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         await self.changes.subscribe(ctx, str(params.uri))
@@ -185,11 +185,13 @@ class MemoryServer:
         self, ctx: _Request, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         del ctx, params
-        return types.ListPromptsResult(prompts=prompts.listed(self.offer))
+        return types.ListPromptsResult(prompts=prompts.list_prompts(self.offer))
 
     async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         del ctx
-        return await self._answer(partial(prompts.got, self.offer, params.name, params.arguments))
+        return await self._run_on_thread(
+            partial(prompts.get_prompt, self.offer, params.name, params.arguments)
+        )
 
     async def _complete(self, ctx: _Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         del ctx
@@ -198,10 +200,10 @@ class MemoryServer:
 
         def values() -> Iterable[str]:
             if isinstance(ref, types.PromptReference):
-                return prompts.completed(self.offer, ref.name, argument, begun)
-            return resources.completed(self.offer, ref.uri, begun)
+                return prompts.complete_argument(self.offer, ref.name, argument, begun)
+            return resources.complete_uri(self.offer, ref.uri, begun)
 
-        found = await self._answer(lambda: list(islice(values(), MOST_COMPLETIONS + 1)))
+        found = await self._run_on_thread(lambda: list(islice(values(), MOST_COMPLETIONS + 1)))
         more = len(found) > MOST_COMPLETIONS
         return types.CompleteResult(
             completion=types.Completion(
@@ -209,11 +211,11 @@ class MemoryServer:
             )
         )
 
-    async def _answer(self, make: Callable[[], _T]) -> _T:
+    async def _run_on_thread(self, make: Callable[[], _T]) -> _T:
         """What is made on a thread, or a protocol error that says why not."""
 
         def made() -> _T:
-            self._look()
+            self._refresh_files()
             return make()
 
         try:
@@ -233,15 +235,15 @@ class MemoryServer:
             raise MCPError(types.INTERNAL_ERROR, what) from error
 
 
-def tool_shown(tool: Tool) -> types.Tool:
+def to_protocol_tool(tool: Tool) -> types.Tool:
     """A tool as the protocol shows it, with its schemas as they are."""
     title = tool.name.replace("_", " ").title()
     return types.Tool(
         name=tool.name,
         title=title,
         description=tool.spec.description,
-        input_schema=plain(tool.spec.parameters),
-        output_schema=None if tool.result is None else plain(tool.result),
+        input_schema=to_plain_json(tool.spec.parameters),
+        output_schema=None if tool.result is None else to_plain_json(tool.result),
         annotations=types.ToolAnnotations(
             title=title,
             read_only_hint=tool.reads_only,

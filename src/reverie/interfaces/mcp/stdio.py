@@ -39,7 +39,7 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 @asynccontextmanager
-async def streams(source: int | None = None, target: int | None = None) -> AsyncIterator[Streams]:
+async def open_streams(source: int | None = None, target: int | None = None) -> AsyncIterator[Streams]:
     """What a server reads from and writes to, while it runs.
 
     Args:
@@ -47,14 +47,14 @@ async def streams(source: int | None = None, target: int | None = None) -> Async
         target: The one that is written; None for standard output, which becomes standard error meanwhile, so
             that nothing else can be written between the messages.
     """
-    with _descriptors(source, target) as (reading, writing):
+    with _redirect_descriptors(source, target) as (reading, writing):
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
         pending = _Pending()
         writer = _Writer(writing)
         reader = _Reader(reading, to_server, writer, pending)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_written, from_server, writer, pending, reader)
+            tasks.start_soon(_write_messages, from_server, writer, pending, reader)
             reader.start()
             try:
                 yield from_client, to_client
@@ -63,7 +63,7 @@ async def streams(source: int | None = None, target: int | None = None) -> Async
                 tasks.cancel_scope.cancel()
 
 
-async def _written(
+async def _write_messages(
     messages: MemoryObjectReceiveStream[SessionMessage], writer: _Writer, pending: _Pending, reader: _Reader
 ) -> None:
     """Write what the server says; where nobody reads it any more, that is the end of input."""
@@ -102,7 +102,7 @@ class _Pending:
         if not self._ids:
             self._none.set()
 
-    async def none(self, timeout: float) -> None:
+    async def wait_until_empty(self, timeout: float) -> None:
         """Wait until no request waits, or so many seconds are over."""
         self._none = anyio.Event()
         if self._ids:
@@ -178,15 +178,17 @@ class _Reader:
         with suppress(
             RuntimeError, futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError
         ):
-            for line in _lines(self._source):
+            for line in _read_lines(self._source):
                 if line is None:
                     limit = f"{LONGEST_LINE // 1024 // 1024} MB"
-                    self._do(self._refuse(None, types.INVALID_REQUEST, f"A message is over {limit}."))
+                    self._run_in_loop(
+                        self._refuse(None, types.INVALID_REQUEST, f"A message is over {limit}.")
+                    )
                 elif line.strip():
-                    self._do(self._take(line))
-            self._do(self._close())
+                    self._run_in_loop(self._take(line))
+            self._run_in_loop(self._close())
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_loop(self, work: Coroutine[Any, Any, None]) -> None:
         """Have the loop do something, and wait for it; raises `RuntimeError` when the loop has ended."""
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -198,12 +200,12 @@ class _Reader:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            await self._wrong(line)
+            await self._reject_line(line)
             return
         self._pending.take(message)
         await self._to_server.send(SessionMessage(message))
 
-    async def _wrong(self, line: bytes) -> None:
+    async def _reject_line(self, line: bytes) -> None:
         """Answer a line that is no message."""
         try:
             said = json.loads(line)
@@ -223,11 +225,11 @@ class _Reader:
         await self._writer.write(error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
     async def _close(self) -> None:
-        await self._pending.none(LAST_ANSWERS_S)
+        await self._pending.wait_until_empty(LAST_ANSWERS_S)
         self._to_server.close()
 
 
-def _lines(source: int) -> Iterator[bytes | None]:
+def _read_lines(source: int) -> Iterator[bytes | None]:
     """The lines that can be read, without their ends; None for one too long. The last needs no end."""
     held = bytearray()
     too_long = False
@@ -257,7 +259,7 @@ def _lines(source: int) -> Iterator[bytes | None]:
 
 
 @contextmanager
-def _descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
+def _redirect_descriptors(source: int | None, target: int | None) -> Iterator[tuple[int, int]]:
     """The descriptors to read and write; nobody else reaches the standard ones meanwhile."""
     kept: list[tuple[int, int]] = []
 

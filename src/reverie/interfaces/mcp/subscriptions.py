@@ -68,7 +68,7 @@ class _Client:
     uris: set[str] = field(default_factory=set)
 
 
-def changed_by(
+def collect_changes(
     rows: Iterable[JournalEntry], chain: Iterable[str], *, graph: bool, known: set[str]
 ) -> ResourceChanges:
     """What some rows of the journal changed for somebody who sees these scopes.
@@ -86,36 +86,36 @@ def changed_by(
             found.forgotten = True
             continue
         before, after = row.edit.before, row.edit.after
-        if not any(value is not None and _scope(value) in seen for value in (before, after)):
+        if not any(value is not None and _get_scope(value) in seen for value in (before, after)):
             continue
         value = row.edit.value
-        found.uris[_uri(value)] = None
+        found.uris[_build_uri(value)] = None
         if isinstance(value, Page | Paragraph):
             name = value.name if isinstance(value, Page) else value.page
             found.list |= name not in known or (after is None and isinstance(value, Page))
             known.add(name)
         elif not isinstance(value, Turn):
-            found.list |= before is None or after is None or _archived(before) != _archived(after)
+            found.list |= before is None or after is None or _is_archived(before) != _is_archived(after)
         if graph and any(isinstance(each, Record) and each.category == CATEGORY for each in (before, after)):
             found.uris[resources.GRAPH] = None
     return found
 
 
-def _scope(value: Value) -> str:
+def _get_scope(value: Value) -> str:
     return "" if isinstance(value, Page | Paragraph) else value.scope
 
 
-def _uri(value: Value) -> str:
+def _build_uri(value: Value) -> str:
     if isinstance(value, Record):
-        return resources.record_uri(value.id)
+        return resources.build_record_uri(value.id)
     if isinstance(value, Turn):
-        return resources.session_uri(value.session)
+        return resources.build_session_uri(value.session)
     if isinstance(value, SessionState):
-        return resources.session_uri(value.id)
-    return resources.page_uri(value.name if isinstance(value, Page) else value.page)
+        return resources.build_session_uri(value.id)
+    return resources.build_page_uri(value.name if isinstance(value, Page) else value.page)
 
 
-def _archived(value: Value) -> bool:
+def _is_archived(value: Value) -> bool:
     return isinstance(value, Record) and value.archived
 
 
@@ -132,15 +132,15 @@ class _Bus(InMemorySubscriptionBus):
 
         def unsubscribe() -> None:
             nonlocal end
-            if end is not _nothing:
+            if end is not _do_nothing:
                 end()
-                end = _nothing
+                end = _do_nothing
                 self._interested(-1)
 
         return unsubscribe
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
 
 
@@ -245,7 +245,7 @@ class SubscriptionHub:
                 continue
             await anyio.sleep(self._interval)
             try:
-                await self._tell(await self._threads.run(self._look))
+                await self._publish_changes(await self._threads.run(self._check_changes))
                 is_failing = False
             except Exception:  # noqa: BLE001 - the outermost handler of this task: it is logged, and goes on
                 if not is_failing:
@@ -257,21 +257,21 @@ class SubscriptionHub:
         async with self._beginning:
             try:
                 if self._begun is None:
-                    self._begun = await self._threads.run(self._now)
-                self._there |= await self._threads.run(lambda: self._that_are_there(uris))
+                    self._begun = await self._threads.run(self._read_position)
+                self._there |= await self._threads.run(lambda: self._filter_existing(uris))
             except ReverieError as error:
                 raise MCPError(INTERNAL_ERROR, f"Changes cannot be followed now: {error}.") from error
 
-    def _that_are_there(self, uris: Iterable[str]) -> set[str]:
+    def _filter_existing(self, uris: Iterable[str]) -> set[str]:
         return {uri for uri in uris if resources.is_there(self._offer, uri)}
 
-    def _now(self) -> int:
+    def _read_position(self) -> int:
         newest = self._offer.memory.journal.history(newest_first=True, limit=1)
         self._names = set(self._offer.view.pages.names())
         self._held = self._offer.view.stats()
         return newest[0].sequence if newest else 0
 
-    def _look(self) -> ResourceChanges:
+    def _check_changes(self) -> ResourceChanges:
         """What was changed since the last look, also by a person in the files."""
         if self._offer.memory.folder is not None:
             self._offer.memory.folder.refresh()
@@ -280,7 +280,7 @@ class SubscriptionHub:
             rows = self._offer.memory.history(after=self._begun, limit=_MOST_ROWS)
             if not rows:
                 break
-            part = changed_by(
+            part = collect_changes(
                 rows, self._offer.view.chain, graph=self._offer.graph is not None, known=self._names
             )
             changed.uris |= part.uris
@@ -303,14 +303,14 @@ class SubscriptionHub:
         if changed.forgotten:
             changed.list |= held != self._held
             was_there = asked & self._there - here
-            gone = was_there - self._that_are_there(was_there)
+            gone = was_there - self._filter_existing(was_there)
             changed.uris |= dict.fromkeys(gone)
             here |= gone
         self._held = held
         self._there.difference_update(here)
-        self._there.update(self._that_are_there(here))
+        self._there.update(self._filter_existing(here))
 
-    async def _tell(self, changed: ResourceChanges) -> None:
+    async def _publish_changes(self, changed: ResourceChanges) -> None:
         if changed.list:
             await self._bus.publish(ResourcesListChanged())
         for uri in changed.uris:

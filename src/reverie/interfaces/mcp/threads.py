@@ -27,7 +27,7 @@ class CallThreads:
     async def run(self, call: Callable[[], _T]) -> _T:
         """What `call` returns or raises."""
         return await anyio.to_thread.run_sync(
-            self._counted, call, abandon_on_cancel=True, limiter=self._limiter
+            self._run_counted, call, abandon_on_cancel=True, limiter=self._limiter
         )
 
     def drain(self, timeout: float) -> bool:
@@ -36,7 +36,7 @@ class CallThreads:
         with self._none_left:
             return self._none_left.wait_for(lambda: self._running == 0, max(0.0, end - time.monotonic()))
 
-    def _counted(self, call: Callable[[], _T]) -> _T:
+    def _run_counted(self, call: Callable[[], _T]) -> _T:
         with self._none_left:
             self._running += 1
         try:

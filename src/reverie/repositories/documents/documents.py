@@ -18,7 +18,13 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.documents.pages import PageDocuments
-from reverie.repositories.documents.paths import DocumentEntry, DocumentSource, Heard, Parts, plain
+from reverie.repositories.documents.paths import (
+    DocumentEntry,
+    DocumentSource,
+    Heard,
+    Parts,
+    normalize_line_ends,
+)
 from reverie.repositories.documents.records import RecordDocuments, ScopedDocuments
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
@@ -109,17 +115,17 @@ class Documents:
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
         """Whether there is a file or a folder at a path; None for neither. The root is always there."""
         self._look()
-        return self._kind(path)
+        return self._get_kind(path)
 
     def read(self, path: Parts) -> str | None:
         """The text of a file; None if there is no such file."""
         self._look()
-        files, inside = self._at(path)
+        files, inside = self._resolve_mount(path)
         return files.text(inside) if inside else None
 
     def is_confirmed(self, path: Parts) -> bool:
         """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
-        files, inside = self._at(path)
+        files, inside = self._resolve_mount(path)
         return not isinstance(files, ScopedDocuments) or not inside or files.is_confirmed(inside)
 
     def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
@@ -130,7 +136,7 @@ class Documents:
             depth: How many levels, 1 or more.
         """
         self._look()
-        files, inside = self._at(path)
+        files, inside = self._resolve_mount(path)
         found = files.listed(inside, depth)
         if path:
             return found
@@ -172,16 +178,16 @@ class Documents:
         Raises:
             InvalidInput: no file of that name or content can be kept; the message says why.
         """
-        text = plain(text)
+        text = normalize_line_ends(text)
 
         def attempt() -> bool:
-            if self._kind(path) is not None:
+            if self._get_kind(path) is not None:
                 return False
-            files, inside = self._place_for(path)
+            files, inside = self._resolve_new_path(path)
             files.change({inside: None}, {inside: text}, "create file")
             return True
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def edit(self, path: Parts, change: Callable[[str], str]) -> str | None:
         """Change the text of a file, in one transaction: what others write meanwhile is never overwritten.
@@ -199,17 +205,17 @@ class Documents:
         """
 
         def attempt() -> str | None:
-            files, inside = self._at(path)
+            files, inside = self._resolve_mount(path)
             old = files.text(inside) if inside else None
             if old is None:
                 return None
-            new = plain(change(old))
+            new = normalize_line_ends(change(old))
             if new == old:
                 return old
             files.change({inside: old}, {inside: new}, "edit file")
             return files.text(inside)  # as it is kept, which may be without a secret that was in it
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def remove(self, path: Parts) -> int:
         """Remove a file, or a folder with all that is in it; a record's file archives the record.
@@ -223,13 +229,13 @@ class Documents:
         self._refuse_roots(path)
 
         def attempt() -> int:
-            files, inside = self._at(path)
+            files, inside = self._resolve_mount(path)
             there = files.below(inside)
             if there:
                 files.change(dict(there), dict.fromkeys(there), "delete file")
             return len(there)
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     def move(self, old: Parts, new: Parts) -> Literal["moved", "missing", "taken"]:
         """Give a file, or a folder with all that is in it, another path.
@@ -245,15 +251,15 @@ class Documents:
         self._refuse_roots(old)
 
         def attempt() -> Literal["moved", "missing", "taken"]:
-            if self._kind(new) is not None:
+            if self._get_kind(new) is not None:
                 return "taken"
-            files, inside = self._at(old)
+            files, inside = self._resolve_mount(old)
             there = files.below(inside)
             if not there:
                 return "missing"
             if new[: len(old)] == old:
                 raise InvalidInput("a folder cannot be moved into itself: choose another place")
-            other, beyond = self._place_for(new)
+            other, beyond = self._resolve_new_path(new)
             if files is not other:
                 raise InvalidInput(
                     f"files cannot be moved into or out of {' or '.join(map(repr, self._mounts))}: "
@@ -265,36 +271,36 @@ class Documents:
             files.change({**there, **free}, {**gone, **moved}, "rename file")
             return "moved"
 
-        return self._retried(attempt)
+        return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _kind(self, path: Parts) -> Literal["file", "folder"] | None:
+    def _get_kind(self, path: Parts) -> Literal["file", "folder"] | None:
         if not path:
             return "folder"
-        files, inside = self._at(path)
+        files, inside = self._resolve_mount(path)
         if not inside:
             return "folder" if files.listed((), 1) else None
         return files.kind(inside)
 
-    def _at(self, path: Parts) -> tuple[DocumentSource, Parts]:
+    def _resolve_mount(self, path: Parts) -> tuple[DocumentSource, Parts]:
         mount = self._mounts.get(path[0]) if path else None
         return (self._root, path) if mount is None else (mount, path[1:])
 
-    def _place_for(self, path: Parts) -> tuple[DocumentSource, Parts]:
+    def _resolve_new_path(self, path: Parts) -> tuple[DocumentSource, Parts]:
         """Where a new file of that path goes; raises `InvalidInput`."""
         if len(path) == 1 and path[0] in self._mounts:
             raise InvalidInput(f"{path[0]!r} is the name of a folder here: choose another one")
         for end in range(1, len(path)):
-            if self._kind(path[:end]) == "file":
+            if self._get_kind(path[:end]) == "file":
                 raise InvalidInput(f"{'/'.join(path[:end])!r} is a file, and files cannot lie in it")
-        return self._at(path)
+        return self._resolve_mount(path)
 
     def _refuse_roots(self, path: Parts) -> None:
         if not path or (len(path) == 1 and path[0] in self._mounts):
             raise InvalidInput("this folder cannot be removed or renamed: name what lies in it")
 
-    def _retried(self, attempt: Callable[[], _T]) -> _T:
+    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
         """What `attempt` gives, made again from what is there then after each lost race."""
         self._look()
         with self._lock:

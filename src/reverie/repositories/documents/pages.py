@@ -13,9 +13,9 @@ from reverie.domain.page import (
     LONGEST_PARAGRAPH,
     MEMORY,
     Page,
-    checked_page,
     is_log,
-    valid_page_name,
+    validate_page,
+    validate_page_name,
 )
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.documents.paths import (
@@ -24,9 +24,9 @@ from reverie.repositories.documents.paths import (
     DocumentSource,
     Heard,
     Parts,
-    kind_of,
-    rests_on_others,
-    tree,
+    build_listing,
+    determine_kind,
+    is_untrusted_change,
 )
 from reverie.repositories.pages import Pages
 from reverie.stores.protocol import Store
@@ -56,13 +56,15 @@ class PageDocuments(DocumentSource):
         self._notice = notice
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
+        return build_listing(
+            {path: len(text.encode()) for path, text in self.below(under).items()}, under, depth
+        )
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        return kind_of(path, map(path_of_page, self._pages.names()))
+        return determine_kind(path, map(convert_page_to_path, self._pages.names()))
 
     def text(self, path: Parts) -> str | None:
-        name = page_of_path(path)
+        name = convert_path_to_page(path)
         if is_log(name):
             text = self._pages.read(name)
             return f"{text}\n" if text else None
@@ -70,33 +72,33 @@ class PageDocuments(DocumentSource):
         return found[0].content if found else None
 
     def below(self, path: Parts) -> dict[Parts, str]:
-        names = ((path_of_page(name), name) for name in self._store.logs())
+        names = ((convert_page_to_path(name), name) for name in self._store.logs())
         logs = {at: f"{self._pages.read(name)}\n" for at, name in names if at[: len(path)] == path}
-        pages = {path_of_page(page.name): page.content for page in self._store.pages()}
+        pages = {convert_page_to_path(page.name): page.content for page in self._store.pages()}
         return {at: text for at, text in {**pages, **logs}.items() if at[: len(path)] == path}
 
     def change(
         self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
     ) -> None:
-        logs = [path for path in after if is_log(page_of_path(path))]
+        logs = [path for path in after if is_log(convert_path_to_page(path))]
         if logs:
-            self._grow(logs, before, after, reason)
+            self._append_to_log(logs, before, after, reason)
             return
         present = {page.name: page for page in self._store.pages()}
         edits, now = [], self._clock()
         for path, text in after.items():
-            name = page_of_path(path)
+            name = convert_path_to_page(path)
             there = present.get(name)
             if (None if there is None else there.content) != before[path]:
                 raise Conflict(f"page {name!r} has been changed: read it again")
             if there is None:
                 _refuse_twin(name, [*present, *self._store.logs()])
             self._refuse_hearsay(name, before[path] or "", text or "")
-            new = None if text is None else checked_page(Page(name=name, content=text, updated_at=now))
+            new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))
         self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=now))
 
-    def _grow(
+    def _append_to_log(
         self,
         logs: Sequence[Parts],
         before: Mapping[Parts, str | None],
@@ -111,7 +113,7 @@ class PageDocuments(DocumentSource):
                 f"{'/'.join(path)} only grows: text can be added behind its last line, and nothing else "
                 "changed, removed or renamed"
             )
-        name = page_of_path(path)
+        name = convert_path_to_page(path)
         self._refuse_hearsay(name, old, new)
         between = _BLANK_LINES if name == HISTORY else _LINE_ENDED
         paragraphs = between.split(new[len(old) :].strip())
@@ -124,15 +126,15 @@ class PageDocuments(DocumentSource):
 
     def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
         """What stands in every prompt, or is recalled, must not be the word of a tool."""
-        if (name == MEMORY or is_log(name)) and rests_on_others(self._heard, old, new):
+        if (name == MEMORY or is_log(name)) and is_untrusted_change(self._heard, old, new):
             raise InvalidInput(
                 f"{name} is put before you unasked, and this text rests on what a tool said, which is not "
                 "confirmed: write it into a file of its own, or ask the owner"
             )
 
 
-def page_of_path(path: Parts) -> str:
-    """The name of the page that a file of that path is kept as; `path_of_page` takes it back.
+def convert_path_to_page(path: Parts) -> str:
+    """The name of the page that a file of that path is kept as; `convert_page_to_path` takes it back.
 
     What a page may be named stands as it is. Every other name of a file ends in `..md`, of a folder in `..d`,
     with `_x20_` for a blank and the like.
@@ -144,16 +146,16 @@ def page_of_path(path: Parts) -> str:
     ('customers/acme.md', 'to_x20_do..d/list.txt..md')
     """
     *folders, file = path
-    name = "/".join([*(_escaped(each, _FOLDER) for each in folders), _escaped(file, _FILE)])
+    name = "/".join([*(_escape_name(each, _FOLDER) for each in folders), _escape_name(file, _FILE)])
     if len(name) > LONGEST_PATH:
         raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
-    return valid_page_name(name)
+    return validate_page_name(name)
 
 
-def path_of_page(name: str) -> Parts:
+def convert_page_to_path(name: str) -> Parts:
     """The path at which a page or log is seen as a file."""
     *folders, file = name.split("/")
-    return (*(_unescaped(each, _FOLDER) for each in folders), _unescaped(file, _FILE))
+    return (*(_unescape_name(each, _FOLDER) for each in folders), _unescape_name(file, _FILE))
 
 
 _FILE = "..md"
@@ -169,13 +171,13 @@ _ESCAPE = re.compile(r"_x([0-9a-f]{2,6})_")
 _ESCAPED = re.compile(r"[^A-Za-z0-9_.-]|^\.|_(?=x)")
 
 
-def _escaped(name: str, ending: str) -> str:
-    if _PLAIN[ending].fullmatch(name) and _unescaped(name, ending) == name:
+def _escape_name(name: str, ending: str) -> str:
+    if _PLAIN[ending].fullmatch(name) and _unescape_name(name, ending) == name:
         return name
     return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):02x}_", name) + ending
 
 
-def _unescaped(name: str, ending: str) -> str:
+def _unescape_name(name: str, ending: str) -> str:
     """The name that is kept so; the name itself, if none is."""
     if not name.endswith(ending):
         return name
@@ -190,6 +192,6 @@ def _refuse_twin(name: str, names: Iterable[str]) -> None:
     for other in names:
         if other != name and other.casefold() == name.casefold():
             raise InvalidInput(
-                f"there is {'/'.join(path_of_page(other))!r} already, which differs only in upper and lower "
+                f"there is {'/'.join(convert_page_to_path(other))!r} already, which differs only in upper and lower "
                 "case: use that name"
             )

@@ -18,7 +18,7 @@ Parts = tuple[str, ...]
 """A path below the root, name by name; empty for the root itself."""
 
 Heard = Callable[[str], Origin]
-"""Tells whose word a text is that an agent wants to keep, such as `Session.origin_of`."""
+"""Tells whose word a text is that an agent wants to keep, such as `Session.determine_origin`."""
 
 LONGEST_PATH = 200
 """Characters of a path below the root."""
@@ -81,7 +81,7 @@ class DocumentSource(Protocol):
         ...
 
 
-def rests_on_others(heard: Heard | None, old: str, new: str) -> bool:
+def is_untrusted_change(heard: Heard | None, old: str, new: str) -> bool:
     """Whether what a new text says beyond the old one is the word of somebody whom nobody confirmed.
 
     Args:
@@ -94,7 +94,7 @@ def rests_on_others(heard: Heard | None, old: str, new: str) -> bool:
     return heard is not None and bool(said.strip()) and heard(said) in UNTRUSTED
 
 
-def checked_path(text: object) -> Parts:
+def parse_path(text: object) -> Parts:
     """A path, with `/` between its names, below the root; empty names and `.` are left out.
 
     Args:
@@ -126,17 +126,17 @@ def checked_path(text: object) -> Parts:
     return parts
 
 
-def plain(text: str) -> str:
+def normalize_line_ends(text: str) -> str:
     """The text with `\\n` as its only line end."""
     return _LINE_ENDS.sub("\n", text)
 
 
-def checked_text(text: object) -> str:
+def validate_file_text(text: object) -> str:
     """The text itself, if a file may have it; raises `InvalidInput`."""
     return validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
 
 
-def kind_of(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | None:
+def determine_kind(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | None:
     """Whether a path is one of these files, or a folder that one of them is in."""
     found: Literal["folder"] | None = None
     for each in files:
@@ -147,7 +147,7 @@ def kind_of(path: Parts, files: Iterable[Parts]) -> Literal["file", "folder"] | 
     return found
 
 
-def tree(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[DocumentEntry]:
+def build_listing(sizes: Mapping[Parts, int], under: Parts, depth: int) -> list[DocumentEntry]:
     """The files and folders down to so many levels below a folder, in order, without hidden ones."""
     folders: dict[Parts, int] = {}
     found: list[DocumentEntry] = []

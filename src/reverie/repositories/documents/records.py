@@ -17,13 +17,13 @@ from reverie.repositories.documents.paths import (
     DocumentSource,
     Heard,
     Parts,
-    checked_text,
-    kind_of,
-    rests_on_others,
-    tree,
+    build_listing,
+    determine_kind,
+    is_untrusted_change,
+    validate_file_text,
 )
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import PutItem, place_of
+from reverie.repositories.key_value_codec import PutItem, decode_place
 from reverie.repositories.records import RecordChanges, RecordRepository
 from reverie.stores.protocol import Store
 
@@ -51,10 +51,12 @@ class ScopedDocuments(DocumentSource):
         self._heard = heard
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
-        return tree({path: len(text.encode()) for path, text in self.below(under).items()}, under, depth)
+        return build_listing(
+            {path: len(text.encode()) for path, text in self.below(under).items()}, under, depth
+        )
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        return kind_of(path, self.below(()))
+        return determine_kind(path, self.below(()))
 
     def text(self, path: Parts) -> str | None:
         found = self._shelf.get(path[:-1], path[-1])
@@ -76,7 +78,7 @@ class ScopedDocuments(DocumentSource):
         moved = set(before.values())
         for path, text in after.items():
             old = before[path]
-            if text is None or text in moved or not rests_on_others(self._heard, old or "", text):
+            if text is None or text in moved or not is_untrusted_change(self._heard, old or "", text):
                 continue
             if old is not None and path not in doubted:
                 raise InvalidInput(
@@ -89,7 +91,7 @@ class ScopedDocuments(DocumentSource):
                 PutItem(
                     namespace=path[:-1],
                     key=path[-1],
-                    value=None if text is None else {"text": checked_text(text)},
+                    value=None if text is None else {"text": validate_file_text(text)},
                     texts=None if text is None else [text],
                 )
                 for path, text in after.items()
@@ -131,8 +133,8 @@ class RecordDocuments(DocumentSource):
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         found: list[DocumentEntry] = []
         counts: dict[str, int] = {}
-        for category, count in self._categories().items():
-            path = _folder_of(category)
+        for category, count in self._count_categories().items():
+            path = _to_folder(category)
             if path[: len(under)] == under and len(path) > len(under):
                 child = path[len(under)]
                 counts[child] = counts.get(child, 0) + count
@@ -146,23 +148,23 @@ class RecordDocuments(DocumentSource):
                     for each in self.listed((*under, name), depth - 1)
                 ]
         found += [
-            DocumentEntry(path=(_file_of(record),), folder=False, size=len(record.content.encode()))
-            for record in self._within(under)
+            DocumentEntry(path=(_to_file_name(record),), folder=False, size=len(record.content.encode()))
+            for record in self._iterate_folder_records(under)
         ]
         return sorted(found, key=lambda each: each.path)
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        if self._record(path) is not None:
+        if self._find_record(path) is not None:
             return "file"
-        folders = map(_folder_of, self._categories())
+        folders = map(_to_folder, self._count_categories())
         return "folder" if any(each[: len(path)] == path for each in folders) else None
 
     def text(self, path: Parts) -> str | None:
-        record = self._record(path)
+        record = self._find_record(path)
         return None if record is None else record.content
 
     def below(self, path: Parts) -> dict[Parts, str]:
-        record = self._record(path)
+        record = self._find_record(path)
         if record is not None:
             return {path: record.content}
         if self.kind(path) == "folder":
@@ -178,7 +180,7 @@ class RecordDocuments(DocumentSource):
                 "files of records are named by their ids, and none can be made here: write a file elsewhere"
             )
         ((path, old),) = given.items()
-        record = self._record(path)
+        record = self._find_record(path)
         if record is None or record.content != old:
             raise Conflict("the record has been changed: read it again")
         if record.scope != self._scope:
@@ -188,11 +190,11 @@ class RecordDocuments(DocumentSource):
         new = after[path]
         if len(after) > 1:
             (there,) = (other for other in after if other != path)
-            self._saving.update(record.id, {"category": _category_at(there, record)}, expected=record)
+            self._saving.update(record.id, {"category": _parse_category(there, record)}, expected=record)
         elif new is None:
             self._saving.archive(record.id, reason=reason)
         else:
-            if rests_on_others(self._heard, old, new):
+            if is_untrusted_change(self._heard, old, new):
                 raise InvalidInput(
                     "the record stays as it is, because the new text rests on what a tool said, which is not "
                     "confirmed: write it into a file of its own, or ask the owner"
@@ -204,7 +206,7 @@ class RecordDocuments(DocumentSource):
             }
             self._saving.update(record.id, changes, expected=record)
 
-    def _record(self, path: Parts) -> Record | None:
+    def _find_record(self, path: Parts) -> Record | None:
         """The live record whose file it is; None for none."""
         name = path[-1].removesuffix(".md") if path else ""
         if not _ID.fullmatch(name):
@@ -215,11 +217,11 @@ class RecordDocuments(DocumentSource):
                 continue
             if record.origin in UNTRUSTED:
                 continue
-            if (*_folder_of(record.category or ""), _file_of(record)) == path:
+            if (*_to_folder(record.category or ""), _to_file_name(record)) == path:
                 return record
         return None
 
-    def _within(self, folder: Parts) -> Iterator[Record]:
+    def _iterate_folder_records(self, folder: Parts) -> Iterator[Record]:
         """The latest changed records of a folder, without those of folders in it."""
         if not folder:
             return
@@ -235,27 +237,27 @@ class RecordDocuments(DocumentSource):
                 if not left:
                     return
 
-    def _categories(self) -> dict[str, int]:
+    def _count_categories(self) -> dict[str, int]:
         wanted = Filter(scopes=self._chain, origins=_TRUSTED, alive_at=self._clock())
         found = self._store.tally("category", wanted)
         return {name: count for name, count in found.items() if name.split("/")[0] != self._shelf}
 
     def _is_file(self, record: Record) -> bool:
         """Whether the record stands for a file of its own already."""
-        return place_of(self._shelf, record) is not None
+        return decode_place(self._shelf, record) is not None
 
 
-def _folder_of(category: str) -> Parts:
+def _to_folder(category: str) -> Parts:
     return tuple(category.split("/")) if category else (NO_CATEGORY,)
 
 
-def _file_of(record: Record) -> str:
+def _to_file_name(record: Record) -> str:
     return f"{record.id}.md"
 
 
-def _category_at(path: Parts, record: Record) -> str | None:
-    if path[-1] != _file_of(record) or len(path) < 2:
+def _parse_category(path: Parts, record: Record) -> str | None:
+    if path[-1] != _to_file_name(record) or len(path) < 2:
         raise InvalidInput(
-            f"the file of a record keeps its name: move it to another folder as {_file_of(record)!r}"
+            f"the file of a record keeps its name: move it to another folder as {_to_file_name(record)!r}"
         )
     return None if path[:-1] == (NO_CATEGORY,) else "/".join(path[:-1])

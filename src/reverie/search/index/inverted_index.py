@@ -13,7 +13,7 @@ from itertools import islice
 
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, scope_of
+from reverie.domain.passage import AnalyzedText, CandidateQuery, TermWeight, get_scope
 from reverie.domain.record import Record
 
 Value = Record | Turn | Paragraph
@@ -38,7 +38,7 @@ _K1, _B = 1.2, 0.75
 """tantivy's own constants, so that both sides of the index choose candidates alike."""
 
 BRIEFEST = 63
-"""What the shortest passages count for; see `brevity`."""
+"""What the shortest passages count for; see `compute_brevity`."""
 
 _SHORT = 10  # tokens
 
@@ -46,13 +46,13 @@ ONCE = 2
 """What a word counts for that a passage says once."""
 
 OFTEN = (2, 3, 4, 6, 8, 12)
-"""Said so often, or more often, it counts for 1 more each; see `emphasis`."""
+"""Said so often, or more often, it counts for 1 more each; see `compute_emphasis`."""
 
 _Postings = dict[str, dict[int, int]]
 """Token -> key of a passage -> how often it has the token."""
 
 
-def brevity(length: int) -> int:
+def compute_brevity(length: int) -> int:
     """What a word counts for in a passage of so many tokens: a whole number, `BRIEFEST` to 1, falling.
 
     It depends on the passage alone, so that others that come or go cannot change what is found within a
@@ -61,7 +61,7 @@ def brevity(length: int) -> int:
     return max(1, round(BRIEFEST / math.sqrt(1 + length / _SHORT)))
 
 
-def emphasis(times: int) -> int:
+def compute_emphasis(times: int) -> int:
     """What a word counts for that a passage says so often: a whole number, `ONCE` or more.
 
     Most words are said once, so the steps cost little. With those at 2 and 4 alone, up to a quarter of the
@@ -88,11 +88,11 @@ class InvertedIndex:
     def __contains__(self, key: int) -> bool:
         return key in self._leaves
 
-    def keys(self) -> Set[int]:
+    def collect_keys(self) -> Set[int]:
         """The keys of all passages."""
         return self._leaves.keys()
 
-    def leaves(self) -> list[IndexedPassage]:
+    def list_leaves(self) -> list[IndexedPassage]:
         """All passages, in the order they came."""
         return list(self._leaves.values())
 
@@ -101,10 +101,10 @@ class InvertedIndex:
         self.remove(leaf.key)
         self._leaves[leaf.key] = leaf
         self._tokens += leaf.analysis.length
-        for postings, counts in self._counted(leaf):
+        for postings, counts in self._count_tokens(leaf):
             for token, count in counts.items():
                 postings.setdefault(token, {})[leaf.key] = count
-        scope = scope_of(leaf.value)
+        scope = get_scope(leaf.value)
         for token in set(leaf.analysis.terms.split()):
             self._in_scopes[scope, token] += 1
 
@@ -114,40 +114,40 @@ class InvertedIndex:
         if leaf is None:
             return
         self._tokens -= leaf.analysis.length
-        for postings, counts in self._counted(leaf):
+        for postings, counts in self._count_tokens(leaf):
             for token in counts:
                 holders = postings[token]
                 del holders[key]
                 if not holders:
                     del postings[token]
-        scope = scope_of(leaf.value)
+        scope = get_scope(leaf.value)
         for token in set(leaf.analysis.terms.split()):
             self._in_scopes[scope, token] -= 1
             if not self._in_scopes[scope, token]:
                 del self._in_scopes[scope, token]
 
-    def frequency(self, word: str, scopes: Collection[str] | None) -> int:
+    def compute_frequency(self, word: str, scopes: Collection[str] | None) -> int:
         """How many passages in those scopes (None: in all) have the word."""
         if scopes is None:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get((scope, word), 0) for scope in set(scopes))
 
-    def any_of(self, wanted: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the passages that fit best by BM25 over what is here, at most `limit`."""
-        return self._best(
+    def search_any(self, wanted: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
+        """Keys of the passages that fit best by BM25 over what is here, at most `build_limit_schema`."""
+        return self._search_best(
             ((self._words, wanted.words), (self._dates, wanted.dates), (self._speakers, wanted.speakers)),
             passes,
             limit,
         )
 
     def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `limit`."""
-        return self._best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
+        """Keys of the records that share most of the cues, at most `build_limit_schema`."""
+        return self._search_best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
-    def weighed(
+    def search_weighted(
         self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int, *, brief: bool
     ) -> list[tuple[int, int]]:
-        """Keys of the passages that have the most of it, and what that comes to; see `Committed.weighed`."""
+        """Keys of the passages that have the most of it, and what that comes to; see `Committed.search_weighted`."""
         postings = {
             "words": self._words,
             "dates": self._dates,
@@ -157,15 +157,15 @@ class InvertedIndex:
         sums: Counter[int] = Counter()
         for each in weights:
             for key, times in postings[each.among].get(each.token, {}).items():
-                sums[key] += each.weight * (emphasis(times) if each.among == "words" else ONCE)
+                sums[key] += each.weight * (compute_emphasis(times) if each.among == "words" else ONCE)
         leaves = self._leaves
         if brief:
             for key in sums:
-                sums[key] *= brevity(leaves[key].analysis.length)
+                sums[key] *= compute_brevity(leaves[key].analysis.length)
         best = sorted(sums.items(), key=lambda one: (-one[1], -one[0]))
         return list(islice((one for one in best if passes(leaves[one[0]].value)), limit))
 
-    def _best(
+    def _search_best(
         self,
         looked_for: Iterable[tuple[_Postings, Sequence[tuple[str, float]]]],
         passes: Callable[[Value], bool],
@@ -186,7 +186,7 @@ class InvertedIndex:
         best = sorted(scores, key=lambda key: (-scores[key], -key))
         return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
-    def _counted(self, leaf: IndexedPassage) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
+    def _count_tokens(self, leaf: IndexedPassage) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
         return (
             (self._words, Counter(analysis.terms.split())),

@@ -25,7 +25,7 @@ from typing import Literal, assert_never
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.filter import Filter, matches_paragraph, matches_record, matches_turn
+from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
     SEARCHABLE,
@@ -44,7 +44,7 @@ from reverie.search.index.inverted_index import (
     IndexedPassage,
     InvertedIndex,
     Value,
-    emphasis,
+    compute_emphasis,
 )
 from reverie.search.index.tantivy_index import (
     IndexBatch,
@@ -71,7 +71,7 @@ _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
 _FINENESS = 32  # the weight of what is rare is rounded to parts of this
-_LARGEST_SUM = (1 << 23) // (BRIEFEST * emphasis(OFTEN[-1]))
+_LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,9 @@ class SearchIndex:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int) -> list[int]:
+    def search_any(
+        self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int
+    ) -> list[int]:
         """Keys of the passages that may answer best, the newest changes included.
 
         Args:
@@ -142,13 +144,13 @@ class SearchIndex:
         with self._lock:
             committed = self._catch_up()
             if allowed.scopes is not None:
-                weights = self._rarities(subject, wanted, allowed.scopes)
-                return self._weighed(subject, weights, allowed, limit, brief=True)
-            passes = _passes(subject, allowed)
-            fresh = self._fresh[subject].any_of(wanted, passes, limit)
+                weights = self._compute_rarities(subject, wanted, allowed.scopes)
+                return self._search_weighted(subject, weights, allowed, limit, brief=True)
+            passes = _build_predicate(subject, allowed)
+            fresh = self._fresh[subject].search_any(wanted, passes, limit)
             return (
-                self._without_stale(
-                    subject, limit, lambda most: committed.any_of(subject, wanted, allowed, most)
+                self._search_without_stale(
+                    subject, limit, lambda most: committed.search_any(subject, wanted, allowed, most)
                 )
                 + fresh
             )
@@ -168,9 +170,11 @@ class SearchIndex:
             committed = self._catch_up()
             if allowed.scopes is not None:
                 weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
-                return self._weighed("record", weights, allowed, limit, brief=False), self._followed
-            fresh = self._fresh["record"].alike(cues, _passes("record", allowed), limit)
-            there = self._without_stale("record", limit, lambda most: committed.alike(cues, allowed, most))
+                return self._search_weighted("record", weights, allowed, limit, brief=False), self._followed
+            fresh = self._fresh["record"].alike(cues, _build_predicate("record", allowed), limit)
+            there = self._search_without_stale(
+                "record", limit, lambda most: committed.alike(cues, allowed, most)
+            )
             return fresh + there, self._followed
 
     def frequencies(
@@ -179,13 +183,13 @@ class SearchIndex:
         """In how many live passages of those scopes (None: of all) each word stands, exactly."""
         with self._lock:
             committed = self._catch_up()
-            if scopes is not None and self._extent(subject, scopes)[1]:
+            if scopes is not None and self._measure_extent(subject, scopes)[1]:
                 scopes = None
             fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
             return {
-                word: committed.frequency(subject, word, scopes)
-                + fresh.frequency(word, scopes)
-                - stale.frequency(word, scopes)
+                word: committed.compute_frequency(subject, word, scopes)
+                + fresh.compute_frequency(word, scopes)
+                - stale.compute_frequency(word, scopes)
                 - (committed.among(subject, word, scopes, gone) if gone else 0)
                 for word in words
             }
@@ -202,13 +206,13 @@ class SearchIndex:
             return IndexStatus(
                 state=state,
                 committed=committed.passages,
-                waiting=self._waiting(),
+                waiting=self._count_waiting(),
                 segments=committed.segments,
                 sequence=self._followed,
                 problem=self._problem,
             )
 
-    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
         """The keys of all passages that a search could find, for comparing with the store.
 
         Args:
@@ -220,17 +224,17 @@ class SearchIndex:
             IndexBroken: the commit cannot be read.
         """
         with self._lock:
-            committed = self._catch_up().keys(subject, after, until)
-            fresh = {leaf.key for leaf in self._fresh[subject].leaves()}
-            stale = {leaf.key for leaf in self._stale[subject].leaves()} | self._gone[subject]
+            committed = self._catch_up().collect_keys(subject, after, until)
+            fresh = {leaf.key for leaf in self._fresh[subject].list_leaves()}
+            stale = {leaf.key for leaf in self._stale[subject].list_leaves()} | self._gone[subject]
         in_range = {key for key in fresh if after < key and (until is None or key <= until)}
         return (committed - stale) | in_range
 
-    def _rarities(
+    def _compute_rarities(
         self, subject: Searchable, wanted: CandidateQuery, scopes: Collection[str]
     ) -> list[TermWeight]:
         """What is wanted, each by how rare it is in these scopes; the caller has the lock."""
-        passages, _ = self._extent(subject, scopes)
+        passages, _ = self._measure_extent(subject, scopes)
         held = self.frequencies(subject, [word for word, _ in wanted.words], scopes)
         found: list[tuple[Among, str, float]] = [
             ("words", word, weight * log(1 + max(0, passages - held[word] + 0.5) / (held[word] + 0.5)))
@@ -246,7 +250,7 @@ class SearchIndex:
             for among, token, weight in found
         ]
 
-    def _weighed(
+    def _search_weighted(
         self,
         subject: Searchable,
         weights: Sequence[TermWeight],
@@ -263,14 +267,16 @@ class SearchIndex:
         """
         committed = self._committed
         assert committed is not None
-        fresh = self._fresh[subject].weighed(weights, _passes(subject, allowed), limit, brief=brief)
-        if allowed.scopes is not None and self._extent(subject, allowed.scopes)[1]:
+        fresh = self._fresh[subject].search_weighted(
+            weights, _build_predicate(subject, allowed), limit, brief=brief
+        )
+        if allowed.scopes is not None and self._measure_extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
-        left_out = self._stale_keys(subject)
+        left_out = self._collect_stale_keys(subject)
 
         most = 4 * limit
         while True:
-            found = committed.weighed(subject, weights, allowed, most, brief=brief) if weights else []
+            found = committed.search_weighted(subject, weights, allowed, most, brief=brief) if weights else []
             is_all = len(found) < most
             least = -1 if is_all else found[-1][1]  # of that figure there may be more
             kept = [(key, figure) for key, figure in found if figure > least and key not in left_out]
@@ -278,8 +284,10 @@ class SearchIndex:
                 break
             # There may be thousands of the same figure, such as all that have just the one frequent word, so
             # the newest of them are looked for among the newest that have anything at all.
-            newest = committed.newest(subject, weights, allowed, most)
-            found = committed.weighed(subject, weights, allowed, most, brief=brief, after=newest[-1] - 1)
+            newest = committed.search_newest(subject, weights, allowed, most)
+            found = committed.search_weighted(
+                subject, weights, allowed, most, brief=brief, after=newest[-1] - 1
+            )
             tied = sorted((key for key, figure in found if figure == least), reverse=True)
             kept += [(key, least) for key in tied if key not in left_out]
             if len(kept) >= limit:
@@ -288,12 +296,12 @@ class SearchIndex:
         best = sorted(fresh + kept, key=lambda one: (-one[1], -one[0]))
         return [key for key, _ in best[:limit]]
 
-    def _stale_keys(self, subject: Searchable) -> Set[int]:
+    def _collect_stale_keys(self, subject: Searchable) -> Set[int]:
         """Of what the commit has, that which holds no longer."""
-        stale, gone = self._stale[subject].keys(), self._gone[subject]
+        stale, gone = self._stale[subject].collect_keys(), self._gone[subject]
         return stale | gone if stale or gone else frozenset()
 
-    def _extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
+    def _measure_extent(self, subject: Searchable, scopes: Collection[str]) -> tuple[int, bool]:
         """How many passages those scopes hold, and whether that is all there are: then the scopes need not
         be looked at. Remembered until something changes; the caller has the lock and has caught up."""
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
@@ -308,7 +316,9 @@ class SearchIndex:
             self._extents[(subject, tuple(scopes))] = known
         return known
 
-    def _without_stale(self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]) -> list[int]:
+    def _search_without_stale(
+        self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]
+    ) -> list[int]:
         stale, gone = self._stale[subject], self._gone[subject]
         left_out = len(stale) + len(gone)
         if not left_out:
@@ -340,7 +350,7 @@ class SearchIndex:
                 if committed.refresh():
                     self._forget_tail(committed.sequence)
             except IndexCorrupt as error:
-                self._lose(error)
+                self._handle_loss(error)
         while self._followed < newest:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
             if not rows:
@@ -348,7 +358,7 @@ class SearchIndex:
             for row in rows:
                 self._follow(row)
             self._followed = rows[-1].sequence
-        if self._waiting() >= self._fold_at:
+        if self._count_waiting() >= self._fold_at:
             self._fold_in_background()
         return committed
 
@@ -386,7 +396,7 @@ class SearchIndex:
         self._stale: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
 
-    def _waiting(self) -> int:
+    def _count_waiting(self) -> int:
         sides: tuple[Mapping[Searchable, Sized], ...] = (self._fresh, self._stale, self._gone)
         return sum(len(lexicon) for side in sides for lexicon in side.values())
 
@@ -416,9 +426,9 @@ class SearchIndex:
         try:
             return TantivyIndex(self._folder)
         except IndexCorrupt as error:
-            return self._in_memory(error)
+            return self._open_in_memory(error)
 
-    def _in_memory(self, error: Exception) -> TantivyIndex:
+    def _open_in_memory(self, error: Exception) -> TantivyIndex:
         self._report("the search index cannot be kept on disk and is held in memory", error)
         self._problem = str(error)
         return TantivyIndex(None)
@@ -438,7 +448,7 @@ class SearchIndex:
                 committed.refresh()
             except IndexCorrupt as error:  # deleted while it was built, or the disk is full
                 broken += 1
-                committed = self._replace() if broken < _TRIES else self._in_memory(error)
+                committed = self._replace() if broken < _TRIES else self._open_in_memory(error)
                 continue
             if committed.sequence or not self._store.sequence():
                 return committed
@@ -446,7 +456,7 @@ class SearchIndex:
     def _fill(self, batch: IndexBatch) -> int:
         """Put in everything there is, and then, from the journal, what has changed while it was read."""
         sequence = self._store.sequence()
-        for leaf in self._all_leaves():
+        for leaf in self._iterate_leaves():
             batch.add(leaf)
         while rows := self._store.journal(after=sequence, limit=_BATCH):
             for row in rows:
@@ -458,15 +468,15 @@ class SearchIndex:
             sequence = rows[-1].sequence
         return sequence
 
-    def _all_leaves(self) -> Iterator[IndexedPassage]:
+    def _iterate_leaves(self) -> Iterator[IndexedPassage]:
         for subject in SEARCHABLE:
             after = 0
             while batch := self._store.live(subject, after=after, limit=_BATCH):
                 after = batch[-1][0].key
                 for passage, value in batch:
-                    yield IndexedPassage(passage.key, value, _analysis_of(passage))
+                    yield IndexedPassage(passage.key, value, _extract_analysis(passage))
 
-    def _lose(self, error: Exception) -> None:
+    def _handle_loss(self, error: Exception) -> None:
         """The files are gone or broken: go on with what is still open, and build new ones beside."""
         self._report("the search index was lost and is built again", error)
         self._lost = True
@@ -492,10 +502,10 @@ class SearchIndex:
         """
         with self._lock:
             committed = self._catch_up()
-            if not self._waiting() or self._lost:
+            if not self._count_waiting() or self._lost:
                 return False
-            fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.leaves()]
-            stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.leaves()]
+            fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.list_leaves()]
+            stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.list_leaves()]
             stale += [key for keys in self._gone.values() for key in keys]
             sequence = self._followed
 
@@ -513,7 +523,7 @@ class SearchIndex:
         except IndexCorrupt as error:
             with self._lock:
                 if not self._lost:
-                    self._lose(error)
+                    self._handle_loss(error)
             return False
         return True
 
@@ -560,7 +570,7 @@ class SearchIndex:
         if not self.fold():
             time.sleep(0.05)  # somebody else folds: do not ask again at once
 
-    def _unless_unavailable(self, work: Callable[[], object]) -> None:
+    def _run_unless_unavailable(self, work: Callable[[], object]) -> None:
         try:
             work()
         except (
@@ -573,7 +583,7 @@ class SearchIndex:
             return
         if self._folding is None or not self._folding.is_alive():
             self._folding = threading.Thread(
-                target=self._unless_unavailable, args=(work,), name="reverie-index", daemon=True
+                target=self._run_unless_unavailable, args=(work,), name="reverie-index", daemon=True
             )
             self._folding.start()
 
@@ -585,9 +595,9 @@ class SearchIndex:
         if folding is not None:
             folding.join()
         with self._lock:
-            worthwhile = self._committed is not None and self._waiting() >= FOLD_ON_CLOSE
+            worthwhile = self._committed is not None and self._count_waiting() >= FOLD_ON_CLOSE
         if worthwhile and self._folder is not None:
-            self._unless_unavailable(self.fold)
+            self._run_unless_unavailable(self.fold)
         with self._lock:
             self._committed = None
             self._forget_tail(0)
@@ -602,19 +612,19 @@ def _is_live(value: object) -> bool:
     )
 
 
-def _passes(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
+def _build_predicate(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
     match subject:
         case "record":
-            return lambda value: isinstance(value, Record) and matches_record(allowed, value)
+            return lambda value: isinstance(value, Record) and is_record_allowed(allowed, value)
         case "turn":
-            return lambda value: isinstance(value, Turn) and matches_turn(allowed, value)
+            return lambda value: isinstance(value, Turn) and is_turn_allowed(allowed, value)
         case "paragraph":
-            return lambda value: isinstance(value, Paragraph) and matches_paragraph(allowed, value)
+            return lambda value: isinstance(value, Paragraph) and is_paragraph_allowed(allowed, value)
         case _:
             assert_never(subject)
 
 
-def _analysis_of(passage: Passage) -> AnalyzedText:
+def _extract_analysis(passage: Passage) -> AnalyzedText:
     return AnalyzedText(
         terms=passage.terms,
         length=passage.length,

@@ -19,10 +19,10 @@ from tantivy import Occur, Query
 from reverie.domain import category as categories
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
-from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, scope_of, searchable
+from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, get_scope, get_searchable_kind
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, brevity
+from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
 FORMAT = "3"
 """Part of the folder's name; another schema or analyser gets another folder and is built anew."""
@@ -48,7 +48,7 @@ class WriterBusy(Exception):
     """Another process is writing to the index. Internal: the owner tries again later."""
 
 
-def schema() -> tantivy.Schema:
+def build_schema() -> tantivy.Schema:
     """The fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
     for field in (*_WORDS.values(), "dates", "alike", "often"):
@@ -77,7 +77,7 @@ class IndexBatch:
 
     def add(self, leaf: IndexedPassage) -> None:
         """Put a passage in, which must not be there."""
-        self._writer.add_document(_document(leaf))
+        self._writer.add_document(_build_document(leaf))
 
 
 class TantivyIndex:
@@ -90,7 +90,7 @@ class TantivyIndex:
             IndexBroken: what is there cannot be opened.
         """
         self._folder = folder
-        self._schema = schema()
+        self._schema = build_schema()
         try:
             if folder is None:
                 self._index = tantivy.Index(self._schema)
@@ -108,7 +108,7 @@ class TantivyIndex:
             self._stamp = self._read_stamp()
             self._index.reload()
             self._searcher = self._index.searcher()
-            self.sequence = self._sequence_in(self._searcher)
+            self.sequence = self._read_sequence(self._searcher)
         except (ValueError, OSError) as error:
             raise IndexCorrupt(str(error)) from None
         marked = int(self.sequence > 0)
@@ -118,9 +118,9 @@ class TantivyIndex:
         self._frequencies: dict[tuple[Searchable, str, str | None], int] = {}
         self.passages = alive - marked
 
-    def _sequence_in(self, searcher: tantivy.Searcher) -> int:
+    def _read_sequence(self, searcher: tantivy.Searcher) -> int:
         """The journal row up to which a commit is complete; 0 for an empty index."""
-        found = searcher.search(self._term("key", _MARKER), 1, count=False).hits
+        found = searcher.search(self._build_term_query("key", _MARKER), 1, count=False).hits
         values = searcher.fast_field_values("sequence", [address for _, address in found])
         return int(values[0]) if values and values[0] is not None else 0
 
@@ -154,22 +154,24 @@ class TantivyIndex:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def any_of(self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int) -> list[int]:
-        """Keys of the passages that fit best by tantivy's own BM25, at most `limit`."""
+    def search_any(
+        self, subject: Searchable, wanted: CandidateQuery, allowed: Filter, limit: int
+    ) -> list[int]:
+        """Keys of the passages that fit best by tantivy's own BM25, at most `build_limit_schema`."""
         field = _WORDS[subject]
         clauses = [
-            (Occur.Should, self._weighted(self._term(name, token), weight))
+            (Occur.Should, self._boost_query(self._build_term_query(name, token), weight))
             for name, tokens in ((field, wanted.words), ("dates", wanted.dates), ("speaker", wanted.speakers))
             for token, weight in tokens
         ]
-        return self._keys(subject, Query.boolean_query(clauses), allowed, limit)
+        return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Keys of the records that share most of the cues, at most `limit`."""
-        clauses = [(Occur.Should, self._term("alike", cue)) for cue in cues]
-        return self._keys("record", Query.boolean_query(clauses), allowed, limit)
+        """Keys of the records that share most of the cues, at most `build_limit_schema`."""
+        clauses = [(Occur.Should, self._build_term_query("alike", cue)) for cue in cues]
+        return self._search_keys("record", Query.boolean_query(clauses), allowed, limit)
 
-    def weighed(
+    def search_weighted(
         self,
         subject: Searchable,
         weights: Sequence[TermWeight],
@@ -179,7 +181,7 @@ class TantivyIndex:
         brief: bool,
         after: int = 0,
     ) -> list[tuple[int, int]]:
-        """Keys of the passages that have the most of it, and what that comes to, at most `limit`.
+        """Keys of the passages that have the most of it, and what that comes to, at most `build_limit_schema`.
 
         That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
         all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
@@ -193,37 +195,37 @@ class TantivyIndex:
             brief: Whether brevity counts.
             after: Only larger keys.
         """
-        query = self._any_weighed(subject, weights)
+        query = self._build_weighted_query(subject, weights)
         if after:
-            newer = Query.const_score_query(self._larger(after, None), 0.0)
+            newer = Query.const_score_query(self._build_key_query(after, None), 0.0)
             query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
-        return self._found(subject, query, allowed, limit, times="brevity" if brief else None)
+        return self._search_scored(subject, query, allowed, limit, times="brevity" if brief else None)
 
-    def newest(
+    def search_newest(
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
-        """Keys of the newest passages that have anything of it, the newest first, at most `limit`."""
-        query = self._any_weighed(subject, weights)
-        query = Query.boolean_query([(Occur.Must, query), *self._restrictions(subject, allowed)])
+        """Keys of the newest passages that have anything of it, the newest first, at most `build_limit_schema`."""
+        query = self._build_weighted_query(subject, weights)
+        query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
         try:
             found = self._searcher.search(query, limit, count=False, order_by_field="key").hits
         except (ValueError, OSError) as error:
             raise IndexCorrupt(str(error)) from None
         return [int(key) for key, _ in found]
 
-    def _any_weighed(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
+    def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
         fields = {"words": _WORDS[subject], "dates": "dates", "speakers": "speaker", "cues": "alike"}
         scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
             if each.among == "words":
-                tokens = (_said_often(subject, each.token, least) for least in OFTEN)
+                tokens = (_build_often_token(subject, each.token, least) for least in OFTEN)
                 scored += [
                     ("often", token, each.weight)
                     for token in tokens
                     if self._searcher.doc_freq("often", token)
                 ]
         clauses = [
-            (Occur.Should, Query.const_score_query(self._term(field, token), weight))
+            (Occur.Should, Query.const_score_query(self._build_term_query(field, token), weight))
             for field, token, weight in scored
         ]
         return Query.boolean_query(clauses)
@@ -232,12 +234,15 @@ class TantivyIndex:
         self, subject: Searchable, word: str, scopes: Collection[str] | None, keys: Sequence[int]
     ) -> int:
         """In how many of these passages, where they lie in those scopes (None: in any), the word stands."""
-        holding = [(Occur.Must, self._term(_WORDS[subject], word))]
+        holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
-            holding.append((Occur.Must, self._scoped(scopes)))
+            holding.append((Occur.Must, self._build_scope_query(scopes)))
         found = 0
         for start in range(0, len(keys), _KEYS_AT_ONCE):
-            some = [(Occur.Should, self._term("key", key)) for key in keys[start : start + _KEYS_AT_ONCE]]
+            some = [
+                (Occur.Should, self._build_term_query("key", key))
+                for key in keys[start : start + _KEYS_AT_ONCE]
+            ]
             found += self._count(Query.boolean_query([*holding, (Occur.Must, Query.boolean_query(some))]))
         return found
 
@@ -248,24 +253,26 @@ class TantivyIndex:
             raise IndexCorrupt(str(error)) from None
         return int(found.count)  # type: ignore[attr-defined]  # missing in its stubs
 
-    def keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
+    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
         """The keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
-        within = self._larger(after, until)
-        query = Query.boolean_query([(Occur.Must, within), (Occur.Must, self._term("all", subject))])
-        return set(self._keys(subject, query, Filter(), max(self.passages + 1, 1)))
+        within = self._build_key_query(after, until)
+        query = Query.boolean_query(
+            [(Occur.Must, within), (Occur.Must, self._build_term_query("all", subject))]
+        )
+        return set(self._search_keys(subject, query, Filter(), max(self.passages + 1, 1)))
 
-    def _larger(self, after: int, until: int | None) -> Query:
+    def _build_key_query(self, after: int, until: int | None) -> Query:
         last = _NEVER if until is None else until
         return Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, last)
 
-    def _keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
-        return [key for key, _ in self._found(subject, query, allowed, limit)]
+    def _search_keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
+        return [key for key, _ in self._search_scored(subject, query, allowed, limit)]
 
-    def _found(
+    def _search_scored(
         self, subject: Searchable, query: Query, allowed: Filter, limit: int, *, times: str | None = None
     ) -> list[tuple[int, int]]:
         """Keys of what a query finds, and the whole numbers that their scores (times a field) come to."""
-        restrictions = self._restrictions(subject, allowed)
+        restrictions = self._build_filter_clauses(subject, allowed)
         if restrictions:
             query = Query.boolean_query([(Occur.Must, query), *restrictions])
         try:
@@ -277,7 +284,7 @@ class TantivyIndex:
             (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
         ]
 
-    def frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
+    def compute_frequency(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> int:
         """In how many live passages of those scopes (None: of all) the word stands, exactly.
 
         tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
@@ -288,44 +295,46 @@ class TantivyIndex:
         if not most or (scopes is None and self._exact):
             return most
         if scopes is None:
-            return self._counted(subject, word, None)
-        return sum(self._counted(subject, word, scope) for scope in set(scopes))
+            return self._count_cached(subject, word, None)
+        return sum(self._count_cached(subject, word, scope) for scope in set(scopes))
 
-    def _counted(self, subject: Searchable, word: str, scope: str | None) -> int:
+    def _count_cached(self, subject: Searchable, word: str, scope: str | None) -> int:
         """How many live passages have the word, in one scope or (None) in all; remembered."""
         known = (subject, word, scope)
         if known not in self._frequencies:
             if len(self._frequencies) >= _MOST_FREQUENCIES:
                 self._frequencies.clear()
-            query = self._term(_WORDS[subject], word)
+            query = self._build_term_query(_WORDS[subject], word)
             if scope is not None:
-                query = Query.boolean_query([(Occur.Must, query), (Occur.Must, self._scoped([scope]))])
+                query = Query.boolean_query(
+                    [(Occur.Must, query), (Occur.Must, self._build_scope_query([scope]))]
+                )
             self._frequencies[known] = self._count(query)
         return self._frequencies[known]
 
-    def _term(self, field: str, value: str | int) -> Query:
+    def _build_term_query(self, field: str, value: str | int) -> Query:
         return Query.term_query(self._schema, field, value, index_option="freq")
 
-    def _scoped(self, scopes: Collection[str]) -> Query:
-        return self._among("scope", [f"={scope}" for scope in scopes])
+    def _build_scope_query(self, scopes: Collection[str]) -> Query:
+        return self._build_terms_query("scope", [f"={scope}" for scope in scopes])
 
-    def _among(self, field: str, values: Collection[str]) -> Query:
+    def _build_terms_query(self, field: str, values: Collection[str]) -> Query:
         if len(values) == 1:
-            return self._term(field, next(iter(values)))
+            return self._build_term_query(field, next(iter(values)))
         return Query.term_set_query(self._schema, field, list(values))
 
     @staticmethod
-    def _weighted(query: Query, weight: float) -> Query:
+    def _boost_query(query: Query, weight: float) -> Query:
         return query if weight == 1.0 else Query.boost_query(query, weight)
 
-    def _restrictions(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
+    def _build_filter_clauses(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
         """The filter as clauses that select and do not score."""
         needed: list[Query] = []
         if allowed.scopes is not None:
-            needed.append(self._scoped(allowed.scopes))
+            needed.append(self._build_scope_query(allowed.scopes))
         if allowed.category is not None:
-            needed.append(self._term("category", allowed.category))
-        needed.extend(self._term("tag", tag) for tag in allowed.tags)
+            needed.append(self._build_term_query("category", allowed.category))
+        needed.extend(self._build_term_query("tag", tag) for tag in allowed.tags)
         for field, values in (
             ("kind", allowed.kinds),
             ("layer", allowed.layers),
@@ -334,25 +343,25 @@ class TantivyIndex:
             ("role", allowed.roles),
         ):
             if values:
-                needed.append(self._among(field, values))
+                needed.append(self._build_terms_query(field, values))
         if allowed.pinned is not None:
-            needed.append(self._term("pinned", int(allowed.pinned)))
-        needed.extend(self._ranges(allowed))
+            needed.append(self._build_term_query("pinned", int(allowed.pinned)))
+        needed.extend(self._build_range_queries(allowed))
         return [(Occur.Must, Query.const_score_query(query, 0.0)) for query in needed]
 
-    def _ranges(self, allowed: Filter) -> list[Query]:
+    def _build_range_queries(self, allowed: Filter) -> list[Query]:
         ranges = []
         if allowed.created_after is not None or allowed.created_before is not None:
             low = to_microseconds(allowed.created_after) if allowed.created_after else -_NEVER
             high = to_microseconds(allowed.created_before) if allowed.created_before else _NEVER
-            ranges.append(self._range("created", low, high - 1))
+            ranges.append(self._build_range_query("created", low, high - 1))
         if allowed.valid_at is not None:
             moment = to_microseconds(allowed.valid_at)
-            ranges.append(self._range("valid_from", -_NEVER, moment))
-            ranges.append(self._range("valid_to", moment + 1, _NEVER))
+            ranges.append(self._build_range_query("valid_from", -_NEVER, moment))
+            ranges.append(self._build_range_query("valid_to", moment + 1, _NEVER))
         return ranges
 
-    def _range(self, field: str, low: int, high: int) -> Query:
+    def _build_range_query(self, field: str, low: int, high: int) -> Query:
         return Query.range_query(self._schema, field, tantivy.FieldType.Integer, low, high)
 
     # -- writing -----------------------------------------------------------------------------------
@@ -372,18 +381,18 @@ class TantivyIndex:
             WriterBusy: somebody else is writing, or has just written: refresh and try again.
             IndexBroken: the index cannot be written (deleted, disk full, unreadable).
         """
-        writer = self._writer()
+        writer = self._open_writer()
         try:
             self._index.reload()
-            if self._sequence_in(self._index.searcher()) != self.sequence:
+            if self._read_sequence(self._index.searcher()) != self.sequence:
                 raise WriterBusy("another commit came first")
-            earlier = self._files() if afresh else []
+            earlier = self._list_word_files() if afresh else []
             if afresh:
                 writer.delete_all_documents()
             batch = IndexBatch(writer, self._schema)
             sequence = fill(batch)
             batch.remove(_MARKER)
-            writer.add_document(_marker(sequence))
+            writer.add_document(_build_marker(sequence))
             writer.commit()
             for file in earlier:
                 file.unlink(missing_ok=True)
@@ -395,7 +404,7 @@ class TantivyIndex:
                 writer.wait_merging_threads()
         self._make_private()
 
-    def _files(self) -> list[Path]:
+    def _list_word_files(self) -> list[Path]:
         """What holds words: everything in the folder but the lists of files and the locks."""
         if self._folder is None:
             return []
@@ -408,7 +417,7 @@ class TantivyIndex:
                 with suppress(OSError):  # merged away meanwhile
                     file.chmod(0o600)
 
-    def _writer(self) -> tantivy.IndexWriter:
+    def _open_writer(self) -> tantivy.IndexWriter:
         try:
             return self._index.writer(_HEAP_BYTES, 1)
         except (ValueError, OSError) as error:
@@ -430,7 +439,7 @@ def remove_older(folder: Path) -> None:
                 remove_index(beside)
 
 
-def _marker(sequence: int) -> tantivy.Document:
+def _build_marker(sequence: int) -> tantivy.Document:
     document = tantivy.Document()
     document.add_unsigned("key", _MARKER)
     document.add_unsigned("sequence", sequence)
@@ -438,19 +447,24 @@ def _marker(sequence: int) -> tantivy.Document:
     return document
 
 
-def _document(leaf: IndexedPassage) -> tantivy.Document:
+def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     value, analysis = leaf.value, leaf.analysis
-    subject = searchable(value)
+    subject = get_searchable_kind(value)
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
     document.add_text("all", subject)
     counts = Counter(analysis.terms.split())
-    often = [_said_often(subject, word, least) for word in counts for least in OFTEN if counts[word] >= least]
+    often = [
+        _build_often_token(subject, word, least)
+        for word in counts
+        for least in OFTEN
+        if counts[word] >= least
+    ]
     document.add_text("often", " ".join(often))
-    document.add_text("scope", f"={scope_of(value)}")
+    document.add_text("scope", f"={get_scope(value)}")
     document.add_unsigned("key", leaf.key)
     # tantivy multiplies by log2(2 + field), which is to be the brevity.
-    document.add_unsigned("brevity", 2 ** brevity(analysis.length) - 2)
+    document.add_unsigned("brevity", 2 ** compute_brevity(analysis.length) - 2)
     if isinstance(value, Record):
         document.add_text("alike", analysis.cues)
         _add_record(document, value)
@@ -465,7 +479,7 @@ def _document(leaf: IndexedPassage) -> tantivy.Document:
     return document
 
 
-def _said_often(subject: Searchable, word: str, times: int) -> str:
+def _build_often_token(subject: Searchable, word: str, times: int) -> str:
     """What stands in the index for a word that a passage says so often, or more often."""
     return f"{subject[0]}{times}{word}"
 
@@ -477,7 +491,7 @@ def _add_record(document: tantivy.Document, record: Record) -> None:
     document.add_integer("pinned", int(record.pinned))
     for name, text in (("kind", record.kind), ("layer", record.layer), ("origin", record.origin)):
         document.add_text(name, text)
-    for category in categories.ancestors(record.category):
+    for category in categories.list_ancestors(record.category):
         document.add_text("category", category)
     for tag in record.tags:
         document.add_text("tag", tag)

@@ -49,37 +49,37 @@ class IndexMismatch:
     counted: bool
 
 
-def damaged_files(folder: Path) -> list[str]:
+def find_damaged_files(folder: Path) -> list[str]:
     """The names of those files of the commit in `folder` that are missing or not as they were written.
 
     Every file of a tantivy segment ends with a checksum of what stands before. A folder without a commit
     has none. Nothing is opened through tantivy, for which a damaged list of passages is a reason to abort.
     """
     for _ in range(_ROUNDS):
-        before = _content(folder / _META)
+        before = _read_content(folder / _META)
         if before is None:
             return []
-        damaged = sorted(_damaged(folder, before))
-        if not damaged or _content(folder / _META) == before:  # else somebody has made another commit
+        damaged = sorted(_find_damaged(folder, before))
+        if not damaged or _read_content(folder / _META) == before:  # else somebody has made another commit
             return damaged
     return []
 
 
-def _damaged(folder: Path, meta: bytes) -> Iterator[str]:
-    if not _is_json(_content(folder / _MANAGED)):
+def _find_damaged(folder: Path, meta: bytes) -> Iterator[str]:
+    if not _is_json(_read_content(folder / _MANAGED)):
         yield _MANAGED
     try:
-        names = [name for segment in json.loads(meta)["segments"] for name in _names(segment)]
+        names = [name for segment in json.loads(meta)["segments"] for name in _list_segment_files(segment)]
     except (ValueError, KeyError, TypeError, AttributeError):
         yield _META
         return
     for name in names:
-        content = _content(folder / name)
+        content = _read_content(folder / name)
         if content is None or not _is_whole(content):
             yield name
 
 
-def _names(segment: dict[str, Any]) -> Iterator[str]:
+def _list_segment_files(segment: dict[str, Any]) -> Iterator[str]:
     name = segment["segment_id"].replace("-", "")
     for part in _PARTS:
         yield f"{name}.{part}"
@@ -87,7 +87,7 @@ def _names(segment: dict[str, Any]) -> Iterator[str]:
         yield f"{name}.{segment['deletes']['opstamp']}.del"
 
 
-def _content(file: Path) -> bytes | None:
+def _read_content(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
     except OSError:  # missing, or unreadable, which for an index is the same
@@ -114,7 +114,7 @@ def _is_whole(content: bytes) -> bool:
     return bool(footer >= 0 and zlib.crc32(content[:footer]) == crc)
 
 
-def difference(index: SearchIndex, store: Store) -> IndexMismatch:
+def compare_index(index: SearchIndex, store: Store) -> IndexMismatch:
     """Compare what the index finds with what the store has, while others may be writing.
 
     Raises:
@@ -128,8 +128,11 @@ def difference(index: SearchIndex, store: Store) -> IndexMismatch:
         words: dict[Searchable, Counter[str]] = {subject: Counter() for subject in SEARCHABLE}
         measured: dict[Searchable, tuple[int, int]] = dict.fromkeys(SEARCHABLE, (0, 0))
         for subject in SEARCHABLE:
-            for after, until, passages in _batches(store, subject):
-                there, found = {passage.key for passage in passages}, index.keys(subject, after, until)
+            for after, until, passages in _iterate_batches(store, subject):
+                there, found = (
+                    {passage.key for passage in passages},
+                    index.collect_keys(subject, after, until),
+                )
                 missing |= there - found
                 surplus |= found - there
                 for passage in passages:
@@ -137,8 +140,8 @@ def difference(index: SearchIndex, store: Store) -> IndexMismatch:
                 count, tokens = measured[subject]
                 more = sum(passage.length for passage in passages)
                 measured[subject] = count + len(passages), tokens + more
-        missing, surplus = _still(index, store, missing, surplus)
-        wrong = sum(_miscounted(index, subject, words[subject]) for subject in SEARCHABLE)
+        missing, surplus = _recheck_keys(index, store, missing, surplus)
+        wrong = sum(_count_miscounted(index, subject, words[subject]) for subject in SEARCHABLE)
         measures = [subject for subject in SEARCHABLE if _measure(store, subject) != measured[subject]]
         counted = store.sequence() == before
         if counted:
@@ -158,7 +161,9 @@ def _measure(store: Store, subject: Searchable) -> tuple[int, int]:
     return measure.passages, measure.tokens
 
 
-def _batches(store: Store, subject: Searchable) -> Iterator[tuple[int, int | None, Sequence[Passage]]]:
+def _iterate_batches(
+    store: Store, subject: Searchable
+) -> Iterator[tuple[int, int | None, Sequence[Passage]]]:
     """All live passages, with the keys after which and up to which these are all."""
     after = 0
     while batch := store.live(subject, after=after, limit=_BATCH):
@@ -168,7 +173,7 @@ def _batches(store: Store, subject: Searchable) -> Iterator[tuple[int, int | Non
     yield after, None, ()
 
 
-def _still(
+def _recheck_keys(
     index: SearchIndex, store: Store, missing: set[int], surplus: set[int]
 ) -> tuple[set[int], set[int]]:
     """Those of the keys that are still missing or too many when each is looked at while nobody writes."""
@@ -177,7 +182,7 @@ def _still(
         for _ in range(_ROUNDS):
             before = store.sequence()
             there = any(store.passages(subject, [key]) for subject in SEARCHABLE)
-            found = any(key in index.keys(subject, key - 1, key) for subject in SEARCHABLE)
+            found = any(key in index.collect_keys(subject, key - 1, key) for subject in SEARCHABLE)
             if store.sequence() == before:
                 if there != found:
                     left[found].add(key)
@@ -185,7 +190,7 @@ def _still(
     return left
 
 
-def _miscounted(index: SearchIndex, subject: Searchable, words: Counter[str]) -> int:
+def _count_miscounted(index: SearchIndex, subject: Searchable, words: Counter[str]) -> int:
     every = list(words)
     return sum(
         words[word] != count
@@ -194,4 +199,4 @@ def _miscounted(index: SearchIndex, subject: Searchable, words: Counter[str]) ->
     )
 
 
-__all__ = ["IndexCorrupt", "IndexMismatch", "damaged_files", "difference"]
+__all__ = ["IndexCorrupt", "IndexMismatch", "compare_index", "find_damaged_files"]

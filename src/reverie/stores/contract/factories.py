@@ -16,14 +16,14 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 """The moment at which tests take place."""
 
 
-def at(seconds: float) -> datetime:
+def make_time(seconds: float) -> datetime:
     """So many seconds after `NOW`."""
     return NOW + timedelta(seconds=seconds)
 
 
 def analyse(value: Record | Turn | Paragraph) -> AnalyzedText:
     """A plain analyser that uses every field of an analysis: words, the speaker, a question, the year."""
-    text = value.content if isinstance(value, Paragraph) else value.searchable_text()
+    text = value.content if isinstance(value, Paragraph) else value.to_searchable_text()
     words = text.lower().split()
     return AnalyzedText(
         terms="".join(f" {word} " for word in words),
@@ -47,13 +47,13 @@ def make_record(number: int = 1, **fields: Any) -> Record:
     return Record(**(values | fields))
 
 
-def session(name: str = "chat:1", **fields: Any) -> SessionState:
+def make_session(name: str = "chat:1", **fields: Any) -> SessionState:
     """A session."""
     values: dict[str, Any] = {"id": name, "created_at": NOW}
     return SessionState(**(values | fields))
 
 
-def turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
+def make_turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
     """A turn of a session, with an id made from both."""
     values: dict[str, Any] = {
         "id": f"{abs(hash_of(name)) % 0xFFFF:04x}{position:08x}",
@@ -61,30 +61,30 @@ def turn(position: int = 0, name: str = "chat:1", **fields: Any) -> Turn:
         "position": position,
         "role": "user",
         "content": f"Words of turn {position}",
-        "at": at(position),
+        "at": make_time(position),
     }
     return Turn(**(values | fields))
 
 
-def page(name: str = "MEMORY.md", **fields: Any) -> Page:
+def make_page(name: str = "MEMORY.md", **fields: Any) -> Page:
     """A page."""
     values: dict[str, Any] = {"name": name, "content": f"# {name}\n", "updated_at": NOW}
     return Page(**(values | fields))
 
 
-def paragraph(number: int = 1, **fields: Any) -> Paragraph:
+def make_paragraph(number: int = 1, **fields: Any) -> Paragraph:
     """A paragraph of `HISTORY.md`, with an id, a place and a content made from the number."""
     values: dict[str, Any] = {
         "id": f"{number:012x}",
         "page": HISTORY,
         "position": float(number),
-        "at": at(number),
+        "at": make_time(number),
         "content": f"Paragraph {number} of the history",
     }
     return Paragraph(**(values | fields))
 
 
-def entry(key: str = "note", **fields: Any) -> Entry:
+def make_entry(key: str = "note", **fields: Any) -> Entry:
     """An entry of working memory."""
     values: dict[str, Any] = {"namespace": "agent", "key": key, "data": f"data of {key}", "stored_at": NOW}
     return Entry(**(values | fields))
@@ -95,16 +95,16 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode()[-6:], "big")
 
 
-def added(*values: Value) -> list[Change]:
+def make_additions(*values: Value) -> list[Change]:
     """The edits that add the values."""
     return [Change(before=None, after=value) for value in values]
 
 
-def changed(before: Value, after: Value) -> list[Change]:
+def make_change(before: Value, after: Value) -> list[Change]:
     """The edit that makes one value of the other."""
     return [Change(before=before, after=after)]
 
 
-def removed(*values: Value) -> list[Change]:
+def make_removals(*values: Value) -> list[Change]:
     """The edits that remove the values for good."""
     return [Change(before=value, after=None) for value in values]

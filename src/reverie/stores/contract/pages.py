@@ -15,15 +15,15 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage
 from reverie.stores.contract.factories import (
     NOW,
-    added,
-    at,
-    changed,
+    make_additions,
+    make_change,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    removed,
-    session,
-    turn,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
 )
 from reverie.stores.contract.opening import ContractBase
 from reverie.stores.protocol import Store
@@ -44,33 +44,39 @@ class PagesContract(ContractBase):
         assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
 
     def test_every_field_of_a_page_and_a_paragraph_comes_back(self, store: Store) -> None:
-        memory = page(content="# Grüße 東京 🎉\n\n\ttabs, “quotes” \\\\ \n", updated_at=at(0.000001))
-        empty = page("projects/atlas.md", content="")
-        told = paragraph(1, position=-2.5, content="[2026-03-01 12:00] Ä line,\nand another", source="f" * 12)
-        store.commit(added(memory, empty, told), actor="test", at=NOW)
+        memory = make_page(
+            content="# Grüße 東京 🎉\n\n\ttabs, “quotes” \\\\ \n", updated_at=make_time(0.000001)
+        )
+        empty = make_page("projects/atlas.md", content="")
+        told = make_paragraph(
+            1, position=-2.5, content="[2026-03-01 12:00] Ä line,\nand another", source="f" * 12
+        )
+        store.commit(make_additions(memory, empty, told), actor="test", at=NOW)
         assert store.pages() == [memory, empty]
         assert store.paragraphs(page=HISTORY) == [told]
-        assert [row.edit for row in store.journal()] == added(memory, empty, told)
+        assert [row.edit for row in store.journal()] == make_additions(memory, empty, told)
         (stored,) = store.paragraphs([told.id])
         assert [type(value) for value in stored.to_dict().values()] == [
             type(value) for value in told.to_dict().values()
         ]
 
     def test_pages_come_by_name_or_in_the_order_asked_for(self, store: Store) -> None:
-        last, first, middle = page("b.md"), page("MEMORY.md"), page("a/b.md")
-        store.commit(added(last, first, middle), actor="test", at=NOW)
+        last, first, middle = make_page("b.md"), make_page("MEMORY.md"), make_page("a/b.md")
+        store.commit(make_additions(last, first, middle), actor="test", at=NOW)
         assert store.pages() == [first, middle, last]
         assert store.pages(["b.md", "none.md", "MEMORY.md"]) == [last, first]
         assert store.pages([]) == []
 
     def test_paragraphs_of_a_log_stand_by_position_and_then_as_they_came(self, store: Store) -> None:
         third, first, second, fourth = (
-            paragraph(1, position=3),
-            paragraph(4, position=-1.5),
-            paragraph(3, position=3),
-            paragraph(2, position=4),
+            make_paragraph(1, position=3),
+            make_paragraph(4, position=-1.5),
+            make_paragraph(3, position=3),
+            make_paragraph(2, position=4),
         )
-        store.commit(added(second, third, fourth, first, paragraph(9, page=NOTE)), actor="test", at=NOW)
+        store.commit(
+            make_additions(second, third, fourth, first, make_paragraph(9, page=NOTE)), actor="test", at=NOW
+        )
         assert store.paragraphs(page=HISTORY) == [first, second, third, fourth]
         assert store.paragraphs(page=HISTORY, start=1) == [second, third, fourth]
         assert store.paragraphs(page=HISTORY, start=-2) == [third, fourth]
@@ -78,69 +84,77 @@ class PagesContract(ContractBase):
         assert store.paragraphs(page=HISTORY, start=4) == []
         assert store.paragraphs(page="2026-03-02.md") == []
         moved = replace(first, position=3.5)
-        store.commit(changed(first, moved), actor="test", at=NOW)
+        store.commit(make_change(first, moved), actor="test", at=NOW)
         assert store.paragraphs(page=HISTORY) == [second, third, moved, fourth]
 
     def test_paragraphs_come_by_id_or_key_in_the_order_asked_for(self, store: Store) -> None:
-        one, two = paragraph(1), paragraph(2, page=NOTE)
-        store.commit(added(page(), one, two), actor="test", at=NOW)
+        one, two = make_paragraph(1), make_paragraph(2, page=NOTE)
+        store.commit(make_additions(make_page(), one, two), actor="test", at=NOW)
         assert store.paragraphs([two.id, 2, 1, "f" * 12, 99, one.id]) == [two, one, one]
         assert store.paragraphs([]) == []
         with pytest.raises(InvalidInput):
             store.paragraphs()
 
     def test_logs_are_counted_by_name(self, store: Store) -> None:
-        notes = [paragraph(number, page=NOTE) for number in (2, 3)]
-        store.commit(added(*notes, paragraph(1), page()), actor="test", at=NOW)
+        notes = [make_paragraph(number, page=NOTE) for number in (2, 3)]
+        store.commit(make_additions(*notes, make_paragraph(1), make_page()), actor="test", at=NOW)
         assert list(store.logs().items()) == [(NOTE, 2), (HISTORY, 1)]
-        store.commit(removed(paragraph(1)), actor="test", at=NOW)
+        store.commit(make_removals(make_paragraph(1)), actor="test", at=NOW)
         assert store.logs() == {NOTE: 2}
 
-    @pytest.mark.parametrize("old", [page(), paragraph(1)], ids=["page", "paragraph"])
+    @pytest.mark.parametrize("old", [make_page(), make_paragraph(1)], ids=["page", "paragraph"])
     @pytest.mark.parametrize(
         "stale",
         [
-            lambda old, new: changed(replace(old, content="Never was"), new),
-            lambda old, new: removed(new),
-            lambda old, new: added(new),
+            lambda old, new: make_change(replace(old, content="Never was"), new),
+            lambda old, new: make_removals(new),
+            lambda old, new: make_additions(new),
         ],
         ids=["changed", "removal", "taken"],
     )
     def test_whoever_read_an_older_version_is_refused(
         self, store: Store, old: Page | Paragraph, stale: Callable[[Any, Any], list[Any]]
     ) -> None:
-        store.commit(added(old), actor="test", at=NOW)
+        store.commit(make_additions(old), actor="test", at=NOW)
         new = replace(old, content="New words")
         with pytest.raises(Conflict, match=old.id):
-            store.commit([*added(make_record(1)), *stale(old, new)], actor="test", at=NOW)
-        assert [row.edit for row in store.journal()] == added(old)
+            store.commit([*make_additions(make_record(1)), *stale(old, new)], actor="test", at=NOW)
+        assert [row.edit for row in store.journal()] == make_additions(old)
         assert store.records([make_record(1).id]) == []
 
     def test_what_is_not_there_cannot_be_changed(self, store: Store) -> None:
-        for edits in (changed(page(), page(content="x")), removed(page()), removed(paragraph(1))):
+        for edits in (
+            make_change(make_page(), make_page(content="x")),
+            make_removals(make_page()),
+            make_removals(make_paragraph(1)),
+        ):
             with pytest.raises(Conflict, match="not there any more"):
                 store.commit(edits, actor="test", at=NOW)
 
     def test_the_journal_tells_of_pages_paragraphs_and_sessions_by_id(self, store: Store) -> None:
-        one, two = page(), page(content="Shorter")
-        store.commit(added(one, paragraph(1), session()), actor="test", at=NOW)
-        store.commit(changed(one, two), actor="dream", reason="tidy", at=at(1))
-        store.commit(removed(two, paragraph(1), session()), actor="test", at=NOW)
+        one, two = make_page(), make_page(content="Shorter")
+        store.commit(make_additions(one, make_paragraph(1), make_session()), actor="test", at=NOW)
+        store.commit(make_change(one, two), actor="dream", reason="tidy", at=make_time(1))
+        store.commit(make_removals(two, make_paragraph(1), make_session()), actor="test", at=NOW)
         assert [row.edit for row in store.journal(id="MEMORY.md")] == [
-            *added(one),
-            *changed(one, two),
-            *removed(two),
+            *make_additions(one),
+            *make_change(one, two),
+            *make_removals(two),
         ]
-        assert [row.subject for row in store.journal(id=paragraph(1).id)] == ["paragraph"] * 2
-        assert [row.sequence for row in store.journal(id=session().id)] == [3, 7]
+        assert [row.subject for row in store.journal(id=make_paragraph(1).id)] == ["paragraph"] * 2
+        assert [row.sequence for row in store.journal(id=make_session().id)] == [3, 7]
         store.commit(undo_of(store.journal(after=4)), actor="undo", at=NOW)
         assert store.pages() == [two]
-        assert store.paragraphs(page=HISTORY) == [paragraph(1)]
+        assert store.paragraphs(page=HISTORY) == [make_paragraph(1)]
         assert [row.key for row in store.journal(id="MEMORY.md", after=7)] == [10]
 
     def test_paragraphs_of_the_history_are_searched_and_no_others(self, store: Store) -> None:
-        asked = paragraph(1, content="Was it the deploy?", at=at(1.5))
-        store.commit(added(page(), asked, paragraph(2, page=NOTE), paragraph(3)), actor="test", at=NOW)
+        asked = make_paragraph(1, content="Was it the deploy?", at=make_time(1.5))
+        store.commit(
+            make_additions(make_page(), asked, make_paragraph(2, page=NOTE), make_paragraph(3)),
+            actor="test",
+            at=NOW,
+        )
         passage = Passage(
             key=2, terms=" was  it  the  deploy? ", length=4, at=NOW.timestamp() + 1.5, cues="asks",
             dates=" @2026 ", kind="paragraph",
@@ -148,28 +162,28 @@ class PagesContract(ContractBase):
         assert store.passages("paragraph", [1, 2, 3, 99]) == [passage]
         assert store.passages("paragraph", [2, 4], around=5) == store.passages("paragraph", [2, 4])
         assert store.live("paragraph", limit=1) == [(passage, asked)]
-        assert [value for _, value in store.live("paragraph", after=2)] == [paragraph(3)]
+        assert [value for _, value in store.live("paragraph", after=2)] == [make_paragraph(3)]
         assert store.passages("record", [2]) == store.passages("turn", [2], around=1) == []
         assert store.measure("paragraph", None) == CollectionStats(passages=2, tokens=9)
         assert store.measure("paragraph", ["", "user:a"]) == CollectionStats(passages=2, tokens=9)
         assert store.measure("paragraph", ["user:a"]) == CollectionStats(passages=0, tokens=0)
 
     def test_measures_of_paragraphs_are_exact_through_every_change(self, store: Store) -> None:
-        one, two = paragraph(1, content="a b c"), paragraph(2, content="d e")
-        store.commit(added(one, two, paragraph(3, page=NOTE)), actor="test", at=NOW)
+        one, two = make_paragraph(1, content="a b c"), make_paragraph(2, content="d e")
+        store.commit(make_additions(one, two, make_paragraph(3, page=NOTE)), actor="test", at=NOW)
         longer, elsewhere = replace(one, content="a b c d e"), replace(two, page=NOTE)
-        store.commit(changed(one, longer), actor="test", at=NOW)
+        store.commit(make_change(one, longer), actor="test", at=NOW)
         assert store.measure("paragraph", None) == CollectionStats(passages=2, tokens=7)
-        store.commit([*removed(longer), *changed(two, elsewhere)], actor="test", at=NOW)
+        store.commit([*make_removals(longer), *make_change(two, elsewhere)], actor="test", at=NOW)
         assert store.measure("paragraph", None) == CollectionStats(passages=0, tokens=0)
         assert store.live("paragraph") == []
-        store.commit(changed(elsewhere, two), actor="test", at=NOW)
+        store.commit(make_change(elsewhere, two), actor="test", at=NOW)
         assert [value for _, value in store.live("paragraph")] == [two]
         assert store.measure("paragraph", [""]) == CollectionStats(passages=1, tokens=2)
 
     def test_many_paragraphs_come_at_once(self, store: Store) -> None:
-        many = [paragraph(number, page=NOTE if number % 3 else HISTORY) for number in range(1, 1501)]
-        store.commit(added(*many), actor="test", at=NOW)
+        many = [make_paragraph(number, page=NOTE if number % 3 else HISTORY) for number in range(1, 1501)]
+        store.commit(make_additions(*many), actor="test", at=NOW)
         assert store.paragraphs([one.id for one in reversed(many)]) == many[::-1]
         assert store.paragraphs(page=NOTE, start=-2) == [many[1498 - 1], many[1499 - 1]]
         found = store.live("paragraph", limit=300)
@@ -177,9 +191,14 @@ class PagesContract(ContractBase):
         assert [value for _, value in found] == [one for one in many if one.page == HISTORY]
 
     def test_one_id_may_name_things_of_different_kinds(self, store: Store) -> None:
-        name = paragraph(1).id
-        things = (make_record(1, id=name), session(name), turn(0, name, id=name), paragraph(1, id=name))
-        store.commit(added(*things), actor="test", at=NOW)
+        name = make_paragraph(1).id
+        things = (
+            make_record(1, id=name),
+            make_session(name),
+            make_turn(0, name, id=name),
+            make_paragraph(1, id=name),
+        )
+        store.commit(make_additions(*things), actor="test", at=NOW)
         assert store.records([name]) == [things[0]]
         assert store.paragraphs([name]) == [things[3]]
         assert len(store.journal(id=name)) == 4
@@ -188,11 +207,13 @@ class PagesContract(ContractBase):
         if not self.durable:
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
-        store.commit(added(page(), paragraph(1), paragraph(2, page=NOTE)), actor="test", at=NOW)
+        store.commit(
+            make_additions(make_page(), make_paragraph(1), make_paragraph(2, page=NOTE)), actor="test", at=NOW
+        )
         store.close()
         again = self.open_store(tmp_path)
-        assert again.pages() == [page()]
-        assert again.paragraphs(page=NOTE) == [paragraph(2, page=NOTE)]
+        assert again.pages() == [make_page()]
+        assert again.paragraphs(page=NOTE) == [make_paragraph(2, page=NOTE)]
         assert again.measure("paragraph", None) == CollectionStats(passages=1, tokens=5)
         assert again.check() == []
         again.close()

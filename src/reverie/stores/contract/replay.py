@@ -5,7 +5,7 @@ time, actor and reason of each, it gives the same sequence numbers, keys and val
 
 A journal that has forgotten something cannot. A store gives numbers itself, without leaving one out, so what
 follows a forgotten change gets a smaller one; and a change may rest on a forgotten one, as a turn does on
-those before it, and is refused then. What holds of every journal is `unbroken`: what it still says of each
+those before it, and is refused then. What holds of every journal is `is_journal_consistent`: what it still says of each
 thing leads without a gap to what is there. Of a thing from which something was erased that begins with the
 row of the erasure, which has what was left as its `after`.
 """
@@ -37,7 +37,7 @@ def replay(rows: Sequence[JournalEntry], store: Store) -> None:
         store.commit(edits, actor=some[0].actor, reason=some[0].reason, at=some[0].at)
 
 
-def contents(store: Store) -> dict[str, Any]:
+def read_contents(store: Store) -> dict[str, Any]:
     """Everything that is journalled, and what search sees of it, to be compared with another store's."""
     logs = store.logs()
     sessions = store.sessions()
@@ -53,15 +53,15 @@ def contents(store: Store) -> dict[str, Any]:
     }
 
 
-def unbroken(store: Store) -> bool:
+def is_journal_consistent(store: Store) -> bool:
     """Whether what the journal says of each thing follows from what it said before, and is true at last."""
     rows_of: dict[int, list[JournalEntry]] = defaultdict(list)
     for row in store.journal(limit=_ALL):
         rows_of[row.key].append(row)
-    return all(_follows(rows) and _ends(rows, store) for rows in rows_of.values())
+    return all(_has_consistent_chain(rows) and _has_current_end(rows, store) for rows in rows_of.values())
 
 
-def _follows(rows: list[JournalEntry]) -> bool:
+def _has_consistent_chain(rows: list[JournalEntry]) -> bool:
     told: Value | None = None
     for number, row in enumerate(rows):
         if row.forgotten and any(earlier.edit is not None for earlier in rows[:number]):
@@ -72,7 +72,7 @@ def _follows(rows: list[JournalEntry]) -> bool:
     return rows[0].sequence == rows[0].key
 
 
-def _ends(rows: list[JournalEntry], store: Store) -> bool:
+def _has_current_end(rows: list[JournalEntry], store: Store) -> bool:
     last = rows[-1]
     told = None if last.edit is None else last.edit.after
     key = last.key

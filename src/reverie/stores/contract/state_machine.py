@@ -22,15 +22,15 @@ from reverie.domain.record import Record
 from reverie.stores.contract.factories import (
     NOW,
     analyse,
-    at,
-    entry,
+    make_entry,
+    make_page,
+    make_paragraph,
     make_record,
-    page,
-    paragraph,
-    session,
-    turn,
+    make_session,
+    make_time,
+    make_turn,
 )
-from reverie.stores.contract.replay import contents, replay, unbroken
+from reverie.stores.contract.replay import is_journal_consistent, read_contents, replay
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 
@@ -59,12 +59,12 @@ record_fields = st.fixed_dictionaries(
         "confidence": st.floats(0, 1),
         "importance": st.sampled_from((0, 0.5, 1)),
         "seen_count": st.integers(1, 3),
-        "created_at": SECONDS.map(at),
-        "updated_at": SECONDS.map(at),
-        "valid_from": st.none() | SECONDS.map(at),
-        "valid_to": st.none() | st.integers(5, 9).map(at),
-        "expires_at": st.none() | SECONDS.map(at),
-        "archived_at": st.none() | SECONDS.map(at),
+        "created_at": SECONDS.map(make_time),
+        "updated_at": SECONDS.map(make_time),
+        "valid_from": st.none() | SECONDS.map(make_time),
+        "valid_to": st.none() | st.integers(5, 9).map(make_time),
+        "expires_at": st.none() | SECONDS.map(make_time),
+        "archived_at": st.none() | SECONDS.map(make_time),
         "metadata": st.dictionaries(st.sampled_from(("k", "l")), st.sampled_from(("", "v")), max_size=2),
     },
 )
@@ -75,7 +75,7 @@ turn_fields = st.fixed_dictionaries(
         "speaker": st.sampled_from(("", "Bo", "BO", "Al")),
         "role": st.sampled_from(("user", "assistant")),
         "scope": st.sampled_from(SCOPES),
-        "at": SECONDS.map(at),
+        "at": SECONDS.map(make_time),
     },
 )
 session_fields = st.fixed_dictionaries(
@@ -84,7 +84,7 @@ session_fields = st.fixed_dictionaries(
         "scope": st.sampled_from(SCOPES),
         "status": st.sampled_from(("active", "terminated")),
         "window_start": st.integers(0, 3),
-        "created_at": SECONDS.map(at),
+        "created_at": SECONDS.map(make_time),
     },
 )
 paragraph_fields = st.fixed_dictionaries(
@@ -94,7 +94,7 @@ paragraph_fields = st.fixed_dictionaries(
         "position": st.sampled_from((-1.0, 0.0, 1.0, 2.5)),
         "content": st.sampled_from(CONTENTS),
         "source": st.sampled_from(("", "f" * 12)),
-        "at": SECONDS.map(at),
+        "at": SECONDS.map(make_time),
     },
 )
 FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -104,10 +104,10 @@ FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "kinds": st.sampled_from((("fact",), ("event", "fix"))),
     "layers": st.just(("semantic",)),
     "origins": st.just(("web", "import")),
-    "created_after": SECONDS.map(at),
-    "created_before": SECONDS.map(at),
-    "valid_at": st.integers(0, 9).map(at),
-    "alive_at": SECONDS.map(at),
+    "created_after": SECONDS.map(make_time),
+    "created_before": SECONDS.map(make_time),
+    "valid_at": st.integers(0, 9).map(make_time),
+    "alive_at": SECONDS.map(make_time),
     "archived": st.sampled_from((None, True)),
     "pinned": st.booleans(),
 }
@@ -120,7 +120,7 @@ filters = (
 turn_filters = st.builds(
     Filter,
     scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True).map(tuple),
-    created_after=st.none() | SECONDS.map(at),
+    created_after=st.none() | SECONDS.map(make_time),
     sessions=st.lists(st.sampled_from(SESSIONS), max_size=2, unique=True).map(tuple),
     roles=st.sampled_from(((), ("user",))),
 )
@@ -151,8 +151,8 @@ class StoreStateMachine(RuleBasedStateMachine):
         """The last word: sound, and the journal alone makes the same again."""
         try:
             assert self.store.check() == []
-            assert unbroken(self.store)
-            assert contents(self.store) == contents(self.model)
+            assert is_journal_consistent(self.store)
+            assert read_contents(self.store) == read_contents(self.model)
             self._replay()
         finally:
             self.store.close()
@@ -168,7 +168,7 @@ class StoreStateMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS, fields=record_fields, old=st.booleans())
     def save_record(self, number: int, fields: dict[str, Any], old: bool) -> None:
         """Create a record or change the one that is there, now and then from a stale reading."""
-        self._commit([self._record_edit(number, fields, old)])
+        self._commit([self._build_record_change(number, fields, old)])
 
     @rule(
         edits=st.lists(st.tuples(NUMBERS, record_fields), min_size=2, max_size=5),
@@ -176,7 +176,9 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def save_several(self, edits: list[tuple[int, dict[str, Any]]], since: int | None) -> None:
         """Several records in one commit; one thing may be named twice, and then does not fit."""
-        self._commit([self._record_edit(number, fields, False) for number, fields in edits], since=since)
+        self._commit(
+            [self._build_record_change(number, fields, False) for number, fields in edits], since=since
+        )
 
     @rule(number=NUMBERS)
     def purge_record(self, number: int) -> None:
@@ -188,7 +190,7 @@ class StoreStateMachine(RuleBasedStateMachine):
     def save_session(self, name: str, fields: dict[str, Any]) -> None:
         """Create or change a session."""
         current = self.model.session(name)
-        after = session(name, **fields) if current is None else replace(current, **fields)
+        after = make_session(name, **fields) if current is None else replace(current, **fields)
         self._commit([Change(before=current, after=after)])
 
     @rule(
@@ -199,7 +201,7 @@ class StoreStateMachine(RuleBasedStateMachine):
     def say(self, name: str, said: list[dict[str, Any]], skip: int) -> None:
         """Add turns to a session that may not be there, sometimes at a place that is taken or too far."""
         start = max(0, len(self.model.turns(session=name)) + skip)
-        turns = [turn(start + number, name, **fields) for number, fields in enumerate(said)]
+        turns = [make_turn(start + number, name, **fields) for number, fields in enumerate(said)]
         self._commit([Change(before=None, after=one) for one in turns])
 
     @rule(name=st.sampled_from(SESSIONS), pick=st.integers(0, 5), fields=turn_fields)
@@ -219,7 +221,9 @@ class StoreStateMachine(RuleBasedStateMachine):
         self._commit([Change(before=value, after=None) for value in gone])
 
     @rule(
-        name=st.sampled_from(PAGES), content=st.none() | st.sampled_from(("", *CONTENTS)), old=st.booleans()
+        name=st.sampled_from(PAGES),
+        content=st.none() | st.sampled_from(("", *CONTENTS)),
+        old=st.booleans(),
     )
     def write_page(self, name: str, content: str | None, old: bool) -> None:
         """Write a page or remove it, now and then from a stale reading."""
@@ -230,7 +234,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         if before is not None:
             self.stale.setdefault(name, before)
         if before is not None or content is not None:
-            after = None if content is None else page(name, content=content)
+            after = None if content is None else make_page(name, content=content)
             self._commit([Change(before=before, after=after)])
 
     @rule(told=st.lists(st.tuples(NUMBERS, paragraph_fields), min_size=1, max_size=3))
@@ -238,16 +242,16 @@ class StoreStateMachine(RuleBasedStateMachine):
         """Add paragraphs or change those that are there; one may be named twice, and then does not fit."""
         edits = []
         for number, fields in told:
-            current = self.model.paragraphs([paragraph(number).id])
+            current = self.model.paragraphs([make_paragraph(number).id])
             before = current[0] if current else None
-            edits.append(Change(before=before, after=replace(before or paragraph(number), **fields)))
+            edits.append(Change(before=before, after=replace(before or make_paragraph(number), **fields)))
         self._commit(edits)
 
     @rule(number=NUMBERS)
     def remove_paragraph(self, number: int) -> None:
         """Remove a paragraph, or one that never was."""
-        current = self.model.paragraphs([paragraph(number).id])
-        self._commit([Change(before=current[0] if current else paragraph(number), after=None)])
+        current = self.model.paragraphs([make_paragraph(number).id])
+        self._commit([Change(before=current[0] if current else make_paragraph(number), after=None)])
 
     @precondition(lambda self: self.forgets)
     @rule(
@@ -259,26 +263,30 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def erase(self, picks: list[tuple[int, str]], marks: list[str], scrub: bool) -> None:
         """Forget some of what is there, and perhaps have nothing left of it; one may be named twice."""
-        there = self._everything()
+        there = self._list_all_values()
         edits = []
         for pick, what in picks if there else []:
             before = there[pick % len(there)]
             edits.append(
-                Change(before=before, after={"gone": None, "stays": before}.get(what, _changed(before)))
+                Change(
+                    before=before, after={"gone": None, "stays": before}.get(what, _change_content(before))
+                )
             )
-        self._both(lambda store: store.erase(edits, actor="machine", at=at(1), tombstones=marks))
+        self._compare_answers(
+            lambda store: store.erase(edits, actor="machine", at=make_time(1), tombstones=marks)
+        )
         if scrub:
-            self._both(lambda store: store.scrub())
-        self._both(lambda store: store.journal())
-        self._both(lambda store: store.tombstones(MARKS))
-        assert unbroken(self.model)
+            self._compare_answers(lambda store: store.scrub())
+        self._compare_answers(lambda store: store.journal())
+        self._compare_answers(lambda store: store.tombstones(MARKS))
+        assert is_journal_consistent(self.model)
 
     @precondition(lambda self: self.forgets)
     @rule(number=NUMBERS)
     def erase_what_was_removed(self, number: int) -> None:
         """Put a record back that may have been there before, only to have its past erased."""
         one = make_record(number, scope="nobody", content=f"-{number}")
-        self._both(
+        self._compare_answers(
             lambda store: store.erase(
                 [Change(before=None, after=one), Change(before=one, after=None)], actor="machine", at=NOW
             )
@@ -298,10 +306,10 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def set_cursor(self, name: str, value: str | None, counts: dict[str, int]) -> None:
         """Set or remove a cursor, and add to counters."""
-        self._both(
+        self._compare_answers(
             lambda store: store.commit([], actor="machine", at=NOW, cursors={name: value}, counts=counts)
         )
-        self._both(lambda store: [store.count(one) for one in "ab"])
+        self._compare_answers(lambda store: [store.count(one) for one in "ab"])
 
     @rule(
         key=st.sampled_from("abc"),
@@ -311,13 +319,13 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def put_entry(self, key: str, seconds: int | None, capacity: int | None, now: int) -> None:
         """Set an entry of working memory, when there is room."""
-        one = entry(key, expires_at=None if seconds is None else at(seconds), tags=("x",))
-        self._both(lambda store: store.put_entry(one, capacity=capacity, now=at(now)))
+        one = make_entry(key, expires_at=None if seconds is None else make_time(seconds), tags=("x",))
+        self._compare_answers(lambda store: store.put_entry(one, capacity=capacity, now=make_time(now)))
 
     @rule(keys=st.none() | st.lists(st.sampled_from("abc"), unique=True))
     def drop_entries(self, keys: list[str] | None) -> None:
         """Drop entries."""
-        self._both(lambda store: store.drop_entries("agent", keys))
+        self._compare_answers(lambda store: store.drop_entries("agent", keys))
 
     @precondition(lambda self: self.durable)
     @rule()
@@ -337,33 +345,37 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def find(self, wanted: Filter, **options: Any) -> None:
         """Any filter gives the same records in the same order, and the same tallies."""
-        self._both(lambda store: list(store.find(wanted, **options)))
+        self._compare_answers(lambda store: list(store.find(wanted, **options)))
         for what in ("category", "tag", "kind", "scope"):
-            self._both(lambda store, what=what: store.tally(what, wanted))  # type: ignore[misc]
+            self._compare_answers(lambda store, what=what: store.tally(what, wanted))  # type: ignore[misc]
 
-    @rule(wanted=turn_filters, containing=st.sampled_from((None, "tea")), limit=st.none() | st.integers(0, 2))
+    @rule(
+        wanted=turn_filters,
+        containing=st.sampled_from((None, "tea")),
+        limit=st.none() | st.integers(0, 2),
+    )
     def scan(self, wanted: Filter, containing: str | None, limit: int | None) -> None:
         """Any filter gives the same turns, and any scopes the same sessions."""
-        self._both(lambda store: list(store.scan_turns(wanted, containing=containing)))
-        self._both(lambda store: store.sessions(scopes=wanted.scopes, limit=limit))
+        self._compare_answers(lambda store: list(store.scan_turns(wanted, containing=containing)))
+        self._compare_answers(lambda store: store.sessions(scopes=wanted.scopes, limit=limit))
 
     @rule(keys=st.lists(st.integers(1, 40)), around=st.integers(0, 2), after=st.integers(0, 10))
     def passages(self, keys: list[int], around: int, after: int) -> None:
         """Any keys give the same passages, and the same values."""
-        self._both(lambda store: store.records(keys))
-        self._both(lambda store: store.turns(keys))
-        self._both(lambda store: store.paragraphs(keys))
+        self._compare_answers(lambda store: store.records(keys))
+        self._compare_answers(lambda store: store.turns(keys))
+        self._compare_answers(lambda store: store.paragraphs(keys))
         for subject in SEARCHABLE:
-            self._both(
+            self._compare_answers(
                 lambda store, subject=subject: sorted(store.passages(subject, keys, around=around))  # type: ignore[misc]
             )
-            self._both(lambda store, subject=subject: store.live(subject, after=after, limit=3))  # type: ignore[misc]
+            self._compare_answers(lambda store, subject=subject: store.live(subject, after=after, limit=3))  # type: ignore[misc]
 
     @rule(scopes=st.none() | st.lists(st.sampled_from(SCOPES), unique=True))
     def measure(self, scopes: list[str] | None) -> None:
         """The counters are what a recount gives."""
         for subject in SEARCHABLE:
-            self._both(lambda store, subject=subject: store.measure(subject, scopes))  # type: ignore[misc]
+            self._compare_answers(lambda store, subject=subject: store.measure(subject, scopes))  # type: ignore[misc]
 
     @rule(
         names=st.none() | st.lists(st.sampled_from(PAGES)),
@@ -372,30 +384,36 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def read_pages(self, names: list[str] | None, log: str, start: int) -> None:
         """Pages, logs and parts of them."""
-        self._both(lambda store: store.pages(names))
-        self._both(lambda store: store.paragraphs(page=log, start=start))
-        self._both(lambda store: list(store.logs().items()))
+        self._compare_answers(lambda store: store.pages(names))
+        self._compare_answers(lambda store: store.paragraphs(page=log, start=start))
+        self._compare_answers(lambda store: list(store.logs().items()))
 
-    @rule(name=st.sampled_from(SESSIONS), start=st.integers(-3, 5), stop=st.none() | st.integers(0, 6))
+    @rule(
+        name=st.sampled_from(SESSIONS),
+        start=st.integers(-3, 5),
+        stop=st.none() | st.integers(0, 6),
+    )
     def history(self, name: str, start: int, stop: int | None) -> None:
         """Parts of a conversation, and the account of one thing."""
-        self._both(lambda store: store.turns(session=name, start=start, stop=stop))
+        self._compare_answers(lambda store: store.turns(session=name, start=start, stop=stop))
         for one in (name, *PAGES):
-            self._both(lambda store, one=one: store.journal(id=one, after=max(start, 0), until=stop))  # type: ignore[misc]
-            self._both(lambda store, one=one: store.journal(id=one, newest_first=True, limit=3))  # type: ignore[misc]
+            self._compare_answers(
+                lambda store, one=one: store.journal(id=one, after=max(start, 0), until=stop)  # type: ignore[misc]
+            )
+            self._compare_answers(lambda store, one=one: store.journal(id=one, newest_first=True, limit=3))  # type: ignore[misc]
 
     @invariant()
-    def same_account(self) -> None:
+    def check_same_journal(self) -> None:
         """Both have made the same changes."""
         last = self.model.sequence()
-        self._both(lambda store: store.sequence())
-        self._both(lambda store: store.journal(after=last - 6))
-        self._both(lambda store: [store.cursor(name) for name in "ab"])
-        self._both(lambda store: store.entries("agent", now=at(2)))
+        self._compare_answers(lambda store: store.sequence())
+        self._compare_answers(lambda store: store.journal(after=last - 6))
+        self._compare_answers(lambda store: [store.cursor(name) for name in "ab"])
+        self._compare_answers(lambda store: store.entries("agent", now=make_time(2)))
 
     # -- below ---------------------------------------------------------------------------------------
 
-    def _record_edit(self, number: int, fields: dict[str, Any], old: bool) -> Change:
+    def _build_record_change(self, number: int, fields: dict[str, Any], old: bool) -> Change:
         name = make_record(number).id
         current = self.model.records([name])
         before: Value | None = current[0] if current else None
@@ -408,13 +426,15 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     def _commit(self, edits: list[Change], *, since: int | None = None) -> None:
         if edits:
-            self._both(lambda store: store.commit(edits, actor="machine", reason="test", at=NOW, since=since))
+            self._compare_answers(
+                lambda store: store.commit(edits, actor="machine", reason="test", at=NOW, since=since)
+            )
 
-    def _both(self, ask: Callable[[Store], Any]) -> None:
-        told, expected = (_answer(ask, store) for store in (self.store, self.model))
+    def _compare_answers(self, ask: Callable[[Store], Any]) -> None:
+        told, expected = (_query_store(ask, store) for store in (self.store, self.model))
         assert told == expected
 
-    def _everything(self) -> list[Value]:
+    def _list_all_values(self) -> list[Value]:
         there: list[Value] = [*self.model.find(Filter(archived=None))]
         for overview in self.model.sessions():
             there += [overview.state, *self.model.turns(session=overview.state.id)]
@@ -433,19 +453,19 @@ class StoreStateMachine(RuleBasedStateMachine):
         try:
             replay(rows, again)
             assert again.journal(limit=1_000_000) == rows
-            assert contents(again) == contents(self.store)
+            assert read_contents(again) == read_contents(self.store)
         finally:
             again.close()
 
 
-def _changed(value: Value) -> Value:
+def _change_content(value: Value) -> Value:
     """The value with other words."""
     if isinstance(value, SessionState):
         return replace(value, summary="Other words?")
     return replace(value, content="Other words?")
 
 
-def _answer(ask: Callable[[Store], Any], store: Store) -> Any:
+def _query_store(ask: Callable[[Store], Any], store: Store) -> Any:
     """What the store says; a refusal is an answer too."""
     try:
         return ask(store)

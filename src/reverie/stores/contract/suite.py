@@ -33,15 +33,15 @@ from reverie.domain.record import Record
 from reverie.stores.contract.erasing import ErasingContract
 from reverie.stores.contract.factories import (
     NOW,
-    added,
     analyse,
-    at,
-    changed,
-    entry,
+    make_additions,
+    make_change,
+    make_entry,
     make_record,
-    removed,
-    session,
-    turn,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
 )
 from reverie.stores.contract.pages import PagesContract
 from reverie.stores.contract.state_machine import StoreStateMachine
@@ -63,13 +63,13 @@ FULL_RECORD = make_record(
     origin="web",
     scope="user:alice",
     pinned=True,
-    created_at=at(0.000001),
-    updated_at=at(5),
-    last_seen_at=at(7),
+    created_at=make_time(0.000001),
+    updated_at=make_time(5),
+    last_seen_at=make_time(7),
     seen_count=3,
-    valid_from=at(-10),
-    valid_to=at(10),
-    expires_at=at(99.5),
+    valid_from=make_time(-10),
+    valid_to=make_time(10),
+    expires_at=make_time(99.5),
     metadata=MappingProxyType({"z": "1", "a": ""}),
 )
 """A record with no field left as it is by default."""
@@ -97,9 +97,11 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_every_field_comes_back_as_it_was_put_in(self, store: Store) -> None:
         calls = (ToolCall(id="c1", name="read", arguments='{"path": "a"}'),)
-        conversation = session("telegram:1", scope="user:alice", status="paused", summary="So far\x1b[0m")
-        said = turn(0, "telegram:1", role="assistant", content="", tool_calls=calls, scope="user:alice")
-        answered = turn(
+        conversation = make_session(
+            "telegram:1", scope="user:alice", status="paused", summary="So far\x1b[0m"
+        )
+        said = make_turn(0, "telegram:1", role="assistant", content="", tool_calls=calls, scope="user:alice")
+        answered = make_turn(
             1,
             "telegram:1",
             role="tool",
@@ -108,7 +110,7 @@ class StoreContract(PagesContract, ErasingContract):
             content="\x07bell 東京",
             metadata=MappingProxyType({"k": "v"}),
         )
-        store.commit(added(FULL_RECORD, conversation, said, answered), actor="test", at=NOW)
+        store.commit(make_additions(FULL_RECORD, conversation, said, answered), actor="test", at=NOW)
         assert store.records([FULL_RECORD.id]) == [FULL_RECORD]
         assert store.session("telegram:1") == conversation
         assert store.turns(session="telegram:1") == [said, answered]
@@ -119,14 +121,14 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_a_commit_returns_its_journal_rows(self, store: Store) -> None:
         first, second = make_record(1), make_record(2)
-        rows = store.commit(added(first), actor="owner", reason="because", at=NOW)
-        rows += store.commit(added(second, session()), actor="agent", at=at(1))
+        rows = store.commit(make_additions(first), actor="owner", reason="because", at=NOW)
+        rows += store.commit(make_additions(second, make_session()), actor="agent", at=make_time(1))
         assert [(row.sequence, row.batch, row.key, row.actor, row.reason, row.at) for row in rows] == [
             (1, 1, 1, "owner", "because", NOW),
-            (2, 2, 2, "agent", "", at(1)),
-            (3, 2, 3, "agent", "", at(1)),
+            (2, 2, 2, "agent", "", make_time(1)),
+            (3, 2, 3, "agent", "", make_time(1)),
         ]
-        assert [row.edit for row in rows] == added(first, second, session())
+        assert [row.edit for row in rows] == make_additions(first, second, make_session())
         assert [row.subject for row in rows] == ["record", "record", "session"]
         assert store.journal() == rows
         assert store.sequence() == 3
@@ -134,10 +136,10 @@ class StoreContract(PagesContract, ErasingContract):
     def test_the_journal_can_be_read_in_parts_and_by_id(self, store: Store) -> None:
         one, two = make_record(1), make_record(2)
         later = replace(one, seen_count=2)
-        store.commit(added(one, two), actor="test", at=NOW)
-        store.commit(changed(one, later), actor="test", at=NOW)
-        store.commit(removed(later), actor="test", at=NOW)
-        store.commit(added(one), actor="test", at=NOW)
+        store.commit(make_additions(one, two), actor="test", at=NOW)
+        store.commit(make_change(one, later), actor="test", at=NOW)
+        store.commit(make_removals(later), actor="test", at=NOW)
+        store.commit(make_additions(one), actor="test", at=NOW)
         assert [row.sequence for row in store.journal(after=1, until=3)] == [2, 3]
         assert [row.sequence for row in store.journal(limit=2)] == [1, 2]
         assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4, 5]
@@ -150,11 +152,11 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_a_key_is_the_number_of_the_change_that_made_the_thing(self, store: Store) -> None:
         one = make_record(1)
-        store.commit(added(session(), one), actor="test", at=NOW)
-        (row,) = store.commit(changed(one, replace(one, pinned=True)), actor="test", at=NOW)
+        store.commit(make_additions(make_session(), one), actor="test", at=NOW)
+        (row,) = store.commit(make_change(one, replace(one, pinned=True)), actor="test", at=NOW)
         assert (row.sequence, row.key) == (3, 2)
-        store.commit(removed(replace(one, pinned=True)), actor="test", at=NOW)
-        (row,) = store.commit(added(one), actor="test", at=NOW)
+        store.commit(make_removals(replace(one, pinned=True)), actor="test", at=NOW)
+        (row,) = store.commit(make_additions(one), actor="test", at=NOW)
         assert row.key == row.sequence == 5
         assert store.records([2, 5]) == [one]
 
@@ -165,7 +167,9 @@ class StoreContract(PagesContract, ErasingContract):
     def test_edits_of_one_commit_see_those_before_them(self, store: Store) -> None:
         one = make_record(1)
         two = replace(one, content="Other words")
-        store.commit([*added(one), *changed(one, two), *removed(two)], actor="test", at=NOW)
+        store.commit(
+            [*make_additions(one), *make_change(one, two), *make_removals(two)], actor="test", at=NOW
+        )
         assert store.records([one.id]) == []
         assert [row.key for row in store.journal()] == [1, 1, 1]
 
@@ -174,13 +178,15 @@ class StoreContract(PagesContract, ErasingContract):
     @pytest.mark.parametrize(
         "stale",
         [
-            lambda one: changed(replace(one, seen_count=9), replace(one, pinned=True)),
-            lambda one: changed(replace(one, metadata={"a": "b"}), replace(one, pinned=True)),
-            lambda one: removed(replace(one, archive_reason="?")),
-            lambda one: added(replace(one, content="A taken id")),
-            lambda one: added(replace(one, id="f" * 12, content=one.content.upper().replace(" ", "  "))),
-            lambda one: changed(make_record(77), make_record(77, pinned=True)),
-            lambda one: removed(make_record(77)),
+            lambda one: make_change(replace(one, seen_count=9), replace(one, pinned=True)),
+            lambda one: make_change(replace(one, metadata={"a": "b"}), replace(one, pinned=True)),
+            lambda one: make_removals(replace(one, archive_reason="?")),
+            lambda one: make_additions(replace(one, content="A taken id")),
+            lambda one: make_additions(
+                replace(one, id="f" * 12, content=one.content.upper().replace(" ", "  "))
+            ),
+            lambda one: make_change(make_record(77), make_record(77, pinned=True)),
+            lambda one: make_removals(make_record(77)),
         ],
         ids=["fields", "metadata", "removal", "taken", "same words", "unknown", "unknown removal"],
     )
@@ -188,8 +194,8 @@ class StoreContract(PagesContract, ErasingContract):
         self, store: Store, stale: Callable[[Record], list[Any]]
     ) -> None:
         one = make_record(1)
-        store.commit(added(one), actor="test", at=NOW)
-        edits = [*added(make_record(2), session(), turn(0)), *stale(one)]
+        store.commit(make_additions(one), actor="test", at=NOW)
+        edits = [*make_additions(make_record(2), make_session(), make_turn(0)), *stale(one)]
         with pytest.raises(Conflict, match=edits[-1].id):
             store.commit(edits, actor="test", at=NOW, cursors={"seen": "1"})
         assert list(store.find(Filter())) == [one]
@@ -201,15 +207,17 @@ class StoreContract(PagesContract, ErasingContract):
     def test_the_same_words_may_stand_in_another_scope_kind_or_archive(self, store: Store) -> None:
         one = make_record(1)
         archived = replace(one, id="2" * 12, archived_at=NOW)
-        store.commit(added(one, archived, replace(one, id="3" * 12, scope="b")), actor="test", at=NOW)
-        store.commit(added(replace(one, id="4" * 12, kind="event")), actor="test", at=NOW)
+        store.commit(
+            make_additions(one, archived, replace(one, id="3" * 12, scope="b")), actor="test", at=NOW
+        )
+        store.commit(make_additions(replace(one, id="4" * 12, kind="event")), actor="test", at=NOW)
         assert store.record_like("", one.fingerprint) == one
         with pytest.raises(Conflict, match=one.id):
-            store.commit(changed(archived, replace(archived, archived_at=None)), actor="test", at=NOW)
+            store.commit(make_change(archived, replace(archived, archived_at=None)), actor="test", at=NOW)
         store.commit(
             [
-                *changed(one, replace(one, archived_at=NOW)),
-                *changed(archived, replace(archived, archived_at=None)),
+                *make_change(one, replace(one, archived_at=NOW)),
+                *make_change(archived, replace(archived, archived_at=None)),
             ],
             actor="test",
             at=NOW,
@@ -219,17 +227,17 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_metadata_in_another_order_is_the_same_metadata(self, store: Store) -> None:
         one = make_record(1, metadata={"a": "1", "b": "2"})
-        store.commit(added(one), actor="test", at=NOW)
+        store.commit(make_additions(one), actor="test", at=NOW)
         as_read = replace(one, metadata={"b": "2", "a": "1"})
-        store.commit(changed(as_read, replace(one, pinned=True)), actor="test", at=NOW)
+        store.commit(make_change(as_read, replace(one, pinned=True)), actor="test", at=NOW)
         assert store.records([one.id])[0].pinned
 
     def test_since_refuses_when_a_record_was_changed_meanwhile(self, store: Store) -> None:
-        store.commit(added(make_record(1)), actor="test", at=NOW)
-        store.commit(added(session(), turn(0)), actor="test", at=NOW, since=1)
-        store.commit(added(make_record(2)), actor="test", at=NOW, since=1)
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        store.commit(make_additions(make_session(), make_turn(0)), actor="test", at=NOW, since=1)
+        store.commit(make_additions(make_record(2)), actor="test", at=NOW, since=1)
         with pytest.raises(Conflict, match="search again"):
-            store.commit(added(make_record(3)), actor="test", at=NOW, since=3)
+            store.commit(make_additions(make_record(3)), actor="test", at=NOW, since=3)
         with pytest.raises(Conflict, match="search again"):
             store.commit([], actor="test", at=NOW, since=0, cursors={"a": "b"})
         assert store.sequence() == 4
@@ -239,12 +247,12 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_records_come_in_the_order_asked_for(self, store: Store) -> None:
         one, two = make_record(1), make_record(2, archived_at=NOW)
-        store.commit(added(session(), turn(0), one, two), actor="test", at=NOW)
+        store.commit(make_additions(make_session(), make_turn(0), one, two), actor="test", at=NOW)
         assert store.records([two.id, 3, "f" * 12, 99, one.id, 1, 2]) == [two, one, one]
         assert store.records([]) == []
-        assert store.records([turn(0).id]) == []
+        assert store.records([make_turn(0).id]) == []
         many = [make_record(number) for number in range(100, 1400)]
-        store.commit(added(*many), actor="test", at=NOW)
+        store.commit(make_additions(*many), actor="test", at=NOW)
         assert store.records([one.id for one in reversed(many)]) == many[::-1]
 
     @pytest.mark.parametrize(
@@ -269,14 +277,14 @@ class StoreContract(PagesContract, ErasingContract):
             (Filter(origins=("web",)), [4]),
             (Filter(pinned=True), [1]),
             (Filter(pinned=False), [5, 4, 3]),
-            (Filter(created_after=at(4)), [5, 4]),
-            (Filter(created_before=at(3)), [1]),
-            (Filter(valid_at=at(50)), [5, 4, 1]),
-            (Filter(valid_at=at(20)), [5, 4, 3, 1]),
-            (Filter(valid_at=at(10)), [5, 4, 3, 1]),
-            (Filter(valid_at=at(9)), [5, 4, 1]),
-            (Filter(alive_at=at(60)), [4, 3, 1]),
-            (Filter(alive_at=at(59)), [5, 4, 3, 1]),
+            (Filter(created_after=make_time(4)), [5, 4]),
+            (Filter(created_before=make_time(3)), [1]),
+            (Filter(valid_at=make_time(50)), [5, 4, 1]),
+            (Filter(valid_at=make_time(20)), [5, 4, 3, 1]),
+            (Filter(valid_at=make_time(10)), [5, 4, 3, 1]),
+            (Filter(valid_at=make_time(9)), [5, 4, 1]),
+            (Filter(alive_at=make_time(60)), [4, 3, 1]),
+            (Filter(alive_at=make_time(59)), [5, 4, 3, 1]),
             (Filter(sessions=("chat:1",)), []),
             (Filter(roles=("user",)), []),
         ],
@@ -286,25 +294,25 @@ class StoreContract(PagesContract, ErasingContract):
         self, store: Store, wanted: Filter, numbers: list[int]
     ) -> None:
         known = [
-            make_record(1, moment=at(1), pinned=True),
-            make_record(2, moment=at(2), archived_at=at(9)),
-            make_record(3, moment=at(3), scope="a", category="project/x/y", tags=("red",),
-                   valid_from=at(10), valid_to=at(50)),
-            make_record(4, moment=at(4), category="project-context", origin="web", tags=("a,b", "red")),
-            make_record(5, moment=at(5), kind="event", layer="episodic", expires_at=at(60), category="project0"),
+            make_record(1, moment=make_time(1), pinned=True),
+            make_record(2, moment=make_time(2), archived_at=make_time(9)),
+            make_record(3, moment=make_time(3), scope="a", category="project/x/y", tags=("red",),
+                   valid_from=make_time(10), valid_to=make_time(50)),
+            make_record(4, moment=make_time(4), category="project-context", origin="web", tags=("a,b", "red")),
+            make_record(5, moment=make_time(5), kind="event", layer="episodic", expires_at=make_time(60), category="project0"),
         ]  # fmt: skip
-        store.commit(added(*known), actor="test", at=NOW)
+        store.commit(make_additions(*known), actor="test", at=NOW)
         by_number = {number: known[number - 1] for number in range(1, 6)}
         assert list(store.find(wanted)) == [by_number[number] for number in numbers]
         assert sum(store.tally("kind", wanted).values()) == len(numbers)
 
     def test_find_orders_by_either_time_and_then_by_key(self, store: Store) -> None:
-        one = make_record(1, moment=at(3), updated_at=at(9))
+        one = make_record(1, moment=make_time(3), updated_at=make_time(9))
         two, three = (
-            make_record(2, moment=at(7), updated_at=at(8)),
-            make_record(3, moment=at(7), updated_at=at(8)),
+            make_record(2, moment=make_time(7), updated_at=make_time(8)),
+            make_record(3, moment=make_time(7), updated_at=make_time(8)),
         )
-        store.commit(added(one, two, three), actor="test", at=NOW)
+        store.commit(make_additions(one, two, three), actor="test", at=NOW)
         assert list(store.find(Filter())) == [one, three, two]
         assert list(store.find(Filter(), order="created")) == [three, two, one]
         assert list(store.find(Filter(), limit=2)) == [one, three]
@@ -313,13 +321,15 @@ class StoreContract(PagesContract, ErasingContract):
         assert list(store.find(Filter(), limit=0)) == []
 
     def test_find_sees_one_moment_even_while_records_change(self, store: Store) -> None:
-        many = [make_record(number, moment=at(number)) for number in range(600)]
-        store.commit(added(*many), actor="test", at=NOW)
+        many = [make_record(number, moment=make_time(number)) for number in range(600)]
+        store.commit(make_additions(*many), actor="test", at=NOW)
         found = []
         for number, one in enumerate(store.find(Filter())):
             if number % 40 == 0:
                 store.commit(
-                    changed(one, replace(one, seen_count=2, updated_at=at(9999))), actor="test", at=NOW
+                    make_change(one, replace(one, seen_count=2, updated_at=make_time(9999))),
+                    actor="test",
+                    at=NOW,
                 )
             found.append(one)
         assert found == many[::-1]
@@ -341,14 +351,14 @@ class StoreContract(PagesContract, ErasingContract):
     ) -> None:
         contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
         known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
-        said = [turn(n, content=content) for n, content in enumerate(contents)]
-        store.commit(added(*known, session(), *said), actor="test", at=NOW)
+        said = [make_turn(n, content=content) for n, content in enumerate(contents)]
+        store.commit(make_additions(*known, make_session(), *said), actor="test", at=NOW)
         assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers]
         assert list(store.scan_turns(Filter(), containing=text)) == [said[n - 1] for n in numbers]
 
     def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
         store.commit(
-            added(
+            make_additions(
                 make_record(1, category="a/b", tags=("x", "y"), scope="s"),
                 make_record(2, category="a/b", tags=("x",), kind="event"),
                 make_record(3, tags=('say "x"', ",")),
@@ -365,38 +375,42 @@ class StoreContract(PagesContract, ErasingContract):
         assert store.tally("category", Filter(archived=True)) == {"z": 1}
 
     def test_it_says_whether_anything_has_a_scope(self, store: Store) -> None:
-        store.commit(added(make_record(1), session(), turn()), actor="test", at=NOW)
+        store.commit(make_additions(make_record(1), make_session(), make_turn()), actor="test", at=NOW)
         assert not store.has_scopes()
         here = store.sequence()
         hers = make_record(2, scope="user:a", archived_at=NOW)
-        store.commit(added(hers), actor="test", at=NOW)
+        store.commit(make_additions(hers), actor="test", at=NOW)
         assert store.has_scopes()
         assert store.has_scopes(after=here)
         assert not store.has_scopes(after=here + 1)
-        store.commit(removed(hers), actor="test", at=NOW)
+        store.commit(make_removals(hers), actor="test", at=NOW)
         assert not store.has_scopes()
         assert not store.has_scopes(after=here)
-        store.commit(added(session("chat:2", scope="user:a")), actor="test", at=NOW)
+        store.commit(make_additions(make_session("chat:2", scope="user:a")), actor="test", at=NOW)
         assert store.has_scopes()
         assert store.has_scopes(after=here)
 
     def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
         one = make_record(1, tags=("x",))
-        store.commit(added(one), actor="test", at=NOW)
-        store.commit(removed(one), actor="test", at=NOW)
+        store.commit(make_additions(one), actor="test", at=NOW)
+        store.commit(make_removals(one), actor="test", at=NOW)
         assert store.records([one.id, 1]) == []
         assert store.record_like("", one.fingerprint) is None
         assert store.tally("tag", Filter(archived=None)) == {}
         assert store.passages("record", [1]) == []
-        assert [row.edit for row in store.journal(id=one.id)] == [*added(one), *removed(one)]
+        assert [row.edit for row in store.journal(id=one.id)] == [*make_additions(one), *make_removals(one)]
         store.commit(undo_of(store.journal(after=1)), actor="test", at=NOW)
         assert store.records([one.id]) == [one]
 
     # -- conversations -------------------------------------------------------------------------------
 
     def test_turns_of_a_session_can_be_cut(self, store: Store) -> None:
-        said = [turn(position) for position in range(6)]
-        store.commit(added(session(), *said, session("chat:2"), turn(0, "chat:2")), actor="test", at=NOW)
+        said = [make_turn(position) for position in range(6)]
+        store.commit(
+            make_additions(make_session(), *said, make_session("chat:2"), make_turn(0, "chat:2")),
+            actor="test",
+            at=NOW,
+        )
         assert store.turns(session="chat:1") == said
         assert store.turns(session="chat:1", start=2, stop=4) == said[2:4]
         assert store.turns(session="chat:1", start=-2) == said[-2:]
@@ -409,58 +423,69 @@ class StoreContract(PagesContract, ErasingContract):
             store.turns()
 
     def test_positions_leave_no_gap(self, store: Store) -> None:
-        store.commit(added(session(), turn(0), turn(1)), actor="test", at=NOW)
-        taken = turn(1, id="e" * 12)
+        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
+        taken = make_turn(1, id="e" * 12)
         for edits in (
-            added(turn(3)),
-            added(turn(2), turn(4)),
-            added(taken),
-            removed(turn(0)),
-            added(turn(0, "chat:9")),
-            added(session("chat:2"), turn(1, "chat:2")),
-            changed(turn(1), turn(2, id=turn(1).id)),
+            make_additions(make_turn(3)),
+            make_additions(make_turn(2), make_turn(4)),
+            make_additions(taken),
+            make_removals(make_turn(0)),
+            make_additions(make_turn(0, "chat:9")),
+            make_additions(make_session("chat:2"), make_turn(1, "chat:2")),
+            make_change(make_turn(1), make_turn(2, id=make_turn(1).id)),
         ):
             with pytest.raises(Conflict, match="chat:"):
                 store.commit(edits, actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [turn(0), turn(1)]
-        store.commit([*removed(turn(0), turn(1)), *added(turn(1), turn(2), turn(0))], actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [turn(0), turn(1), turn(2)]
+        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
+        store.commit(
+            [
+                *make_removals(make_turn(0), make_turn(1)),
+                *make_additions(make_turn(1), make_turn(2), make_turn(0)),
+            ],
+            actor="test",
+            at=NOW,
+        )
+        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1), make_turn(2)]
 
     def test_a_turn_can_be_changed_in_its_place(self, store: Store) -> None:
-        later = replace(turn(0), content="Other words entirely", speaker="Bo")
-        store.commit(added(session(), turn(0), turn(1)), actor="test", at=NOW)
-        store.commit(changed(turn(0), later), actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [later, turn(1)]
+        later = replace(make_turn(0), content="Other words entirely", speaker="Bo")
+        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
+        store.commit(make_change(make_turn(0), later), actor="test", at=NOW)
+        assert store.turns(session="chat:1") == [later, make_turn(1)]
         assert store.measure("turn", None) == CollectionStats(
             passages=2, tokens=7, speakers=frozenset({"bo", "user"})
         )
 
     def test_a_session_goes_only_after_its_turns(self, store: Store) -> None:
-        store.commit(added(session(), turn(0), turn(1)), actor="test", at=NOW)
+        store.commit(make_additions(make_session(), make_turn(0), make_turn(1)), actor="test", at=NOW)
         with pytest.raises(Conflict, match="still has turns"):
-            store.commit(removed(session()), actor="test", at=NOW)
+            store.commit(make_removals(make_session()), actor="test", at=NOW)
         with pytest.raises(Conflict, match="create it first"):
-            store.commit([*removed(turn(0), turn(1), session()), *added(turn(0))], actor="test", at=NOW)
-        rows = store.commit(removed(turn(0), turn(1), session()), actor="test", at=NOW)
+            store.commit(
+                [*make_removals(make_turn(0), make_turn(1), make_session()), *make_additions(make_turn(0))],
+                actor="test",
+                at=NOW,
+            )
+        rows = store.commit(make_removals(make_turn(0), make_turn(1), make_session()), actor="test", at=NOW)
         assert store.sessions() == []
         assert list(store.scan_turns(Filter())) == []
         assert store.measure("turn", None) == CollectionStats(passages=0, tokens=0)
         store.commit(undo_of(rows), actor="test", at=NOW)
-        assert store.turns(session="chat:1") == [turn(0), turn(1)]
+        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
 
     def test_sessions_come_latest_active_first(self, store: Store) -> None:
         quiet, older, newer = (
-            session("quiet", scope="b", created_at=at(5)),
-            session("older"),
-            session("newer"),
+            make_session("quiet", scope="b", created_at=make_time(5)),
+            make_session("older"),
+            make_session("newer"),
         )
         store.commit(
-            added(newer, older, quiet, turn(0, "older", at=at(3)), turn(0, "newer", at=at(8)),
-                  turn(1, "newer", at=at(4))),
+            make_additions(newer, older, quiet, make_turn(0, "older", at=make_time(3)), make_turn(0, "newer", at=make_time(8)),
+                  make_turn(1, "newer", at=make_time(4))),
             actor="test", at=NOW,
         )  # fmt: skip
         found = [(one.state, one.turns, one.last_at) for one in store.sessions()]
-        assert found == [(quiet, 0, at(5)), (newer, 2, at(4)), (older, 1, at(3))]
+        assert found == [(quiet, 0, make_time(5)), (newer, 2, make_time(4)), (older, 1, make_time(3))]
         assert [one.state for one in store.sessions(limit=1)] == [quiet]
         assert [one.state for one in store.sessions(scopes=[""])] == [newer, older]
         assert store.sessions(scopes=[]) == []
@@ -473,7 +498,7 @@ class StoreContract(PagesContract, ErasingContract):
             (Filter(sessions=("chat:1",)), [2, 1, 0]),
             (Filter(sessions=("chat:1", "other", "none")), [2, 3, 1, 0]),
             (Filter(roles=("assistant",)), [1]),
-            (Filter(created_after=at(1), created_before=at(2)), [3, 1]),
+            (Filter(created_after=make_time(1), created_before=make_time(2)), [3, 1]),
             (Filter(category="a"), []),
             (Filter(kinds=("fact",)), []),
             (Filter(pinned=False), []),
@@ -483,18 +508,33 @@ class StoreContract(PagesContract, ErasingContract):
     def test_scan_turns_gives_what_the_filter_lets_through_newest_first(
         self, store: Store, wanted: Filter, picked: list[int]
     ) -> None:
-        said = [turn(0), turn(1, role="assistant"), turn(2), turn(0, "other", scope="a", at=at(1))]
-        store.commit(added(session(), session("other", scope="a"), *said), actor="test", at=NOW)
+        said = [
+            make_turn(0),
+            make_turn(1, role="assistant"),
+            make_turn(2),
+            make_turn(0, "other", scope="a", at=make_time(1)),
+        ]
+        store.commit(
+            make_additions(make_session(), make_session("other", scope="a"), *said), actor="test", at=NOW
+        )
         assert list(store.scan_turns(wanted)) == [said[number] for number in picked]
 
     # -- what search needs ---------------------------------------------------------------------------
 
     def test_a_passage_has_what_ranking_needs(self, store: Store) -> None:
         known = make_record(
-            1, content="Is it?", kind="fix", importance=0.25, confidence=1, pinned=True, expires_at=at(1.5)
+            1,
+            content="Is it?",
+            kind="fix",
+            importance=0.25,
+            confidence=1,
+            pinned=True,
+            expires_at=make_time(1.5),
         )
         store.commit(
-            added(known, session(), turn(0, speaker="Bo", content="Hello there")), actor="test", at=NOW
+            make_additions(known, make_session(), make_turn(0, speaker="Bo", content="Hello there")),
+            actor="test",
+            at=NOW,
         )
         seconds = NOW.timestamp()
         assert store.passages("record", [1]) == [
@@ -508,17 +548,20 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_passages_are_of_their_subject_and_live(self, store: Store) -> None:
         old = make_record(2, archived_at=NOW)
-        store.commit(added(make_record(1), old, session(), turn(0)), actor="test", at=NOW)
+        store.commit(make_additions(make_record(1), old, make_session(), make_turn(0)), actor="test", at=NOW)
         assert {one.key for one in store.passages("record", [1, 2, 3, 4, 99])} == {1}
         assert {one.key for one in store.passages("turn", [1, 2, 3, 4, 99])} == {4}
         assert store.passages("record", []) == []
-        store.commit(changed(old, replace(old, archived_at=None)), actor="test", at=NOW)
+        store.commit(make_change(old, replace(old, archived_at=None)), actor="test", at=NOW)
         assert {one.key for one in store.passages("record", [1, 2], around=3)} == {1, 2}
 
     def test_neighbours_are_of_the_same_session_and_none_twice(self, store: Store) -> None:
         store.commit(
-            added(
-                session(), *(turn(position) for position in range(10)), session("chat:2"), turn(0, "chat:2")
+            make_additions(
+                make_session(),
+                *(make_turn(position) for position in range(10)),
+                make_session("chat:2"),
+                make_turn(0, "chat:2"),
             ),
             actor="test",
             at=NOW,
@@ -533,15 +576,17 @@ class StoreContract(PagesContract, ErasingContract):
         assert len(everything) == len(set(everything)) == 10
 
     def test_many_passages_come_at_once(self, store: Store) -> None:
-        store.commit(added(*(make_record(number) for number in range(1, 2101))), actor="test", at=NOW)
+        store.commit(
+            make_additions(*(make_record(number) for number in range(1, 2101))), actor="test", at=NOW
+        )
         assert {one.key for one in store.passages("record", range(1, 2101))} == set(range(1, 2101))
 
     def test_live_passages_come_with_their_values_by_key(self, store: Store) -> None:
         one, two, three = make_record(1), make_record(2, archived_at=NOW), make_record(3)
-        store.commit(added(one, two, session(), turn(0), three), actor="test", at=NOW)
+        store.commit(make_additions(one, two, make_session(), make_turn(0), three), actor="test", at=NOW)
         subjects: tuple[tuple[Searchable, list[Record | Turn]], ...] = (
             ("record", [one, three]),
-            ("turn", [turn(0)]),
+            ("turn", [make_turn(0)]),
         )
         for subject, values in subjects:
             found = store.live(subject)
@@ -555,7 +600,11 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_measures_are_exact_through_every_change(self, store: Store) -> None:
         one, two = make_record(1, content="a b c", scope="s"), make_record(2, content="d e")
-        store.commit(added(one, two, session(), turn(0, speaker="Bo", content="f")), actor="test", at=NOW)
+        store.commit(
+            make_additions(one, two, make_session(), make_turn(0, speaker="Bo", content="f")),
+            actor="test",
+            at=NOW,
+        )
         assert store.measure("record", None) == CollectionStats(passages=2, tokens=5)
         assert store.measure("record", ["s"]) == CollectionStats(passages=1, tokens=3)
         assert store.measure("record", ["s", "", "s", "none"]) == CollectionStats(passages=2, tokens=5)
@@ -564,64 +613,67 @@ class StoreContract(PagesContract, ErasingContract):
             passages=1, tokens=1, speakers=frozenset({"bo"})
         )
         moved = replace(one, scope="t", content="a b c d e f")
-        store.commit(changed(one, moved), actor="test", at=NOW)
+        store.commit(make_change(one, moved), actor="test", at=NOW)
         assert store.measure("record", ["s"]) == CollectionStats(passages=0, tokens=0)
         assert store.measure("record", ["t"]) == CollectionStats(passages=1, tokens=6)
-        store.commit(changed(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
+        store.commit(make_change(moved, replace(moved, archived_at=NOW)), actor="test", at=NOW)
         assert store.measure("record", None) == CollectionStats(passages=1, tokens=2)
 
     # -- working memory and cursors --------------------------------------------------------------------
 
     def test_entries_live_until_they_expire(self, store: Store) -> None:
-        short, kept = entry("b", expires_at=at(10), tags=("x", "y")), entry("a", category="c/d", data="")
+        short, kept = (
+            make_entry("b", expires_at=make_time(10), tags=("x", "y")),
+            make_entry("a", category="c/d", data=""),
+        )
         assert store.put_entry(short, capacity=None, now=NOW)
         assert store.put_entry(kept, capacity=None, now=NOW)
-        assert store.put_entry(entry("z", namespace="agent/2"), capacity=None, now=NOW)
-        assert store.entries("agent", now=at(9)) == [kept, short]
-        assert store.entries("agent", now=at(10)) == [kept]
+        assert store.put_entry(make_entry("z", namespace="agent/2"), capacity=None, now=NOW)
+        assert store.entries("agent", now=make_time(9)) == [kept, short]
+        assert store.entries("agent", now=make_time(10)) == [kept]
         assert store.entries("none", now=NOW) == []
         assert store.put_entry(replace(kept, namespace="aaa"), capacity=None, now=NOW)
-        everywhere = [(one.namespace, one.key) for one in store.entries(None, now=at(10))]
+        everywhere = [(one.namespace, one.key) for one in store.entries(None, now=make_time(10))]
         assert everywhere == [("aaa", "a"), ("agent", "a"), ("agent/2", "z")]
         assert store.drop_entries("aaa") == 1
         assert store.sequence() == 0
 
     def test_a_full_namespace_takes_nothing_new(self, store: Store) -> None:
         for key in ("a", "b"):
-            assert store.put_entry(entry(key, expires_at=at(10)), capacity=2, now=NOW)
-        assert not store.put_entry(entry("c"), capacity=2, now=NOW)
-        assert store.put_entry(entry("a", data="new"), capacity=2, now=NOW)
-        assert store.put_entry(entry("a", data="newer"), capacity=1, now=NOW), (
+            assert store.put_entry(make_entry(key, expires_at=make_time(10)), capacity=2, now=NOW)
+        assert not store.put_entry(make_entry("c"), capacity=2, now=NOW)
+        assert store.put_entry(make_entry("a", data="new"), capacity=2, now=NOW)
+        assert store.put_entry(make_entry("a", data="newer"), capacity=1, now=NOW), (
             "what is there can be overwritten"
         )
-        assert store.put_entry(entry("c", namespace="other"), capacity=2, now=NOW)
+        assert store.put_entry(make_entry("c", namespace="other"), capacity=2, now=NOW)
         assert [(one.key, one.data) for one in store.entries("agent", now=NOW)] == [
             ("a", "newer"),
             ("b", "data of b"),
         ]
-        assert store.put_entry(entry("c"), capacity=2, now=at(10)), "an expired one makes room"
-        assert [one.key for one in store.entries("agent", now=at(10))] == ["a", "c"]
+        assert store.put_entry(make_entry("c"), capacity=2, now=make_time(10)), "an expired one makes room"
+        assert [one.key for one in store.entries("agent", now=make_time(10))] == ["a", "c"]
 
     def test_dropped_entries_are_counted(self, store: Store) -> None:
         for key in ("a", "b", "c"):
-            store.put_entry(entry(key), capacity=None, now=NOW)
+            store.put_entry(make_entry(key), capacity=None, now=NOW)
         assert store.drop_entries("agent", ["a", "x"]) == 1
         assert store.drop_entries("agent", []) == 0
         assert store.drop_entries("agent") == 2
         assert store.drop_entries("agent") == 0
 
     def test_cursors_are_set_and_removed_with_a_commit(self, store: Store) -> None:
-        store.commit(added(make_record(1)), actor="test", at=NOW, cursors={"a": "1", "b": ""})
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW, cursors={"a": "1", "b": ""})
         assert (store.cursor("a"), store.cursor("b")) == ("1", "")
         store.commit([], actor="test", at=NOW, cursors={"a": None, "b": "2", "c": None})
         assert (store.cursor("a"), store.cursor("b"), store.cursor("c")) == (None, "2", None)
 
     def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
         assert store.count("warnings") == 0
-        store.commit(added(make_record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW, counts={"warnings": 2, "turns": 1})
         store.commit([], actor="test", at=NOW, counts={"warnings": 3, "turns": -1})
         with pytest.raises(Conflict):
-            store.commit(added(make_record(1)), actor="test", at=NOW, counts={"warnings": 100})
+            store.commit(make_additions(make_record(1)), actor="test", at=NOW, counts={"warnings": 100})
         assert [store.count(name) for name in ("warnings", "turns", "none")] == [5, 0, 0]
         assert store.sequence() == 1, "counters are not journalled"
 
@@ -629,11 +681,11 @@ class StoreContract(PagesContract, ErasingContract):
 
     def test_a_closed_store_refuses_everything(self, tmp_path: Path) -> None:
         store = self.open_store(tmp_path)
-        store.commit(added(make_record(1)), actor="test", at=NOW)
+        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
         store.close()
         store.close()
         uses: list[Callable[[], object]] = [
-            lambda: store.commit(added(make_record(2)), actor="test", at=NOW),
+            lambda: store.commit(make_additions(make_record(2)), actor="test", at=NOW),
             lambda: store.sequence(),
             lambda: store.journal(),
             lambda: store.records([1]),
@@ -644,7 +696,7 @@ class StoreContract(PagesContract, ErasingContract):
             lambda: list(store.scan_turns(Filter())),
             lambda: store.session("chat:1"),
             lambda: store.sessions(),
-            lambda: store.erase(removed(make_record(1)), actor="test", at=NOW),
+            lambda: store.erase(make_removals(make_record(1)), actor="test", at=NOW),
             lambda: store.tombstones(["a"]),
             lambda: store.scrub(),
             lambda: store.pages(),
@@ -655,7 +707,7 @@ class StoreContract(PagesContract, ErasingContract):
             lambda: store.live("record"),
             lambda: store.measure("record", None),
             lambda: store.entries("agent", now=NOW),
-            lambda: store.put_entry(entry(), capacity=None, now=NOW),
+            lambda: store.put_entry(make_entry(), capacity=None, now=NOW),
             lambda: store.drop_entries("agent"),
             lambda: store.cursor("a"),
             lambda: store.check(),
@@ -669,20 +721,24 @@ class StoreContract(PagesContract, ErasingContract):
             pytest.skip("this store keeps nothing")
         store = self.open_store(tmp_path)
         store.commit(
-            added(FULL_RECORD, session(), turn(0)), actor="test", at=NOW, cursors={"a": "1"}, counts={"n": 2}
+            make_additions(FULL_RECORD, make_session(), make_turn(0)),
+            actor="test",
+            at=NOW,
+            cursors={"a": "1"},
+            counts={"n": 2},
         )
-        store.put_entry(entry(expires_at=NOW + timedelta(days=1)), capacity=None, now=NOW)
+        store.put_entry(make_entry(expires_at=NOW + timedelta(days=1)), capacity=None, now=NOW)
         rows, measure = store.journal(), store.measure("turn", None)
         store.close()
         again = self.open_store(tmp_path)
         assert again.journal() == rows
         assert again.records([FULL_RECORD.id]) == [FULL_RECORD]
-        assert again.turns(session="chat:1") == [turn(0)]
+        assert again.turns(session="chat:1") == [make_turn(0)]
         assert again.measure("turn", None) == measure
         assert again.cursor("a") == "1"
         assert again.count("n") == 2
-        assert again.entries("agent", now=NOW) == [entry(expires_at=NOW + timedelta(days=1))]
-        (row,) = again.commit(added(make_record(2)), actor="test", at=NOW)
+        assert again.entries("agent", now=NOW) == [make_entry(expires_at=NOW + timedelta(days=1))]
+        (row,) = again.commit(make_additions(make_record(2)), actor="test", at=NOW)
         assert row.sequence == 4
         assert again.check() == []
         again.close()

@@ -76,23 +76,23 @@ class TableCodec(Generic[T]):
         object.__setattr__(self, "nesting", f"%s{nested}}}")
 
 
-def tolerant_rows(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
+def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
     """Rows of a query, where text that is not UTF-8 comes as bytes, which no `decode` here takes for text."""
-    file.text_factory = _text_or_bytes
+    file.text_factory = _decode_text_or_bytes
     try:
         return file.execute(sql, values).fetchall()
     finally:
         file.text_factory = str
 
 
-def _text_or_bytes(stored: bytes) -> str | bytes:
+def _decode_text_or_bytes(stored: bytes) -> str | bytes:
     try:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
 
 
-def analysis_row(analysis: AnalyzedText) -> Row:
+def encode_analyzed_text(analysis: AnalyzedText) -> Row:
     """The analysis as its columns."""
     return analysis.length, analysis.speaker, analysis.cues, analysis.dates, analysis.terms
 
@@ -123,7 +123,7 @@ _RECORD_COLUMNS = (
 )  # fmt: skip
 
 
-def _record_row(record: Record) -> Row:
+def _encode_record(record: Record) -> Row:
     return (
         record.id,
         record.scope,
@@ -151,7 +151,7 @@ def _record_row(record: Record) -> Row:
     )
 
 
-def _record(row: Sequence[Any]) -> Record:
+def _decode_record(row: Sequence[Any]) -> Record:
     (
         name, scope, kind, layer, origin, category, pinned, confidence, importance,
         created_at, updated_at, last_seen_at, seen_count, valid_from, valid_to, expires_at,
@@ -170,26 +170,26 @@ def _record(row: Sequence[Any]) -> Record:
     return Record(
         id=name,
         content=content,
-        created_at=_moment(created_at),
-        updated_at=_moment(updated_at),
-        last_seen_at=_moment(last_seen_at),
+        created_at=_decode_moment(created_at),
+        updated_at=_decode_moment(updated_at),
+        last_seen_at=_decode_moment(last_seen_at),
         category=category,
         kind=kind,
         layer=layer,
-        tags=_texts(tags),
+        tags=_decode_texts(tags),
         confidence=confidence,
         importance=importance,
         source=source,
-        references=_texts(refs),
+        references=_decode_texts(refs),
         origin=origin,
         scope=scope,
         pinned=pinned == 1,
         seen_count=seen_count,
-        valid_from=None if valid_from is None else _moment(valid_from),
-        valid_to=None if valid_to is None else _moment(valid_to),
-        expires_at=None if expires_at is None else _moment(expires_at),
-        metadata=_metadata(metadata),
-        archived_at=None if archived_at is None else _moment(archived_at),
+        valid_from=None if valid_from is None else _decode_moment(valid_from),
+        valid_to=None if valid_to is None else _decode_moment(valid_to),
+        expires_at=None if expires_at is None else _decode_moment(expires_at),
+        metadata=_decode_metadata(metadata),
+        archived_at=None if archived_at is None else _decode_moment(archived_at),
         archive_reason=archive_reason,
     )
 
@@ -199,8 +199,8 @@ RECORDS: TableCodec[Record] = TableCodec(
     name="records",
     columns=_RECORD_COLUMNS,
     json=("tags", "refs", "metadata"),
-    encode=_record_row,
-    decode=_record,
+    encode=_encode_record,
+    decode=_decode_record,
     source="records AS it",
     selected=", ".join(f"it.{name}" for name in _RECORD_COLUMNS),
     analysed=True,
@@ -215,7 +215,7 @@ _TURN_COLUMNS = (
 )  # fmt: skip
 
 
-def _turn_row(turn: Turn) -> Row:
+def _encode_turn(turn: Turn) -> Row:
     return (
         turn.id,
         turn.session,
@@ -233,7 +233,7 @@ def _turn_row(turn: Turn) -> Row:
     )
 
 
-def _turn(row: Sequence[Any]) -> Turn:
+def _decode_turn(row: Sequence[Any]) -> Turn:
     name, session, position, role, at, scope, speaker, content, call_id, calls, metadata = row
     if not (
         str is type(name) is type(session) is type(scope) is type(speaker) is type(content) is type(call_id)
@@ -247,11 +247,11 @@ def _turn(row: Sequence[Any]) -> Turn:
         position=position,
         role=role,
         content=content,
-        at=_moment(at),
+        at=_decode_moment(at),
         speaker=speaker,
-        tool_calls=_tool_calls(calls),
+        tool_calls=_decode_tool_calls(calls),
         tool_call_id=call_id,
-        metadata=_metadata(metadata),
+        metadata=_decode_metadata(metadata),
         scope=scope,
     )
 
@@ -261,8 +261,8 @@ TURNS: TableCodec[Turn] = TableCodec(
     name="turns",
     columns=_TURN_COLUMNS,
     json=("tool_calls", "metadata"),
-    encode=_turn_row,
-    decode=_turn,
+    encode=_encode_turn,
+    decode=_decode_turn,
     source="turns AS it JOIN sessions ON sessions.key = it.session",
     selected=", ".join("sessions.id" if name == "session" else f"it.{name}" for name in _TURN_COLUMNS),
     analysed=True,
@@ -271,7 +271,7 @@ TURNS: TableCodec[Turn] = TableCodec(
 _SESSION_COLUMNS = ("id", "created_at", "status", "scope", "window_start", "summary", "metadata")
 
 
-def _session_row(state: SessionState) -> Row:
+def _encode_session(state: SessionState) -> Row:
     return (
         state.id,
         to_microseconds(state.created_at),
@@ -283,7 +283,7 @@ def _session_row(state: SessionState) -> Row:
     )
 
 
-def _session(row: Sequence[Any]) -> SessionState:
+def _decode_session(row: Sequence[Any]) -> SessionState:
     name, created_at, status, scope, window_start, summary, metadata = row
     if not (str is type(name) is type(scope) is type(summary)):
         raise UnreadableRow("a text is not text")
@@ -291,12 +291,12 @@ def _session(row: Sequence[Any]) -> SessionState:
         raise UnreadableRow("its status is unknown or its window is no number")
     return SessionState(
         id=name,
-        created_at=_moment(created_at),
+        created_at=_decode_moment(created_at),
         status=status,
         scope=scope,
         window_start=window_start,
         summary=summary,
-        metadata=_metadata(metadata),
+        metadata=_decode_metadata(metadata),
     )
 
 
@@ -305,8 +305,8 @@ SESSIONS: TableCodec[SessionState] = TableCodec(
     name="sessions",
     columns=_SESSION_COLUMNS,
     json=("metadata",),
-    encode=_session_row,
-    decode=_session,
+    encode=_encode_session,
+    decode=_decode_session,
     source="sessions AS it",
     selected=", ".join(f"it.{name}" for name in _SESSION_COLUMNS),
     analysed=False,
@@ -318,15 +318,15 @@ SESSIONS: TableCodec[SessionState] = TableCodec(
 _PAGE_COLUMNS = ("id", "updated_at", "content")
 
 
-def _page_row(page: Page) -> Row:
+def _encode_page(page: Page) -> Row:
     return page.name, to_microseconds(page.updated_at), page.content
 
 
-def _page(row: Sequence[Any]) -> Page:
+def _decode_page(row: Sequence[Any]) -> Page:
     name, updated_at, content = row
     if not (str is type(name) is type(content)):
         raise UnreadableRow("a text is not text")
-    return Page(name=name, content=content, updated_at=_moment(updated_at))
+    return Page(name=name, content=content, updated_at=_decode_moment(updated_at))
 
 
 PAGES: TableCodec[Page] = TableCodec(
@@ -334,8 +334,8 @@ PAGES: TableCodec[Page] = TableCodec(
     name="pages",
     columns=_PAGE_COLUMNS,
     json=(),
-    encode=_page_row,
-    decode=_page,
+    encode=_encode_page,
+    decode=_decode_page,
     source="pages AS it",
     selected=", ".join(f"it.{name}" for name in _PAGE_COLUMNS),
     analysed=False,
@@ -347,7 +347,7 @@ SEARCHED = f"+page = '{HISTORY}'"
 """Which paragraphs are searched, in SQL. The plus keeps SQLite from walking the whole log to find one key."""
 
 
-def _paragraph_row(paragraph: Paragraph) -> Row:
+def _encode_paragraph(paragraph: Paragraph) -> Row:
     return (
         paragraph.id,
         paragraph.page,
@@ -358,13 +358,15 @@ def _paragraph_row(paragraph: Paragraph) -> Row:
     )
 
 
-def _paragraph(row: Sequence[Any]) -> Paragraph:
+def _decode_paragraph(row: Sequence[Any]) -> Paragraph:
     name, page, position, at, source, content = row
     if not (str is type(name) is type(page) is type(source) is type(content)):
         raise UnreadableRow("a text is not text")
     if type(position) is not float:
         raise UnreadableRow("its position is no number")
-    return Paragraph(id=name, page=page, position=position, at=_moment(at), content=content, source=source)
+    return Paragraph(
+        id=name, page=page, position=position, at=_decode_moment(at), content=content, source=source
+    )
 
 
 PARAGRAPHS: TableCodec[Paragraph] = TableCodec(
@@ -372,8 +374,8 @@ PARAGRAPHS: TableCodec[Paragraph] = TableCodec(
     name="paragraphs",
     columns=_PARAGRAPH_COLUMNS,
     json=(),
-    encode=_paragraph_row,
-    decode=_paragraph,
+    encode=_encode_paragraph,
+    decode=_decode_paragraph,
     source="paragraphs AS it",
     selected=", ".join(f"it.{name}" for name in _PARAGRAPH_COLUMNS),
     analysed=True,
@@ -384,7 +386,7 @@ TABLES: Mapping[Subject, TableCodec[Any]] = MappingProxyType(
 )
 
 
-def value_from(subject: Subject, document: str | None) -> Value | None:
+def decode_value(subject: Subject, document: str | None) -> Value | None:
     """What the journal keeps of a thing; raises `UnreadableRow`."""
     if document is None:
         return None
@@ -395,20 +397,20 @@ def value_from(subject: Subject, document: str | None) -> Value | None:
 CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
 
 
-def change_of(row: Sequence[Any]) -> JournalEntry:
+def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
     """The row of the journal in these columns; raises `UnreadableRow`."""
     sequence, batch, at, actor, reason, key, subject, before, after = row
     if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
         raise UnreadableRow("a number is none, or a text is not text")
     if subject not in TABLES:
         raise UnreadableRow("its subject is unknown")
-    was, now = value_from(subject, before), value_from(subject, after)
+    was, now = decode_value(subject, before), decode_value(subject, after)
     if was is not None and now is not None and was.id != now.id:
         raise UnreadableRow("it names two things")
     return JournalEntry(
         sequence=sequence,
         batch=batch,
-        at=_moment(at),
+        at=_decode_moment(at),
         actor=actor,
         reason=reason,
         key=key,
@@ -422,7 +424,7 @@ def change_of(row: Sequence[Any]) -> JournalEntry:
 ENTRY_COLUMNS = ("namespace", "key", "stored_at", "expires_at", "category", "tags", "data")
 
 
-def entry_row(entry: Entry) -> Row:
+def encode_entry(entry: Entry) -> Row:
     """An entry as its columns."""
     return (
         entry.namespace,
@@ -435,7 +437,7 @@ def entry_row(entry: Entry) -> Row:
     )
 
 
-def entry_of(row: Sequence[Any]) -> Entry:
+def decode_entry(row: Sequence[Any]) -> Entry:
     """The entry in these columns; raises `UnreadableRow`."""
     namespace, key, stored_at, expires_at, category, tags, data = row
     if not (str is type(namespace) is type(key) is type(data)):
@@ -446,10 +448,10 @@ def entry_of(row: Sequence[Any]) -> Entry:
         namespace=namespace,
         key=key,
         data=data,
-        stored_at=_moment(stored_at),
-        expires_at=None if expires_at is None else _moment(expires_at),
+        stored_at=_decode_moment(stored_at),
+        expires_at=None if expires_at is None else _decode_moment(expires_at),
         category=category,
-        tags=_texts(tags),
+        tags=_decode_texts(tags),
     )
 
 
@@ -467,13 +469,13 @@ def _count(moment: datetime | None) -> int | None:
 def is_moment(count: Any) -> TypeGuard[int]:
     """Whether that can stand for a time."""
     try:
-        _moment(count)
+        _decode_moment(count)
     except UnreadableRow:
         return False
     return True
 
 
-def _moment(count: Any) -> datetime:
+def _decode_moment(count: Any) -> datetime:
     if type(count) is not int:
         raise UnreadableRow("a time is not a number")
     try:
@@ -482,7 +484,7 @@ def _moment(count: Any) -> datetime:
         raise UnreadableRow("a time is out of range") from None
 
 
-def _parsed(stored: Any) -> Any:
+def _parse_json(stored: Any) -> Any:
     """JSON text, or (from the journal) what it says already."""
     if stored == "[]":
         return []
@@ -496,28 +498,28 @@ def _parsed(stored: Any) -> Any:
         raise UnreadableRow("a list or mapping in it is not JSON") from None
 
 
-def _texts(stored: Any) -> tuple[str, ...]:
+def _decode_texts(stored: Any) -> tuple[str, ...]:
     if stored == "[]":
         return ()
-    found = _parsed(stored)
+    found = _parse_json(stored)
     if type(found) is not list or not all(type(text) is str for text in found):
         raise UnreadableRow("a list in it is not one of texts")
     return tuple(found)
 
 
-def _metadata(stored: Any) -> Mapping[str, str]:
+def _decode_metadata(stored: Any) -> Mapping[str, str]:
     if stored == "{}":
         return NOTHING
-    found = _parsed(stored)
+    found = _parse_json(stored)
     if type(found) is not dict or not all(type(text) is str for text in found.values()):
         raise UnreadableRow("its metadata is not a mapping of texts")
     return MappingProxyType(found)
 
 
-def _tool_calls(stored: Any) -> tuple[ToolCall, ...]:
+def _decode_tool_calls(stored: Any) -> tuple[ToolCall, ...]:
     if stored == "[]":
         return ()
-    found = _parsed(stored)
+    found = _parse_json(stored)
     if type(found) is not list or not all(
         type(call) is list and len(call) == 3 and all(type(text) is str for text in call) for call in found
     ):

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
-from reverie.stores.sqlite.errors import translated
-from reverie.stores.sqlite.migrations import location
+from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.migrations import build_uri
 
 _IDLE_READERS = 8
 _STATEMENTS = 256
@@ -97,7 +97,7 @@ class ConnectionPool:
         self._path = path
         self._patience = patience
         self._closed = False
-        self._file = _file(path)
+        self._file = _get_file_identity(path)
         self._here = _Here()
         _OPEN.add(self)
 
@@ -122,7 +122,7 @@ class ConnectionPool:
             finally:
                 self._give_back(reader, here)
         except (sqlite3.Error, UnicodeError) as error:
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -140,16 +140,16 @@ class ConnectionPool:
             finally:
                 self._give_back(reader, here)
         except (sqlite3.Error, UnicodeError) as error:
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The writing connection in a transaction, committed at its end, undone when it raises."""
         here = self._here
         if not here.writing.acquire(timeout=self._patience):
-            raise self._locked_out()
+            raise self._build_lock_error()
         try:
-            writer = self._writer(here)
+            writer = self._get_writer(here)
             writer.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_another_file()
@@ -159,30 +159,30 @@ class ConnectionPool:
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
         except (sqlite3.Error, UnicodeError) as error:
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
         finally:
             here.writing.release()
 
     def scrub(self) -> bool:
         """Rewrite the file without its free space, and empty the log; False when others are in the way."""
         deadline = time.monotonic() + self._patience
-        if not self._outside_of_transactions("VACUUM", self._patience):
+        if not self._run_maintenance("VACUUM", self._patience):
             return False
         # Whoever reads an older state keeps the log from being emptied. Between two attempts others may
         # write: with SQLite's own patience they would be locked out for as long as somebody reads.
-        while not self._outside_of_transactions("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
+        while not self._run_maintenance("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_ATTEMPT_S)
         return True
 
-    def _outside_of_transactions(self, sql: str, patience: float) -> bool:
+    def _run_maintenance(self, sql: str, patience: float) -> bool:
         """Run a statement of upkeep, waiting so many seconds for other processes; False when it is busy."""
         here = self._here
         if not here.writing.acquire(timeout=self._patience):
             return False
         try:
-            writer = self._writer(here)
+            writer = self._get_writer(here)
             self._refuse_another_file()
             # What VACUUM puts aside is all that is kept, which could be more than fits into memory.
             writer.execute("PRAGMA temp_store = FILE")
@@ -196,18 +196,18 @@ class ConnectionPool:
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 return False
-            raise translated(error, self._path) from error
+            raise translate_error(error, self._path) from error
         finally:
             here.writing.release()
 
-    def _writer(self, here: _Here) -> sqlite3.Connection:
+    def _get_writer(self, here: _Here) -> sqlite3.Connection:
         """The connection that writes; its lock is held."""
         self._refuse_closed()
         if here.writer is None:
             here.writer = self._connect(_WRITING)
         return here.writer
 
-    def _locked_out(self) -> StoreUnavailable:
+    def _build_lock_error(self) -> StoreUnavailable:
         return StoreUnavailable(f"{str(self._path)!r}: another thread has been writing for too long: retry")
 
     def close(self) -> None:
@@ -244,7 +244,7 @@ class ConnectionPool:
                 "finish or close what find() gave before forking"
             )
         connection = sqlite3.connect(
-            location(self._path, "mode=rw"),
+            build_uri(self._path, "mode=rw"),
             uri=True,
             timeout=self._patience,
             isolation_level=None,
@@ -269,7 +269,7 @@ class ConnectionPool:
         Readers are refused as well. What they read would be written into a search index and into files that
         belong to the file which is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
         """
-        if _file(self._path) != self._file:
+        if _get_file_identity(self._path) != self._file:
             raise StoreUnavailable(
                 f"{str(self._path)!r} was removed, moved or replaced while it was open: "
                 "close it and open it again"
@@ -300,7 +300,7 @@ class ConnectionPool:
         self._here = _Here()
 
 
-def _file(path: Path) -> tuple[int, int] | None:
+def _get_file_identity(path: Path) -> tuple[int, int] | None:
     """Which file is at that place; None if there is none."""
     try:
         found = os.stat(path)

@@ -22,7 +22,7 @@ _UNAVAILABLE = {
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
 
-def translated(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
+def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
     """The error to raise instead; never quotes what is stored."""
     if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
         return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): restore a backup of it")
@@ -32,7 +32,7 @@ def translated(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | In
         )
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
-        return _without_code(error, path)
+        return _translate_without_code(error, path)
     code = extended & 0xFF
     if code in _CORRUPT:
         return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): restore a backup of it")
@@ -50,7 +50,7 @@ def is_undecodable(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
 
 
-def _without_code(error: sqlite3.Error, path: Path) -> StoreError:
+def _translate_without_code(error: sqlite3.Error, path: Path) -> StoreError:
     if is_undecodable(error):
         return StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: run check() to see where")
     if "closed" in str(error):

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, assert_never
 
 from reverie.domain.change import Value
-from reverie.domain.conversation import SessionState, Turn, checked_session, checked_turn
+from reverie.domain.conversation import SessionState, Turn, validate_session, validate_turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Page, Paragraph, checked_page, checked_paragraph
+from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.codec import (
@@ -23,11 +23,11 @@ from reverie.stores.sqlite.codec import (
     TURNS,
     TableCodec,
     UnreadableRow,
-    change_of,
-    entry_of,
+    decode_entry,
+    decode_journal_entry,
+    decode_value,
+    fetch_rows_tolerantly,
     from_document,
-    tolerant_rows,
-    value_from,
 )
 
 _BATCH = 500
@@ -51,7 +51,7 @@ COUNTED = " UNION ALL ".join(
     )
     for area in (f"'=' || {scope}", "'*'")
 )
-"""The rows of `measures`, counted anew, in SQL."""
+"""The rows of `compute_measures`, counted anew, in SQL."""
 
 _OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
 _OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
@@ -69,9 +69,9 @@ class PageDamage(NamedTuple):
     indexes: list[str]
 
 
-def problems(file: sqlite3.Connection) -> list[StoreProblem]:
+def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
     """Everything wrong with the file, within the caller's reading transaction."""
-    found = damage(file)
+    found = find_damage(file)
     if found.pages or found.indexes:  # the queries below would fail half-way
         return [
             *(StoreProblem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
@@ -85,19 +85,19 @@ def problems(file: sqlite3.Connection) -> list[StoreProblem]:
             ),
         ]
     return [
-        *_references(file),
-        *(problem for table in TABLES.values() for problem in _things(file, table)),
-        *_vanished(file),
-        *_gaps(file),
-        *_chain(file),
-        *_counters(file),
-        *_positions(file),
-        *_entries(file),
-        *_marks(file),
+        *_check_references(file),
+        *(problem for table in TABLES.values() for problem in _check_things(file, table)),
+        *_check_vanished(file),
+        *_check_gaps(file),
+        *_check_chain(file),
+        *_check_counters(file),
+        *_check_positions(file),
+        *_check_entries(file),
+        *_check_marks(file),
     ]
 
 
-def damage(file: sqlite3.Connection) -> PageDamage:
+def find_damage(file: sqlite3.Connection) -> PageDamage:
     """What SQLite itself finds wrong with the pages of the file and the indexes in it."""
     pages: list[str] = []
     indexes: set[str] = set()
@@ -119,14 +119,14 @@ def damage(file: sqlite3.Connection) -> PageDamage:
     return PageDamage(pages, sorted(indexes))
 
 
-def _references(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_references(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
         yield StoreProblem(
             what=f"row {key} of {table} belongs to none of {parent}", fix=_RESTORE, mendable=True
         )
 
 
-def _things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[StoreProblem]:
+def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[StoreProblem]:
     """Rows that cannot be read, have a wrong fingerprint, or differ from what the journal says last."""
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
     sql = (
@@ -134,18 +134,18 @@ def _things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[StoreP
         f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT {_BATCH}"
     )
     last = -1
-    while rows := tolerant_rows(file, sql, (last,)):
+    while rows := fetch_rows_tolerantly(file, sql, (last,)):
         for key, stored_fingerprint, document, *row in rows:
-            yield from _thing(table, key, stored_fingerprint, document, row)
+            yield from _check_thing(table, key, stored_fingerprint, document, row)
         last = rows[-1][0]
 
 
-def _thing(
+def _check_thing(
     table: TableCodec[Any], key: int, fingerprint: str | None, document: str | None, row: list[Any]
 ) -> Iterator[StoreProblem]:
     name = f"{table.subject} {row[0]!r} (key {key})"
     try:
-        value = checked_value(table.decode(row))
+        value = validate_value(table.decode(row))
     except (UnreadableRow, InvalidInput) as error:
         why = error if isinstance(error, UnreadableRow) else "a field is not of its form"
         yield StoreProblem(what=f"{name} cannot be read: {why}", fix=_RESTORE, mendable=document is not None)
@@ -165,25 +165,25 @@ def _thing(
         yield StoreProblem(what=f"{name} is not what the journal says", fix=_RESTORE, mendable=True)
 
 
-def checked_value(value: Value) -> Value:
+def validate_value(value: Value) -> Value:
     """The value itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
     match value:
         case Record():
             validate_record(value)
         case Turn():
-            checked_turn(value)
+            validate_turn(value)
         case SessionState():
-            checked_session(value)
+            validate_session(value)
         case Page():
-            checked_page(value)
+            validate_page(value)
         case Paragraph():
-            checked_paragraph(value)
+            validate_paragraph(value)
         case _:
             assert_never(value)
     return value
 
 
-def _vanished(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_vanished(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Things that the journal says are there and are not."""
     for subject, table in TABLES.items():
         sql = (
@@ -199,7 +199,7 @@ def _vanished(file: sqlite3.Connection) -> Iterator[StoreProblem]:
             )
 
 
-def gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
+def find_gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
     """The first and the last of every run of numbers that the journal lacks."""
     sql = (
         "SELECT before + 1, sequence - 1 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) "
@@ -209,13 +209,13 @@ def gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
     return file.execute(sql).fetchall() if missing else []
 
 
-def _gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    for first, last in gaps(file):
+def _check_gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+    for first, last in find_gaps(file):
         which = f"change {first} is" if first == last else f"changes {first} to {last} are"
         yield StoreProblem(what=f"{which} missing from the journal", fix=_REBUILD, mendable=True)
 
 
-def _chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Journal rows that cannot be read, or whose `before` is not the `after` of the one before."""
     columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
     sql = (
@@ -224,16 +224,16 @@ def _chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT {_BATCH}"
     )
     last = 0
-    while rows := tolerant_rows(file, sql, (last,)):
+    while rows := fetch_rows_tolerantly(file, sql, (last,)):
         for *row, earlier in rows:
-            yield from _change(row, earlier)
+            yield from _check_change(row, earlier)
         last = rows[-1][0]
 
 
-def _change(row: Sequence[Any], earlier: Any) -> Iterator[StoreProblem]:
+def _check_change(row: Sequence[Any], earlier: Any) -> Iterator[StoreProblem]:
     sequence, subject, before = row[0], row[6], row[7]
     try:
-        change_of(row)
+        decode_journal_entry(row)
     except UnreadableRow as error:
         yield StoreProblem(
             what=f"change {sequence} in the journal cannot be read: {error}", fix=_REBUILD, mendable=True
@@ -249,12 +249,12 @@ def _change(row: Sequence[Any], earlier: Any) -> Iterator[StoreProblem]:
 
 def _can_be_read(subject: Any, document: Any) -> bool:
     try:
-        return value_from(subject, document) is not None
+        return decode_value(subject, document) is not None
     except UnreadableRow:
         return False
 
 
-def _counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     stored = "SELECT subject, area, voice, passages, tokens FROM measures"
     wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
     found = {
@@ -270,7 +270,7 @@ def _counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         )
 
 
-def _positions(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_positions(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     sql = (
         "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
         "HAVING count(*) <> max(position) + 1"
@@ -283,10 +283,10 @@ def _positions(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         )
 
 
-def _entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    for row in tolerant_rows(file, f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries", ()):
+def _check_entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries", ()):
         try:
-            entry_of(row)
+            decode_entry(row)
         except UnreadableRow as error:
             yield StoreProblem(
                 what=f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}",
@@ -294,17 +294,21 @@ def _entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
             )
 
 
-def _marks(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_marks(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     """Counters that do not count, and tombstones that mark nothing."""
-    for name, value in tolerant_rows(file, "SELECT name, value FROM counters", ()):
+    for name, value in fetch_rows_tolerantly(file, "SELECT name, value FROM counters", ()):
         if type(name) is not str or type(value) is not int:
             yield StoreProblem(what=f"the counter {name!r} is no number", fix="delete its row of counters")
-    unmarked = [mark for (mark,) in tolerant_rows(file, "SELECT mark FROM tombstones", ()) if not _word(mark)]
+    unmarked = [
+        mark
+        for (mark,) in fetch_rows_tolerantly(file, "SELECT mark FROM tombstones", ())
+        if not _is_nonempty_text(mark)
+    ]
     if unmarked:
         yield StoreProblem(
             what=f"{len(unmarked)} tombstones are no text", fix="delete these rows of tombstones"
         )
 
 
-def _word(stored: object) -> bool:
+def _is_nonempty_text(stored: object) -> bool:
     return type(stored) is str and stored != ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
-from reverie.stores.sqlite.errors import translated
+from reverie.stores.sqlite.errors import translate_error
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
@@ -40,7 +40,7 @@ class Migration:
 # frame in the write-ahead log: about 0.1 ms and 0.015 ms where this was measured. So the design is about
 # touching few pages. A new record among 100,000 touches 7.3: the last leaf of `records`, `journal` and
 # `records_newest` (all three append, 1.2 each with the leaf that fills up), a random leaf of each unique
-# index (1.1 and 1.3), `measures` (1), and the file's header when it grows (0.25). That is 1.5 times what a
+# index (1.1 and 1.3), `compute_measures` (1), and the file's header when it grows (0.25). That is 1.5 times what a
 # bare insert into one table with a unique id takes. Rejected:
 #
 # * A table of tags: one more page for most commits, in exchange for quicker finding of rare tags. The tags
@@ -50,7 +50,7 @@ class Migration:
 # * An index of `journal` by id: a random page for every commit of anything. A thing's first journal row is
 #   found by its key, which *is* that row's number; later rows are in `journal_changes`, which a creation
 #   does not touch; `gone` remembers the keys of ids that were deleted.
-# * Counters as changes in the journal, added up by whoever asks: saves the page of `measures` (8 % of a
+# * Counters as changes in the journal, added up by whoever asks: saves the page of `compute_measures` (8 % of a
 #   commit), and every question for a measure would read the journal's tail.
 # * A creation's journal row without `after`, as `records` has it: fewer bytes, the same pages, and nothing
 #   left to notice a damaged record by.
@@ -270,20 +270,20 @@ def prepare(
             _refuse_log_alone(path)
             _create(path, steps)
             return None
-        version = _version_of(path, newest=len(steps))
+        version = _read_version(path, newest=len(steps))
         return _migrate(path, steps, patience) if version < len(steps) else None
     except (sqlite3.Error, UnicodeError) as error:
-        raise translated(error, path) from error
+        raise translate_error(error, path) from error
     except OSError as error:
         raise StoreUnavailable(f"{str(path)!r} cannot be opened: {error.strerror or error}") from error
 
 
-def location(path: Path, options: str) -> str:
+def build_uri(path: Path, options: str) -> str:
     """The file as SQLite's URI, with options such as `mode=rw`."""
     return f"{path.absolute().as_uri()}?{options}"
 
 
-def _version_of(path: Path, *, newest: int) -> int:
+def _read_version(path: Path, *, newest: int) -> int:
     """The version that the file's own header states, read without a lock and without touching anything.
 
     Through SQLite rather than by reading 100 bytes: closing a plain file handle would drop every lock
@@ -297,7 +297,7 @@ def _version_of(path: Path, *, newest: int) -> int:
         raise StoreIncompatible(
             f"{str(path)!r} is empty, not a Reverie store: remove it, or choose another path"
         )
-    with _closing(location(path, "mode=ro&immutable=1")) as file:
+    with _open_connection(build_uri(path, "mode=ro&immutable=1")) as file:
         try:
             # A checkpoint cut short leaves a file shorter than its header says, with the rest in the log.
             # With this flag SQLite does not take that for damage, which here it could not tell.
@@ -339,8 +339,8 @@ def _refuse_log_alone(path: Path) -> None:
 def _create(path: Path, steps: Sequence[Migration]) -> None:
     """Make a complete store under another name, then give it its own: nobody ever sees half of one."""
     make_folder(path.parent)
-    with _draft(path) as draft:
-        with _private(draft), _closing(location(draft, "mode=rw")) as file:
+    with _reserve_draft(path) as draft:
+        with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as file:
             file.execute("PRAGMA journal_mode = WAL")
             file.execute("BEGIN IMMEDIATE")
             _run(file, steps)
@@ -350,7 +350,7 @@ def _create(path: Path, steps: Sequence[Migration]) -> None:
 
 
 @contextlib.contextmanager
-def _draft(path: Path) -> Iterator[Path]:
+def _reserve_draft(path: Path) -> Iterator[Path]:
     """Another name for a file until it is finished; nothing is left of it afterwards."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
@@ -377,7 +377,7 @@ def _publish(draft: Path, path: Path) -> bool:
 
 
 def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | None:
-    with _closing(location(path, "mode=rw"), patience) as file:
+    with _open_connection(build_uri(path, "mode=rw"), patience) as file:
         file.execute("PRAGMA synchronous = FULL")
         file.execute("PRAGMA secure_delete = ON")
         # The write lock first: nothing can be written between the backup and the first step, and a second
@@ -410,9 +410,9 @@ def _backup(path: Path, version: int) -> Path:
         number += 1
         target = path.with_name(f"{path.name}.v{version}.backup-{number}")
     with (
-        _private(target),
-        _closing(location(path, "mode=ro")) as source,
-        _closing(location(target, "mode=rw")) as copy,
+        _create_private_file(target),
+        _open_connection(build_uri(path, "mode=ro")) as source,
+        _open_connection(build_uri(target, "mode=rw")) as copy,
     ):
         source.backup(copy)
     _sync_folder(path.parent)
@@ -427,8 +427,8 @@ def copy_out(source: sqlite3.Connection, target: Path) -> bool:
     if target.exists():
         return False
     make_folder(target.parent)
-    with _draft(target) as draft:
-        with _private(draft), _closing(location(draft, "mode=rw")) as copy:
+    with _reserve_draft(target) as draft:
+        with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as copy:
             source.backup(copy)
         return _publish(draft, target)
 
@@ -443,7 +443,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _private(path: Path) -> Iterator[None]:
+def _create_private_file(path: Path) -> Iterator[None]:
     """An empty file for its owner alone, whatever the umask; SQLite gives `-wal` and `-shm` its mode."""
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
@@ -455,7 +455,7 @@ def _private(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _closing(uri: str, patience: float = 10.0) -> Iterator[sqlite3.Connection]:
+def _open_connection(uri: str, patience: float = 10.0) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=patience)) as file:
         try:
             yield file

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.sqlite.connections import not_forking
-from reverie.stores.sqlite.errors import translated
-from reverie.stores.sqlite.migrations import copy_out, location
+from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.migrations import build_uri, copy_out
 
 _PAUSE_S = 0.02
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
@@ -41,18 +41,18 @@ def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float =
         StoreUnavailable: others kept on reading or writing, or the disk refuses; nothing was replaced.
     """
     try:
-        with not_forking, _at_rest(path, patience) as file:
+        with not_forking, _open_quiesced(path, patience) as file:
             _refuse_log(replacement)
             if file is None:
                 _set_aside(path, kept)
-            elif not _linked(path, kept):
+            elif not _link_file(path, kept):
                 copy_out(file, kept)
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
             os.replace(replacement, path)
-            _sync(path.parent)
+            _sync_folder(path.parent)
     except sqlite3.Error as error:
-        raise translated(error, path) from error
+        raise translate_error(error, path) from error
     except OSError as error:
         raise StoreUnavailable(
             f"{str(path)!r} cannot be replaced ({error.strerror or error}): make room, or make it writable"
@@ -60,12 +60,12 @@ def replace_file(path: Path, replacement: Path, *, kept: Path, patience: float =
 
 
 @contextmanager
-def _at_rest(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]:
+def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]:
     """The file with nothing in its log and nobody writing; None for one that is too damaged to be opened."""
-    connection = sqlite3.connect(location(path, "mode=rw"), uri=True, isolation_level=None, timeout=patience)
+    connection = sqlite3.connect(build_uri(path, "mode=rw"), uri=True, isolation_level=None, timeout=patience)
     with closing(connection) as file:
         try:
-            _rest(file, path, time.monotonic() + patience)
+            _quiesce_file(file, path, time.monotonic() + patience)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in _DAMAGED:
                 raise
@@ -77,7 +77,7 @@ def _at_rest(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]
             file.execute("ROLLBACK")
 
 
-def _rest(file: sqlite3.Connection, path: Path, deadline: float) -> None:
+def _quiesce_file(file: sqlite3.Connection, path: Path, deadline: float) -> None:
     log = path.with_name(f"{path.name}-wal")
     while True:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -99,7 +99,7 @@ def _refuse_log(replacement: Path) -> None:
         raise StoreUnavailable(f"{str(replacement)!r} is still open somewhere: close it first")
 
 
-def _linked(path: Path, kept: Path) -> bool:
+def _link_file(path: Path, kept: Path) -> bool:
     """Give the file a second name; false on a file system that has no such thing."""
     try:
         os.link(path, kept)
@@ -118,7 +118,7 @@ def _set_aside(path: Path, kept: Path) -> None:
             source.rename(kept.with_name(kept.name + ending))
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

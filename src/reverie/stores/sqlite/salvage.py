@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reverie.stores.sqlite.connections import not_forking
-from reverie.stores.sqlite.migrations import location
+from reverie.stores.sqlite.migrations import build_uri
 
 
 class SalvagedMarks(NamedTuple):
@@ -28,7 +28,7 @@ class SalvagedMarks(NamedTuple):
     complete: bool
 
 
-def salvaged_marks(path: Path, cursor: str) -> SalvagedMarks:
+def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
     """The tombstones in a store's file, however damaged, and the value of one cursor.
 
     Args:
@@ -38,7 +38,7 @@ def salvaged_marks(path: Path, cursor: str) -> SalvagedMarks:
     marks: list[str] = []
     value: str | None = None
     try:
-        with not_forking, closing(sqlite3.connect(location(path, "mode=ro"), uri=True)) as file:
+        with not_forking, closing(sqlite3.connect(build_uri(path, "mode=ro"), uri=True)) as file:
             file.text_factory = lambda data: data.decode(errors="replace")
             for (found,) in file.execute("SELECT value FROM cursors WHERE name = ?", (cursor,)):
                 value = str(found)

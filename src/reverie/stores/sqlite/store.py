@@ -37,24 +37,24 @@ from reverie.stores.sqlite.codec import (
     Row,
     TableCodec,
     UnreadableRow,
-    change_of,
-    entry_of,
-    entry_row,
-    tolerant_rows,
+    decode_entry,
+    decode_journal_entry,
+    encode_entry,
+    fetch_rows_tolerantly,
 )
 from reverie.stores.sqlite.connections import ConnectionPool, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
-from reverie.stores.sqlite.integrity import problems
+from reverie.stores.sqlite.integrity import find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
-from reverie.stores.sqlite.repair import JournalRepair, words_wrong
-from reverie.stores.sqlite.transaction import WriteTransaction, prepared
+from reverie.stores.sqlite.repair import JournalRepair, find_stale_analyses
+from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
     EACH_TAG,
     EVERYTHING,
     WhereClause,
-    question_marks,
-    records_where,
-    turns_where,
+    build_placeholders,
+    build_records_where,
+    build_turns_where,
 )
 
 logger = logging.getLogger("reverie")
@@ -140,7 +140,7 @@ class SQLiteStore:
         counts: Mapping[str, int] | None = None,
     ) -> list[JournalEntry]:
         """Make all edits, or none, durably, with a journal row for each in the same transaction."""
-        ready = [prepared(edit, self._analyse) for edit in edits]
+        ready = [prepare_change(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             if since is not None:
@@ -160,23 +160,23 @@ class SQLiteStore:
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all edits, or none, and take out of the journal whatever it ever said of these things."""
-        ready = [prepared(edit, self._analyse) for edit in edits]
+        ready = [prepare_change(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             for edit in ready:
                 changes.erase(edit)
-            changes.leave_tombstones(tombstones)
+            changes.add_tombstones(tombstones)
             return changes.finish(actor=actor, reason="", at=at)
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Those of the marks that were left by `erase`."""
         found: set[str] = set()
         for start in range(0, len(marks), _CHUNK):
-            some = _padded(marks[start : start + _CHUNK])
+            some = _pad_values(marks[start : start + _CHUNK])
             found.update(
                 mark
                 for (mark,) in self._connections.rows(
-                    f"SELECT mark FROM tombstones WHERE mark IN ({question_marks(len(some))})", some
+                    f"SELECT mark FROM tombstones WHERE mark IN ({build_placeholders(len(some))})", some
                 )
             )
         return found
@@ -202,24 +202,24 @@ class SQLiteStore:
     ) -> list[JournalEntry]:
         """Journal rows in ascending order, or the newest first."""
         where = WhereClause()
-        where.must("sequence > ?", after)
+        where.add_condition("sequence > ?", after)
         if until is not None:
-            where.must("sequence <= ?", until)
+            where.add_condition("sequence <= ?", until)
         if id is not None:
-            where.must(
+            where.add_condition(
                 f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
                 f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
                 *(id,) * 2 * _KEYS_OF_ID.count("?"),
             )
         order = "DESC" if newest_first else "ASC"
         sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {where} ORDER BY sequence {order} LIMIT ?"
-        return [_journal_row(row) for row in self._connections.rows(sql, (*where.values, limit))]
+        return [_decode_journal_entry(row) for row in self._connections.rows(sql, (*where.values, limit))]
 
     # -- records -------------------------------------------------------------------------------------
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
         """Records by id (text) or key (number), archived ones too, in the order asked for."""
-        return self._things(RECORDS, wanted)
+        return self._fetch_things(RECORDS, wanted)
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """The live record of that scope and fingerprint, if there is one."""
@@ -240,13 +240,13 @@ class SQLiteStore:
         offset: int = 0,
     ) -> Iterator[Record]:
         """Records that the filter lets through, newest first, all of one moment however long it takes."""
-        where = records_where(wanted, containing)
+        where = build_records_where(wanted, containing)
         sql = f"SELECT key FROM records WHERE {where} ORDER BY {order}_at DESC, key DESC LIMIT ? OFFSET ?"
         return self._scan(RECORDS, sql, (*where.values, -1 if limit is None else limit, offset))
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
         """How many records that the filter lets through there are of each category, tag, kind or scope."""
-        where = records_where(wanted)
+        where = build_records_where(wanted)
         column, source = {
             "category": ("coalesce(category, '')", "records"),
             "tag": ("value", f"records, {EACH_TAG}"),
@@ -282,7 +282,7 @@ class SQLiteStore:
     ) -> list[Turn]:
         """Turns by id or key, or those of a session from `start` up to, not including, `stop`."""
         if wanted is not None:
-            return self._things(TURNS, wanted)
+            return self._fetch_things(TURNS, wanted)
         if session is None:
             raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
         with self._connections.reading() as file:
@@ -300,7 +300,7 @@ class SQLiteStore:
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Every turn that the filter lets through, newest first, all of one moment however long it takes."""
-        where = turns_where(wanted, containing)
+        where = build_turns_where(wanted, containing)
         return self._scan(
             TURNS, f"SELECT key FROM turns WHERE {where} ORDER BY at DESC, key DESC", where.values
         )
@@ -340,7 +340,7 @@ class SQLiteStore:
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
         """Pages by name (None: all, by name), in the order asked for; unknown ones are left out."""
         if names is not None:
-            return self._things(PAGES, names)
+            return self._fetch_things(PAGES, names)
         rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
         return [_read(PAGES, row) for row in rows]
 
@@ -353,7 +353,7 @@ class SQLiteStore:
     ) -> list[Paragraph]:
         """Paragraphs by id or key, or those of a log in their order from `start` on."""
         if wanted is not None:
-            return self._things(PARAGRAPHS, wanted)
+            return self._fetch_things(PARAGRAPHS, wanted)
         if page is None:
             raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
         order, limit, offset = ("DESC", -start, 0) if start < 0 else ("ASC", -1, start)
@@ -377,10 +377,10 @@ class SQLiteStore:
         """Live passages by key, in any order; unknown and archived ones are left out."""
         rows: list[Row] = []
         if around and subject == "turn":
-            rows = self._neighbours(keys, around)
+            rows = self._fetch_neighbor_rows(keys, around)
         else:
             for start in range(0, len(keys), _CHUNK):
-                rows += self._passage_rows(subject, _padded(keys[start : start + _CHUNK]))
+                rows += self._fetch_passage_rows(subject, _pad_values(keys[start : start + _CHUNK]))
         rest = _REST[subject]
         return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
 
@@ -391,7 +391,7 @@ class SQLiteStore:
         table: TableCodec[Any] = TABLES[subject]
         sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
         while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
-            values = dict(self._keyed(table, sql, (after, limit)))
+            values = dict(self._iterate_keyed_things(table, sql, (after, limit)))
             if values:
                 found = sorted(self.passages(subject, list(values)))
                 return [(passage, values[passage.key]) for passage in found]
@@ -403,7 +403,7 @@ class SQLiteStore:
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         rows = self._connections.rows(
             "SELECT voice, passages, tokens FROM measures "
-            f"WHERE subject = ? AND area IN ({question_marks(len(areas))})",
+            f"WHERE subject = ? AND area IN ({build_placeholders(len(areas))})",
             (subject, *areas),
         )
         return CollectionStats(
@@ -418,14 +418,14 @@ class SQLiteStore:
         """The live entries of a namespace (None: of all, by namespace), by key."""
         where = WhereClause()
         if namespace is not None:
-            where.must("namespace = ?", namespace)
-        where.must("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
+            where.add_condition("namespace = ?", namespace)
+        where.add_condition("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
         rows = self._connections.rows(
             f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE {where} ORDER BY namespace, key",
             where.values,
         )
         try:
-            return [entry_of(row) for row in rows]
+            return [decode_entry(row) for row in rows]
         except UnreadableRow as error:
             raise StoreCorrupt(
                 f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
@@ -449,8 +449,8 @@ class SQLiteStore:
             )
             file.execute(
                 f"INSERT OR REPLACE INTO entries ({', '.join(ENTRY_COLUMNS)}) "
-                f"VALUES ({question_marks(len(ENTRY_COLUMNS))})",
-                entry_row(entry),
+                f"VALUES ({build_placeholders(len(ENTRY_COLUMNS))})",
+                encode_entry(entry),
             )
             return True
 
@@ -480,7 +480,7 @@ class SQLiteStore:
         """Everything that is wrong with what is stored; an empty list when it is sound."""
         try:
             with self._connections.reading() as file:
-                return problems(file)
+                return find_problems(file)
         except StoreUnavailable:
             raise
         except StoreError as error:  # the definitions in it are damaged, or where it says that things are
@@ -506,7 +506,7 @@ class SQLiteStore:
         if not made:
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
 
-    def mend(self, *, at: datetime) -> None:
+    def repair(self, *, at: datetime) -> None:
         """Put right what `check` calls mendable, from what else the file holds; see `mending`.
 
         Args:
@@ -518,7 +518,7 @@ class SQLiteStore:
     def misread(self) -> list[str]:
         """The ids of what is searched by other words than the analyser makes of it today."""
         with self._connections.reading() as file:
-            return list(words_wrong(file, self._analyse))
+            return list(find_stale_analyses(file, self._analyse))
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine; any other use afterwards raises `StoreUnavailable`."""
@@ -526,7 +526,7 @@ class SQLiteStore:
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _things(self, table: TableCodec[T], wanted: Sequence[str | int]) -> list[T]:
+    def _fetch_things(self, table: TableCodec[T], wanted: Sequence[str | int]) -> list[T]:
         """Things by id or key, in the order asked for."""
         found: dict[str | int, Row] = {}
         for column, names in (
@@ -535,19 +535,21 @@ class SQLiteStore:
         ):
             for start in range(0, len(names), _CHUNK):
                 some = names[start : start + _CHUNK]
-                for key, *row in self._connections.rows(_by(table, column, some), _padded(some)):
+                for key, *row in self._connections.rows(
+                    _build_select(table, column, some), _pad_values(some)
+                ):
                     found[row[0] if column == "id" else key] = tuple(row)
         return [_read(table, found[name]) for name in wanted if name in found]
 
-    def _passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
-        sql = f"{_PASSAGE[subject]}({question_marks(len(keys))})"
+    def _fetch_passage_rows(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
+        sql = f"{_PASSAGE[subject]}({build_placeholders(len(keys))})"
         try:
             return self._connections.rows(sql, keys)
         except StoreCorrupt:
             with self._connections.reading() as file:
-                return _whole(subject, tolerant_rows(file, sql, keys))
+                return _drop_undecodable_rows(subject, fetch_rows_tolerantly(file, sql, keys))
 
-    def _neighbours(self, keys: Sequence[int], around: int) -> list[Row]:
+    def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
         """The passages of these turns and of those up to so many positions before and after, none twice.
 
         First where they are; then every stretch of positions once, so nothing has to be sorted or compared.
@@ -555,13 +557,13 @@ class SQLiteStore:
         with self._connections.reading() as file:
             places: list[tuple[int, int]] = []
             for start in range(0, len(keys), _CHUNK):
-                some = _padded(keys[start : start + _CHUNK])
-                sql = f"SELECT session, position FROM turns WHERE key IN ({question_marks(len(some))})"
+                some = _pad_values(keys[start : start + _CHUNK])
+                sql = f"SELECT session, position FROM turns WHERE key IN ({build_placeholders(len(some))})"
                 places += file.execute(sql, some)
             rows: list[Row] = []
-            stretches = _stretches(places, around)
+            stretches = _merge_ranges(places, around)
             for start in range(0, len(stretches), _CHUNK):
-                some_stretches = _padded(stretches[start : start + _CHUNK], (0, 0, -1))
+                some_stretches = _pad_values(stretches[start : start + _CHUNK], (0, 0, -1))
                 triples = ",".join(["(?,?,?)"] * len(some_stretches))
                 sql = (
                     f"WITH near (session, first, last) AS (VALUES {triples}) "
@@ -574,7 +576,7 @@ class SQLiteStore:
                 except sqlite3.OperationalError as error:
                     if not is_undecodable(error):
                         raise
-                    rows += _whole("turn", tolerant_rows(file, sql, numbers))
+                    rows += _drop_undecodable_rows("turn", fetch_rows_tolerantly(file, sql, numbers))
         return rows
 
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
@@ -583,40 +585,42 @@ class SQLiteStore:
         Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
         text that is not UTF-8 spoils only its own batch, which is then read again with more patience.
         """
-        for _, thing in self._keyed(table, sql, values):
+        for _, thing in self._iterate_keyed_things(table, sql, values):
             yield thing
 
-    def _keyed(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[tuple[int, T]]:
+    def _iterate_keyed_things(
+        self, table: TableCodec[T], sql: str, values: Sequence[Any]
+    ) -> Iterator[tuple[int, T]]:
         with self._connections.reading() as file:
             cursor = file.execute(sql, values)
             while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
-                rows = _batch(file, table, keys)
+                rows = _fetch_batch(file, table, keys)
                 for key in keys:
                     if (thing := _read_or_none(table, key, rows[key])) is not None:
                         yield key, thing
 
 
-def _by(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
+def _build_select(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
     return (
         f"SELECT it.key, {table.selected} FROM {table.source} "
-        f"WHERE it.{column} IN ({question_marks(_padded_length(len(wanted)))})"
+        f"WHERE it.{column} IN ({build_placeholders(_compute_padded_length(len(wanted)))})"
     )
 
 
-def _padded_length(count: int) -> int:
+def _compute_padded_length(count: int) -> int:
     """The next power of two, so that SQLite sees a dozen statements rather than a thousand."""
     return 1 << (count - 1).bit_length() if count else 0
 
 
-def _padded(values: Sequence[V], filling: V | None = None) -> list[V]:
+def _pad_values(values: Sequence[V], filling: V | None = None) -> list[V]:
     """The values up to the next power of two, with the last of them repeated if there is no filling."""
     if not values:
         return []
     last = values[-1] if filling is None else filling
-    return [*values, *[last] * (_padded_length(len(values)) - len(values))]
+    return [*values, *[last] * (_compute_padded_length(len(values)) - len(values))]
 
 
-def _stretches(places: list[tuple[int, int]], around: int) -> list[tuple[int, int, int]]:
+def _merge_ranges(places: list[tuple[int, int]], around: int) -> list[tuple[int, int, int]]:
     """Session, first and last position of what lies around these places; no two touch."""
     found: list[tuple[int, int, int]] = []
     for session, position in sorted(places):
@@ -628,14 +632,14 @@ def _stretches(places: list[tuple[int, int]], around: int) -> list[tuple[int, in
     return found
 
 
-def _batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
-    sql, values = _by(table, "key", keys), _padded(keys)
+def _fetch_batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
+    sql, values = _build_select(table, "key", keys), _pad_values(keys)
     try:
         rows = file.execute(sql, values).fetchall()
     except sqlite3.OperationalError as error:
         if not is_undecodable(error):
             raise
-        rows = tolerant_rows(file, sql, values)
+        rows = fetch_rows_tolerantly(file, sql, values)
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
@@ -662,7 +666,7 @@ def _read_or_none(table: TableCodec[T], key: int, row: Row) -> T | None:
         return None
 
 
-def _whole(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
+def _drop_undecodable_rows(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
     """The rows of passages without those that hold text that is none."""
     for row in rows:
         if any(isinstance(value, bytes) for value in row):
@@ -670,9 +674,9 @@ def _whole(subject: Searchable, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not any(isinstance(value, bytes) for value in row)]
 
 
-def _journal_row(row: Row) -> JournalEntry:
+def _decode_journal_entry(row: Row) -> JournalEntry:
     try:
-        return change_of(row)
+        return decode_journal_entry(row)
     except UnreadableRow as error:
         raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error
 

@@ -25,7 +25,7 @@ from reverie.stores.sqlite.codec import (
     Row,
     TableCodec,
     UnreadableRow,
-    analysis_row,
+    encode_analyzed_text,
     to_document,
 )
 
@@ -49,7 +49,7 @@ class PreparedChange(NamedTuple):
     document: str | None
 
 
-def prepared(edit: Change, analyse: Analyse) -> PreparedChange:
+def prepare_change(edit: Change, analyse: Analyse) -> PreparedChange:
     """Encode and analyse an edit, so that the lock is not held meanwhile."""
     table = TABLES[edit.subject]
     before = None if edit.before is None else table.encode(edit.before)
@@ -62,32 +62,32 @@ def prepared(edit: Change, analyse: Analyse) -> PreparedChange:
         return PreparedChange(edit, table, before, after, None, _NO_ANALYSIS, document)
     fingerprint = value.fingerprint if isinstance(value, Record) else None
     unsearched = isinstance(value, Paragraph) and value.page != HISTORY
-    analysis = _NOTHING_SEARCHED if unsearched else analysis_row(analyse(value))
+    analysis = _NOTHING_SEARCHED if unsearched else encode_analyzed_text(analyse(value))
     return PreparedChange(edit, table, before, after, fingerprint, analysis, document)
 
 
-def _extra_columns(table: TableCodec[Any]) -> tuple[str, ...]:
-    """Columns beside those of the value, in the order in which `_extras` gives them."""
+def _list_extra_columns(table: TableCodec[Any]) -> tuple[str, ...]:
+    """Columns beside those of the value, in the order in which `_get_extra_values` gives them."""
     fingerprint = ("fingerprint",) if table is RECORDS else ()
     return (*fingerprint, *(ANALYSIS_COLUMNS if table.analysed else ()))
 
 
-def _extras(edit: PreparedChange) -> Row:
+def _get_extra_values(edit: PreparedChange) -> Row:
     return edit.analysis if edit.fingerprint is None else (edit.fingerprint, *edit.analysis)
 
 
-def _insertion(table: TableCodec[Any]) -> str:
-    columns = ("key", *table.columns, *_extra_columns(table))
+def _build_insert(table: TableCodec[Any]) -> str:
+    columns = ("key", *table.columns, *_list_extra_columns(table))
     return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-def _selection(table: TableCodec[Any]) -> str:
+def _build_select(table: TableCodec[Any]) -> str:
     counted = "it.length, it.voice" if table.analysed else "0, ''"
     return f"SELECT it.key, {counted}, {table.selected} FROM {table.source} WHERE it.id = ?"
 
 
-_INSERT = {table.subject: _insertion(table) for table in TABLES.values()}
-_SELECT = {table.subject: _selection(table) for table in TABLES.values()}
+_INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
+_SELECT = {table.subject: _build_select(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
 _JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _EMPTY = (
@@ -133,7 +133,7 @@ class _Places:
         else:
             self.gone.add(position)
 
-    def gap(self) -> int | None:
+    def find_gap(self) -> int | None:
         """The first position missing, if there is one. No position can be there twice."""
         count = self.had - len(self.gone) + len(self.new)
         if all(p < count for p in self.new) and all(p in self.gone for p in range(count, self.had)):
@@ -196,7 +196,7 @@ class WriteTransaction:
         left = None if after is None else Change(before=None, after=after)
         self._made.append(made._replace(before=None, edit=left))
 
-    def leave_tombstones(self, marks: Sequence[str]) -> None:
+    def add_tombstones(self, marks: Sequence[str]) -> None:
         """Keep the marks for ever."""
         self._file.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", [(mark,) for mark in marks])
 
@@ -245,11 +245,11 @@ class WriteTransaction:
         assert edit.after is not None
         row = edit.after
         if edit.table is TURNS:
-            row = self._placed(row)
+            row = self._resolve_session_key(row)
         try:
-            self._file.execute(_INSERT[edit.table.subject], (key, *row, *_extras(edit)))
+            self._file.execute(_INSERT[edit.table.subject], (key, *row, *_get_extra_values(edit)))
         except sqlite3.IntegrityError as error:
-            raise self._refusal(edit, error) from error
+            raise self._translate_integrity_error(edit, error) from error
         self._count(edit.table, edit.after, edit.analysis, 1)
         if edit.table is TURNS:
             self._places[row[_SESSION]].add(row[_POSITION])
@@ -264,11 +264,11 @@ class WriteTransaction:
             raise Conflict(f"{table.subject} {name!r} is not there any more: read again and retry")
         key, length, voice, *columns = found
         stored = tuple(columns)
-        if stored != edit.before and not _same(table, stored, edit.edit):
+        if stored != edit.before and not _is_same_value(table, stored, edit.edit):
             raise Conflict(f"{table.subject} {name!r} has changed since it was read: read it again and retry")
         self._count(table, stored, (length, voice), -1)
         if table is TURNS:
-            place = self._placed(stored)
+            place = self._resolve_session_key(stored)
             self._places[place[_SESSION]].remove(place[_POSITION])
         if edit.after is None:
             self._delete(edit, key)
@@ -284,9 +284,9 @@ class WriteTransaction:
         changed = [n for n in range(len(row)) if row[n] != stored[n]]
         names = [table.columns[n] for n in changed]
         if table is TURNS:
-            row = self._placed(row)
-        names += _extra_columns(table)
-        values = [row[n] for n in changed] + [*_extras(edit)]
+            row = self._resolve_session_key(row)
+        names += _list_extra_columns(table)
+        values = [row[n] for n in changed] + [*_get_extra_values(edit)]
         if table is RECORDS and not {"kind", "content"} & set(names):
             names.remove("fingerprint")
             values.remove(edit.fingerprint)
@@ -295,7 +295,7 @@ class WriteTransaction:
             try:
                 self._file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*values, key))
             except sqlite3.IntegrityError as error:
-                raise self._refusal(edit, error) from error
+                raise self._translate_integrity_error(edit, error) from error
         self._count(table, edit.after, edit.analysis, 1)
         if table is TURNS:
             self._places[row[_SESSION]].add(row[_POSITION])
@@ -304,13 +304,13 @@ class WriteTransaction:
         try:
             self._file.execute(_DELETE[edit.table.subject], (key,))
         except sqlite3.IntegrityError as error:
-            raise self._refusal(edit, error) from error
+            raise self._translate_integrity_error(edit, error) from error
         self._file.execute("INSERT INTO gone VALUES (?, ?)", (edit.edit.id, key))
         self._sessions.pop(edit.edit.id, None)
 
     # -- what belongs to it ------------------------------------------------------------------------
 
-    def _placed(self, row: Row) -> Row:
+    def _resolve_session_key(self, row: Row) -> Row:
         """The turn's columns with the key of its session in place of the id."""
         name = row[_SESSION]
         key = self._sessions.get(name)
@@ -327,7 +327,7 @@ class WriteTransaction:
         return (*row[:_SESSION], key, *row[_SESSION + 1 :])
 
     def _refuse_gap(self, session: int, places: _Places) -> None:
-        gap = places.gap()
+        gap = places.find_gap()
         if gap is not None:
             found = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
             raise Conflict(
@@ -336,7 +336,7 @@ class WriteTransaction:
             )
 
     def _count(self, table: TableCodec[Any], row: Row, analysis: Row, sign: int) -> None:
-        scope = _scope_of(table, row)
+        scope = _get_counted_scope(table, row)
         if scope is None:
             return
         counter = self._measures.setdefault((table.subject, scope, analysis[1]), [0, 0])
@@ -359,7 +359,7 @@ class WriteTransaction:
 
     # -- refusing ----------------------------------------------------------------------------------
 
-    def _refusal(self, edit: PreparedChange, error: sqlite3.IntegrityError) -> Exception:
+    def _translate_integrity_error(self, edit: PreparedChange, error: sqlite3.IntegrityError) -> Exception:
         """What a violated constraint means; the error itself when it is none of these."""
         value, subject = edit.edit.value, edit.table.subject
         if edit.table is SESSIONS and edit.after is None:
@@ -384,7 +384,7 @@ class WriteTransaction:
         return error
 
 
-def _scope_of(table: TableCodec[Any], row: Row) -> str | None:
+def _get_counted_scope(table: TableCodec[Any], row: Row) -> str | None:
     """The scope in which search counts what stands in the row; None when it is not searched."""
     scope: str | None = None
     if table is RECORDS:
@@ -396,7 +396,7 @@ def _scope_of(table: TableCodec[Any], row: Row) -> str | None:
     return scope
 
 
-def _same(table: TableCodec[Any], stored: Row, edit: Change) -> bool:
+def _is_same_value(table: TableCodec[Any], stored: Row, edit: Change) -> bool:
     """Whether rows that differ in form, such as the order of their metadata, hold the same value."""
     try:
         return bool(table.decode(stored) == edit.before)

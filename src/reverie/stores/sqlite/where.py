@@ -1,4 +1,4 @@
-"""What is a filter in SQL? Conditions and values; agrees with `matches_record` and `matches_turn`."""
+"""What is a filter in SQL? Conditions and values; agrees with `is_record_allowed` and `is_turn_allowed`."""
 
 from __future__ import annotations
 
@@ -34,86 +34,86 @@ class WhereClause:
     def __str__(self) -> str:
         return " AND ".join(self._conditions) or EVERYTHING
 
-    def must(self, condition: str, *values: Any) -> None:
+    def add_condition(self, condition: str, *values: Any) -> None:
         """Add one."""
         self._conditions.append(condition)
         self.values += values
 
     def among(self, column: str, wanted: Sequence[str]) -> None:
         """Only rows where the column is one of these."""
-        self.must(f"{column} IN ({question_marks(len(wanted))})" if wanted else NOTHING, *wanted)
+        self.add_condition(f"{column} IN ({build_placeholders(len(wanted))})" if wanted else NOTHING, *wanted)
 
     def since(self, column: str, wanted: Filter) -> None:
         """Only rows whose time lies in the filter's."""
         if wanted.created_after is not None:
-            self.must(f"{column} >= ?", to_microseconds(wanted.created_after))
+            self.add_condition(f"{column} >= ?", to_microseconds(wanted.created_after))
         if wanted.created_before is not None:
-            self.must(f"{column} < ?", to_microseconds(wanted.created_before))
+            self.add_condition(f"{column} < ?", to_microseconds(wanted.created_before))
 
-    def containing(self, text: str | None) -> None:
+    def add_text_match(self, text: str | None) -> None:
         """Only rows with this text in their content; SQLite's `lower` changes ASCII letters only."""
         # Not LIKE: `%` and `_` would have to be escaped, and its patterns end at 50,000 bytes.
         if text is not None:
-            self.must("instr(lower(content), lower(?)) > 0", text)
+            self.add_condition("instr(lower(content), lower(?)) > 0", text)
 
 
-def question_marks(count: int) -> str:
+def build_placeholders(count: int) -> str:
     """So many question marks."""
     return ",".join("?" * count)
 
 
-def records_where(wanted: Filter, containing: str | None = None) -> WhereClause:
+def build_records_where(wanted: Filter, containing: str | None = None) -> WhereClause:
     """The filter over the table `records`."""
     where = WhereClause()
     if wanted.only_turns:
-        where.must(NOTHING)
+        where.add_condition(NOTHING)
     if wanted.archived is not None:
-        where.must(f"archived_at IS {'NOT ' if wanted.archived else ''}NULL")
+        where.add_condition(f"archived_at IS {'NOT ' if wanted.archived else ''}NULL")
     if wanted.scopes is not None:
         where.among("scope", wanted.scopes)
     if wanted.category is not None:
-        where.must(
+        where.add_condition(
             "(category = ? OR (category >= ? AND category < ?))",
             wanted.category,
             f"{wanted.category}/",
             f"{wanted.category}0",  # `0` follows `/`
         )
     for tag in wanted.tags:
-        where.must(_HAS_TAG, to_json(tag), tag)
+        where.add_condition(_HAS_TAG, to_json(tag), tag)
     for column, allowed in (("kind", wanted.kinds), ("layer", wanted.layers), ("origin", wanted.origins)):
         if allowed:
             where.among(column, allowed)
     if wanted.pinned is not None:
-        where.must("pinned = ?", int(wanted.pinned))
+        where.add_condition("pinned = ?", int(wanted.pinned))
     where.since("created_at", wanted)
-    _alive(where, wanted.valid_at, wanted.alive_at)
-    where.containing(containing)
+    _add_validity(where, wanted.valid_at, wanted.alive_at)
+    where.add_text_match(containing)
     return where
 
 
-def turns_where(wanted: Filter, containing: str | None = None) -> WhereClause:
+def build_turns_where(wanted: Filter, containing: str | None = None) -> WhereClause:
     """The filter over the table `turns`."""
     where = WhereClause()
     if wanted.only_records:
-        where.must(NOTHING)
+        where.add_condition(NOTHING)
     if wanted.scopes is not None:
         where.among("scope", wanted.scopes)
     if wanted.sessions:
-        where.must(
-            f"session IN (SELECT key FROM sessions WHERE id IN ({question_marks(len(wanted.sessions))}))",
+        where.add_condition(
+            f"session IN (SELECT key FROM sessions WHERE id IN ({build_placeholders(len(wanted.sessions))}))",
             *wanted.sessions,
         )
     if wanted.roles:
         where.among("role", wanted.roles)
     where.since("at", wanted)
-    where.containing(containing)
+    where.add_text_match(containing)
     return where
 
 
-def _alive(where: WhereClause, valid_at: datetime | None, alive_at: datetime | None) -> None:
+def _add_validity(where: WhereClause, valid_at: datetime | None, alive_at: datetime | None) -> None:
     if valid_at is not None:
         moment = to_microseconds(valid_at)
-        where.must("(valid_from IS NULL OR valid_from <= ?)", moment)
-        where.must("(valid_to IS NULL OR ? < valid_to)", moment)
+        where.add_condition("(valid_from IS NULL OR valid_from <= ?)", moment)
+        where.add_condition("(valid_to IS NULL OR ? < valid_to)", moment)
     if alive_at is not None:
-        where.must("(expires_at IS NULL OR expires_at > ?)", to_microseconds(alive_at))
+        where.add_condition("(expires_at IS NULL OR expires_at > ?)", to_microseconds(alive_at))

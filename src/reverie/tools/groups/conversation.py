@@ -15,13 +15,13 @@ from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
 _THIS = "this"
 
 
-def conversation_tools(
+def build_conversation_tools(
     memory: MemoryLike, *, now: Callable[[], datetime], session: str | None = None
 ) -> Toolset:
     """`search_conversation_history`.
@@ -33,15 +33,17 @@ def conversation_tools(
     """
 
     def search(given: Mapping[str, Any]) -> ToolResult:
-        hits = _found(memory, given, session)
-        data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
+        hits = _search_turns(memory, given, session)
+        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
-        said = lines.counted(len(hits), "place")
-        return ToolResult("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+        said = lines.format_count(len(hits), "place")
+        return ToolResult(
+            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
+        )
 
     return Toolset(
         [
@@ -56,12 +58,12 @@ def conversation_tools(
     )
 
 
-def _found(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    query, limit = taking.text(given, "query"), given.get("limit", _HITS)
+def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
+    query, limit = taking.get_text(given, "query"), given.get("limit", _HITS)
     mode: SearchMode = given.get("mode") or "words"
-    after, before = taking.moment(given, "since"), taking.moment(given, "until")
+    after, before = taking.get_moment(given, "since"), taking.get_moment(given, "until")
     only: ScopedTurnRestrictions = {"created_after": after, "created_before": before}
-    asked = taking.optional(given, "session")
+    asked = taking.get_optional_text(given, "session")
     if asked is not None:
         only["session"] = this if this is not None and asked == _THIS else asked
     if given.get("role"):
@@ -72,26 +74,28 @@ def _found(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> li
     return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
 
-def _spec(session: str) -> ToolSpec:
+def _build_spec(session: str) -> ToolSpec:
     return ToolSpec(
         name="search_conversation_history",
         description="Search what was said in past conversations, also long before what you see, and the "
         "summaries in HISTORY.md. Each place has its date and who said it.",
-        parameters=schema(
+        parameters=build_schema(
             ["query"],
             query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
-            session={**schemas.text(session, longest=200)},
-            role=schemas.choice(list(ROLES), "Only what this side said."),
-            since=schemas.text("Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40),
-            until=schemas.text("Only before this day or time.", longest=40),
-            mode=schemas.choice(
+            session={**schemas.build_text_schema(session, longest=200)},
+            role=schemas.build_enum_schema(list(ROLES), "Only what this side said."),
+            since=schemas.build_text_schema(
+                "Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40
+            ),
+            until=schemas.build_text_schema("Only before this day or time.", longest=40),
+            mode=schemas.build_enum_schema(
                 ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
                 "words ranks by them; literal finds the text as it stands.",
             ),
-            limit=schemas.limit(_HITS),
+            limit=schemas.build_limit_schema(_HITS),
         ),
     )
 
 
-_SPEC = _spec("Only in this conversation, by its id, or `this` for the one you are in.")
-_WITHOUT_THIS = _spec("Only in the conversation of this id.")
+_SPEC = _build_spec("Only in this conversation, by its id, or `this` for the one you are in.")
+_WITHOUT_THIS = _build_spec("Only in the conversation of this id.")

@@ -9,10 +9,10 @@ from typing import Any
 from reverie.domain.errors import NotFound
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.knowledge_graph import KnowledgeGraph, Plain
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 
-def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
+def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
     """The nine tools of the reference memory server, with its names, arguments and answers.
 
     Args:
@@ -27,7 +27,7 @@ def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
                 return ToolResult(
                     str(error), failed=True
                 )  # the reference server's words, without any of ours
-            return ToolResult(_as_json(made), {key: made})
+            return ToolResult(_to_json(made), {key: made})
 
         return run
 
@@ -42,7 +42,7 @@ def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
     def reading(read: Callable[[Mapping[str, Any]], Plain]) -> Callable[..., ToolResult]:
         def run(given: Mapping[str, Any]) -> ToolResult:
             found = read(given)
-            return ToolResult(_as_json(found), found)
+            return ToolResult(_to_json(found), found)
 
         return run
 
@@ -70,7 +70,7 @@ def knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
     )
 
 
-def _as_json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
@@ -79,7 +79,7 @@ def _open(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[s
     return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 
-def _text(description: str = "") -> Mapping[str, Any]:
+def _build_text_schema(description: str = "") -> Mapping[str, Any]:
     return {"type": "string", "description": description} if description else {"type": "string"}
 
 
@@ -91,26 +91,32 @@ def _list(items: Mapping[str, Any], description: str = "") -> Mapping[str, Any]:
 _ENTITIES = _list(
     _open(
         ["name", "entityType", "observations"],
-        name=_text("What the entity is called; no two have one name."),
-        entityType=_text("What sort of thing it is, such as person or project."),
-        observations=_list(_text(), "What is known of it, one fact each."),
+        name=_build_text_schema("What the entity is called; no two have one name."),
+        entityType=_build_text_schema("What sort of thing it is, such as person or project."),
+        observations=_list(_build_text_schema(), "What is known of it, one fact each."),
     )
 )
 _RELATIONS = _list(
     _open(
         ["from", "to", "relationType"],
         **{
-            "from": _text("The name of the entity that it starts at."),
-            "to": _text("The name of the entity that it ends at."),
-            "relationType": _text("What the first is to the second, in active voice, such as works_at."),
+            "from": _build_text_schema("The name of the entity that it starts at."),
+            "to": _build_text_schema("The name of the entity that it ends at."),
+            "relationType": _build_text_schema(
+                "What the first is to the second, in active voice, such as works_at."
+            ),
         },
     )
 )
-_NAME = _text("The name of the entity.")
-_GRAPH = schema(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
-_DONE = schema(["success", "message"], success={"type": "boolean"}, message=_text())
+_NAME = _build_text_schema("The name of the entity.")
+_GRAPH = build_schema(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
+_DONE = build_schema(["success", "message"], success={"type": "boolean"}, message=_build_text_schema())
 _RESULTS = _list(
-    _open(["entityName", "addedObservations"], entityName=_text(), addedObservations=_list(_text()))
+    _open(
+        ["entityName", "addedObservations"],
+        entityName=_build_text_schema(),
+        addedObservations=_list(_build_text_schema()),
+    )
 )
 _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
     (
@@ -118,42 +124,44 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="create_entities",
             description="Create new entities in the knowledge graph. Those whose name is there already are "
             "left as they are; the answer has the new ones.",
-            parameters=schema(["entities"], entities=_ENTITIES),
+            parameters=build_schema(["entities"], entities=_ENTITIES),
         ),
-        schema(["entities"], entities=_ENTITIES),
+        build_schema(["entities"], entities=_ENTITIES),
     ),
     (
         ToolSpec(
             name="create_relations",
             description="Create new relations between entities of the knowledge graph, in active voice. "
             "Those that are there already are left out; the answer has the new ones.",
-            parameters=schema(["relations"], relations=_RELATIONS),
+            parameters=build_schema(["relations"], relations=_RELATIONS),
         ),
-        schema(["relations"], relations=_RELATIONS),
+        build_schema(["relations"], relations=_RELATIONS),
     ),
     (
         ToolSpec(
             name="add_observations",
             description="Add observations to entities that are in the knowledge graph already. The answer "
             "has those that were new.",
-            parameters=schema(
+            parameters=build_schema(
                 ["observations"],
                 observations=_list(
                     _open(
                         ["entityName", "contents"],
                         entityName=_NAME,
-                        contents=_list(_text(), "What to add, one fact each."),
+                        contents=_list(_build_text_schema(), "What to add, one fact each."),
                     )
                 ),
             ),
         ),
-        schema(["results"], results=_RESULTS),
+        build_schema(["results"], results=_RESULTS),
     ),
     (
         ToolSpec(
             name="delete_entities",
             description="Delete entities from the knowledge graph, with their observations and relations.",
-            parameters=schema(["entityNames"], entityNames=_list(_text(), "The names of the entities.")),
+            parameters=build_schema(
+                ["entityNames"], entityNames=_list(_build_text_schema(), "The names of the entities.")
+            ),
         ),
         _DONE,
     ),
@@ -161,13 +169,13 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_observations",
             description="Delete single observations of entities of the knowledge graph.",
-            parameters=schema(
+            parameters=build_schema(
                 ["deletions"],
                 deletions=_list(
                     _open(
                         ["entityName", "observations"],
                         entityName=_NAME,
-                        observations=_list(_text(), "What to delete, in the very words."),
+                        observations=_list(_build_text_schema(), "What to delete, in the very words."),
                     )
                 ),
             ),
@@ -178,12 +186,12 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_relations",
             description="Delete relations from the knowledge graph.",
-            parameters=schema(["relations"], relations=_RELATIONS),
+            parameters=build_schema(["relations"], relations=_RELATIONS),
         ),
         _DONE,
     ),
     (
-        ToolSpec(name="read_graph", description="Read the whole knowledge graph.", parameters=schema()),
+        ToolSpec(name="read_graph", description="Read the whole knowledge graph.", parameters=build_schema()),
         _GRAPH,
     ),
     (
@@ -191,7 +199,9 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="search_nodes",
             description="Find the entities of the knowledge graph that have a text in their name, type or "
             "observations, with the relations at them.",
-            parameters=schema(["query"], query=_text("The text to look for, in any case.")),
+            parameters=build_schema(
+                ["query"], query=_build_text_schema("The text to look for, in any case.")
+            ),
         ),
         _GRAPH,
     ),
@@ -199,7 +209,9 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="open_nodes",
             description="Show entities of the knowledge graph by name, with the relations at them.",
-            parameters=schema(["names"], names=_list(_text(), "The names of the entities.")),
+            parameters=build_schema(
+                ["names"], names=_list(_build_text_schema(), "The names of the entities.")
+            ),
         ),
         _GRAPH,
     ),

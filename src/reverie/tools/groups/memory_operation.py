@@ -18,7 +18,7 @@ from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
 _CONFIDENCE = 0.8
@@ -39,7 +39,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """The one tool.
 
     Args:
@@ -52,11 +52,11 @@ def memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str)
         "search": lambda given: _search(memory, given, now()),
         "update": lambda given: _update(memory, given, now()),
         "promote": lambda given: _promote(memory, given, now()),
-        "forget": lambda given: long_term.deleted(memory, given),
+        "forget": lambda given: long_term.delete_record(memory, given),
     }
 
     def run(given: Mapping[str, Any]) -> ToolResult:
-        operation = taking.text(given, "operation")
+        operation = taking.get_text(given, "operation")
         takes = _TAKES[operation]
         passed = [name for name, value in given.items() if name != "operation" and value is not None]
         if unused := [name for name in passed if name not in takes]:
@@ -64,52 +64,52 @@ def memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str)
         if missing := [name for name in _NEEDS[operation] if given.get(name) in (None, "")]:
             raise InvalidInput(f"{operation} needs {', '.join(missing)}")
         told = operations[operation](given)
-        return ToolResult(told.text, _filled(operation, told.data), told.failed)
+        return ToolResult(told.text, _build_result_data(operation, told.data), told.failed)
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True, result=_RESULT)])
 
 
 def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
     saved = memory.save(
-        taking.text(given, "content"),
-        category=taking.optional(given, "category"),
+        taking.get_text(given, "content"),
+        category=taking.get_optional_text(given, "category"),
         kind=given.get("kind"),
         layer=given.get("layer"),
-        tags=taking.texts(given, "tags"),
+        tags=taking.get_texts(given, "tags"),
         confidence=given.get("confidence", _CONFIDENCE),
         importance=given.get("importance", _IMPORTANCE),
         source=source,
         origin="agent",
     )
-    return ToolResult(long_term.told_of(saved), {"record": lines.record_data(saved.record)})
+    return ToolResult(long_term.format_saved_result(saved), {"record": lines.build_record_data(saved.record)})
 
 
 def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
     hits = memory.search(
-        taking.optional(given, "query"),
+        taking.get_optional_text(given, "query"),
         limit=given.get("limit", _HITS),
-        category=taking.optional(given, "category"),
+        category=taking.get_optional_text(given, "category"),
         kinds=[given["kind"]] if given.get("kind") else [],
         layers=[given["layer"]] if given.get("layer") else [],
-        tags=taking.texts(given, "tags"),
+        tags=taking.get_texts(given, "tags"),
     )
-    return long_term.told_of_hits(hits, now, nothing="Try other words, or fewer restrictions.")
+    return long_term.format_hits_result(hits, now, nothing="Try other words, or fewer restrictions.")
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    record = long_term.live(memory, given)
+    record = long_term.get_live_record(memory, given)
     changes = {name: given[name] for name in _TAKES["update"][1:] if given.get(name) is not None}
     if "category" in changes:
         changes["category"] = changes["category"] or None
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
-    after = changed(memory, record, **cast(RecordChanges, changes))
-    said = f"Updated {after.id}:\n{lines.record_line(after, now)}"
-    return ToolResult(said, {"record": lines.record_data(after)})
+    after = update_record(memory, record, **cast(RecordChanges, changes))
+    said = f"Updated {after.id}:\n{lines.render_record(after, now)}"
+    return ToolResult(said, {"record": lines.build_record_data(after)})
 
 
 def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    record = long_term.live(memory, given)
+    record = long_term.get_live_record(memory, given)
     if record.origin in UNTRUSTED:
         raise InvalidInput(
             f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
@@ -120,15 +120,15 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
     if layer == "episodic":
         raise InvalidInput("promote moves a memory to semantic or procedural; leave layer out or pass one")
     if record.layer == layer:
-        return ToolResult(f"{record.id} is {layer} already.", {"record": lines.record_data(record)})
+        return ToolResult(f"{record.id} is {layer} already.", {"record": lines.build_record_data(record)})
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
-    after = changed(memory, record, layer=layer)
-    said = f"Promoted {after.id} from episodic to {layer}:\n{lines.record_line(after, now)}"
-    return ToolResult(said, {"record": lines.record_data(after)})
+    after = update_record(memory, record, layer=layer)
+    said = f"Promoted {after.id} from episodic to {layer}:\n{lines.render_record(after, now)}"
+    return ToolResult(said, {"record": lines.build_record_data(after)})
 
 
-def changed(memory: MemoryLike, record: Record, **changes: Any) -> Record:
+def update_record(memory: MemoryLike, record: Record, **changes: Any) -> Record:
     """The record after a model's changes; what it says anew has the lower trust of the two.
 
     Args:
@@ -149,7 +149,7 @@ def lower_trust(origin: Origin) -> Origin:
     return max(origin, "agent", key=ORIGINS.index)
 
 
-def _filled(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if data is None:
         return None
     return {
@@ -159,10 +159,10 @@ def _filled(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any]
     }
 
 
-_RESULT = schemas.shape(
-    operation=schemas.choice(list(_TAKES), "What was done."),
-    record=schemas.nullable(lines.RECORD),
-    hits=schemas.nullable(schemas.several(lines.HIT)),
+_RESULT = schemas.build_object_schema(
+    operation=schemas.build_enum_schema(list(_TAKES), "What was done."),
+    record=schemas.allow_null(lines.RECORD),
+    hits=schemas.allow_null(schemas.build_array_schema(lines.HIT)),
 )
 _MEMORY = ToolSpec(
     name="memory",
@@ -170,19 +170,21 @@ _MEMORY = ToolSpec(
     "importance). search: query and filters. update: id and what changes. promote: id of something that "
     "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; it goes to the "
     "archive.",
-    parameters=schema(
+    parameters=build_schema(
         ["operation"],
-        operation=schemas.choice(list(_TAKES), "What to do."),
-        content=schemas.text("What to remember (add), or what it should say (update)."),
+        operation=schemas.build_enum_schema(list(_TAKES), "What to do."),
+        content=schemas.build_text_schema("What to remember (add), or what it should say (update)."),
         query={**schemas.QUERY, "description": "What to look for; without it, what changed last (search)."},
-        id=schemas.text("Which memory (update, promote, forget): the id that a search shows.", longest=200),
+        id=schemas.build_text_schema(
+            "Which memory (update, promote, forget): the id that a search shows.", longest=200
+        ),
         category=schemas.CATEGORY,
         kind=schemas.KIND,
         layer=schemas.LAYER,
         tags=schemas.TAGS,
         confidence={**schemas.SCORE, "description": "How sure it is; 0.8 if left out."},
         importance={**schemas.SCORE, "description": "How much it matters; 0.5 if left out."},
-        limit=schemas.limit(_HITS),
-        reason=schemas.text("Why it is forgotten.", longest=500),
+        limit=schemas.build_limit_schema(_HITS),
+        reason=schemas.build_text_schema("Why it is forgotten.", longest=500),
     ),
 )

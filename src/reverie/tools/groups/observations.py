@@ -15,14 +15,14 @@ from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.groups import records as long_term
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
 _MOST = 50
 _LISTS = ("findings", "insights", "lessons")
 
 
-def observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """`remember` and `recall`.
 
     Args:
@@ -35,25 +35,29 @@ def observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source
         notes = [
             NewRecord(content=each, kind=kind, source=source, origin="agent")
             for name, kind in zip(_LISTS, FIL, strict=True)
-            for each in taking.texts(given, name)
+            for each in taking.get_texts(given, name)
         ]
         if not notes:
             raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
         saved = memory.save_many(notes)
         told = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
-        said = lines.counted(len(saved), "observation")
+        said = lines.format_count(len(saved), "observation")
         return ToolResult(
             "\n".join([f"Remembered {said}:", *told]),
-            {"saved": [long_term.saved_data(each) for each in saved]},
+            {"saved": [long_term.build_saved_data(each) for each in saved]},
         )
 
     def recall(given: Mapping[str, Any]) -> ToolResult:
-        hits = memory.search(taking.text(given, "query"), limit=given.get("limit", _HITS), kinds=list(FIL))
-        data = {"hits": [lines.hit_data(hit, now()) for hit in hits]}
+        hits = memory.search(
+            taking.get_text(given, "query"), limit=given.get("limit", _HITS), kinds=list(FIL)
+        )
+        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult("Found nothing. Try other words.", data)
-        said = lines.counted(len(hits), "observation")
-        return ToolResult("\n".join([f"Found {said}:", *(lines.hit_line(hit, now()) for hit in hits)]), data)
+        said = lines.format_count(len(hits), "observation")
+        return ToolResult(
+            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
+        )
 
     return Toolset(
         [
@@ -66,21 +70,21 @@ def observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source
 def _list(description: str) -> schemas.Schema:
     return {
         "type": "array",
-        "items": schemas.text("One sentence that can be understood by itself."),
+        "items": schemas.build_text_schema("One sentence that can be understood by itself."),
         "maxItems": _MOST,
         "description": description,
     }
 
 
-_SAVED = schemas.shape(
-    saved=schemas.several(
-        schemas.shape(id=schemas.IDENTIFIER, outcome=long_term.OUTCOME, record=lines.RECORD)
+_SAVED = schemas.build_object_schema(
+    saved=schemas.build_array_schema(
+        schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=long_term.OUTCOME, record=lines.RECORD)
     )
 )
 _REMEMBER = ToolSpec(
     name="remember",
     description="Remember what was learned in a step, for later ones.",
-    parameters=schema(
+    parameters=build_schema(
         findings=_list('Facts discovered, such as "API rate limit is 100/min".'),
         insights=_list('Conclusions, such as "REST suits this better than GraphQL".'),
         lessons=_list('Guidance for the future, such as "Avoid library X: it has no types".'),
@@ -89,9 +93,9 @@ _REMEMBER = ToolSpec(
 _RECALL = ToolSpec(
     name="recall",
     description="Find findings, insights and lessons from earlier steps about a question, best first.",
-    parameters=schema(
+    parameters=build_schema(
         ["query"],
         query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
-        limit=schemas.limit(_HITS),
+        limit=schemas.build_limit_schema(_HITS),
     ),
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 from reverie.context import render
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, valid_page_name
-from reverie.domain.secrets import redacted
+from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
+from reverie.domain.secrets import redact_secrets
 from reverie.domain.text import escaping as quoting
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
@@ -19,7 +19,7 @@ from reverie.tools import schemas
 from reverie.tools.groups import memory_operation as operations
 from reverie.tools.groups import records as long_term
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _SIMILAR = 0.5  # of the three-letter pieces of what was looked for
 _LONGEST_COMPARED = 500
@@ -27,7 +27,7 @@ _MOST_ROWS = 20
 _LONGEST_SHOWN = 200
 
 
-def page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
+def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
     """`edit_memory` and `read_page`.
 
     Args:
@@ -36,15 +36,15 @@ def page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
     """
 
     def edit(given: Mapping[str, Any]) -> ToolResult:
-        old, new = given.get("old") or "", taking.text(given, "new")
+        old, new = given.get("old") or "", taking.get_text(given, "new")
         if given.get("id"):
             if given.get("page"):
                 raise InvalidInput("pass id for a record or page for a page, not both")
-            return _record_edited(memory, given, old, new, now())
-        return _page_edited(memory.pages, given.get("page") or MEMORY, old, new)
+            return _edit_record(memory, given, old, new, now())
+        return _edit_page(memory.pages, given.get("page") or MEMORY, old, new)
 
     def read(given: Mapping[str, Any]) -> ToolResult:
-        return _page_read(memory.pages, given.get("page") or MEMORY)
+        return _read_page(memory.pages, given.get("page") or MEMORY)
 
     return Toolset(
         [
@@ -54,48 +54,50 @@ def page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
     )
 
 
-def _record_edited(
+def _edit_record(
     memory: MemoryLike, given: Mapping[str, Any], old: str, new: str, now: datetime
 ) -> ToolResult:
-    record = long_term.live(memory, given)
+    record = long_term.get_live_record(memory, given)
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
-    content = replaced(record.content, old, new, where=record.id)
-    after = operations.changed(memory, record, content=content)
+    content = replace_once(record.content, old, new, where=record.id)
+    after = operations.update_record(memory, record, content=content)
     return ToolResult(
-        f"Edited {after.id}:\n{lines.record_line(after, now)}",
+        f"Edited {after.id}:\n{lines.render_record(after, now)}",
         {"edited": after.id, "text": quoting.strip_invisible(after.content)},
     )
 
 
-def _page_edited(pages: Pages, name: str, old: str, new: str) -> ToolResult:
-    if is_log(valid_page_name(name)):
+def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
+    if is_log(validate_page_name(name)):
         raise InvalidInput(f"{name} only grows and cannot be edited; edit {MEMORY} or a memory by its id")
     text = pages.read(name)
     if not old:
         if not new.strip():
             raise InvalidInput("new is empty: pass the line to be added")
         pages.append(name, new, reason="edited by the agent")
-        new = _as_stored(pages, name, new)
-        return ToolResult(f"Added to {name}: {render.quoted(new, id=name)}", {"edited": name, "text": new})
+        new = _to_stored_text(pages, name, new)
+        return ToolResult(
+            f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
+        )
     if name not in pages.names():
         raise NotFound(f"there is no page {name}; leave old out to begin it")
-    replaced(text, old, new, where=name)
+    replace_once(text, old, new, where=name)
     pages.replace(old, new, name=name, reason="edited by the agent")
-    new = _as_stored(pages, name, new)
+    new = _to_stored_text(pages, name, new)
     return ToolResult(
-        f"Edited {name}: {render.quoted(old, id=name, longest=_LONGEST_SHOWN)} is now "
-        f"{render.quoted(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
+        f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "
+        f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
         {"edited": name, "text": new},
     )
 
 
-def _as_stored(pages: Pages, name: str, new: str) -> str:
+def _to_stored_text(pages: Pages, name: str, new: str) -> str:
     """What was written, as the page has it: with secrets replaced, if any were."""
-    return new if new in pages.read(name) else redacted(new)
+    return new if new in pages.read(name) else redact_secrets(new)
 
 
-def replaced(text: str, old: str, new: str, *, where: str) -> str:
+def replace_once(text: str, old: str, new: str, *, where: str) -> str:
     """The text with one piece in the place of another that stands in it exactly once.
 
     Args:
@@ -116,40 +118,42 @@ def replaced(text: str, old: str, new: str, *, where: str) -> str:
             f"the text to be replaced is {times} times in {where}; pass more of what is around it, "
             "so that it stands there once"
         )
-    like = similar(text, old)
+    like = find_similar_lines(text, old)
     shown = (
-        f'; similar there is: "{render.folded(like)}"' if like else f"; read {where} and pass a piece of it"
+        f'; similar there is: "{render.fold_text(like)}"'
+        if like
+        else f"; read {where} and pass a piece of it"
     )
     raise InvalidInput(f"the text to be replaced is not in {where}{shown}")
 
 
-def similar(text: str, piece: str) -> str:
+def find_similar_lines(text: str, piece: str) -> str:
     """The lines of a text that are most like a piece of it that is not there; empty when none are.
 
     Args:
         text: What there is.
         piece: What was looked for.
     """
-    wanted = _trigrams(piece[:_LONGEST_COMPARED])
+    wanted = _extract_trigrams(piece[:_LONGEST_COMPARED])
     if not wanted:
         return ""
     rows, height = text.split("\n"), min(piece.count("\n") + 1, _MOST_ROWS)
     best, most = "", _SIMILAR
     for start in range(max(1, len(rows) - height + 1)):
         candidate = "\n".join(rows[start : start + height])[:_LONGEST_COMPARED]
-        share = len(wanted & _trigrams(candidate)) / len(wanted)
+        share = len(wanted & _extract_trigrams(candidate)) / len(wanted)
         if share > most:
             best, most = candidate, share
     return best
 
 
-def _trigrams(text: str) -> set[str]:
+def _extract_trigrams(text: str) -> set[str]:
     plain = " ".join(text.casefold().split())
     return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
-def _page_read(pages: Pages, name: str) -> ToolResult:
-    valid_page_name(name)
+def _read_page(pages: Pages, name: str) -> ToolResult:
+    validate_page_name(name)
     names = pages.names()
     if name not in names:
         if name == MEMORY:
@@ -157,31 +161,33 @@ def _page_read(pages: Pages, name: str) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    said = f"{name} ({lines.counted(len(text), 'character')}):\n{lines.verbatim(text)}"
+    said = f"{name} ({lines.format_count(len(text), 'character')}):\n{lines.format_verbatim(text)}"
     return ToolResult(said, {"page": name, "text": quoting.strip_invisible(text)})
 
 
-_EDITED = schemas.shape(edited=schemas.STRING, text=schemas.STRING)
-_PAGE = schemas.shape(page=schemas.STRING, text=schemas.STRING)
-_NAME = schemas.text("Which page; MEMORY.md if left out.", longest=200)
-_OLD = schemas.text(
+_EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)
+_PAGE = schemas.build_object_schema(page=schemas.STRING, text=schemas.STRING)
+_NAME = schemas.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
+_OLD = schemas.build_text_schema(
     "The piece as it stands there, with enough around it to be the only one.", longest=LONGEST_PAGE
 )
-_NEW = schemas.text("What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True)
+_NEW = schemas.build_text_schema(
+    "What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True
+)
 _EDIT = ToolSpec(
     name="edit_memory",
     description="Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
     "memory of an id. Without old, new is added as a line at the end of the page.",
-    parameters=schema(
+    parameters=build_schema(
         ["new"],
         old=_OLD,
         new=_NEW,
-        id=schemas.text("Edit this memory, by the id that search_memory shows.", longest=200),
+        id=schemas.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
         page=_NAME,
     ),
 )
 _READ = ToolSpec(
     name="read_page",
     description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    parameters=schema(page=_NAME),
+    parameters=build_schema(page=_NAME),
 )

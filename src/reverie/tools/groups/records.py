@@ -19,20 +19,20 @@ from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
 
-OUTCOME = schemas.choice(
+OUTCOME = schemas.build_enum_schema(
     ["created", "reinforced", "extended"],
     "created; reinforced when it was known already; extended when it adds to what was known.",
 )
-FOUND = schemas.shape(hits=schemas.several(lines.HIT))
-_SAVED = schemas.shape(id=schemas.IDENTIFIER, outcome=OUTCOME, record=lines.RECORD)
-_ONE = schemas.shape(id=schemas.IDENTIFIER, deleted=lines.RECORD)
+FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(lines.HIT))
+_SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=lines.RECORD)
+_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, deleted=lines.RECORD)
 
 
-def long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
     """The tools over records.
 
     Args:
@@ -43,39 +43,39 @@ def long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: 
 
     def save(given: Mapping[str, Any]) -> ToolResult:
         saved = memory.save(
-            taking.text(given, "content"),
-            category=taking.optional(given, "category"),
-            tags=taking.texts(given, "tags"),
+            taking.get_text(given, "content"),
+            category=taking.get_optional_text(given, "category"),
+            tags=taking.get_texts(given, "tags"),
             source=source,
             origin="agent",
             rough=True,
         )
-        return ToolResult(told_of(saved), saved_data(saved))
+        return ToolResult(format_saved_result(saved), build_saved_data(saved))
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = memory.search(
-            taking.optional(given, "query"),
+            taking.get_optional_text(given, "query"),
             limit=given.get("limit", _HITS),
-            category=taking.optional(given, "category"),
-            tags=taking.texts(given, "tags"),
+            category=taking.get_optional_text(given, "category"),
+            tags=taking.get_texts(given, "tags"),
         )
-        return told_of_hits(hits, now())
+        return format_hits_result(hits, now())
 
     def read(given: Mapping[str, Any]) -> ToolResult:
-        record = live(memory, given, archived=True)
+        record = get_live_record(memory, given, archived=True)
         where = f" ({record.category})" if record.category else ""
-        said = [f"[{record.id}]{where}, {record.kind}, {', '.join(lines.about(record, now()))}:"]
+        said = [f"[{record.id}]{where}, {record.kind}, {', '.join(lines.describe_record(record, now()))}:"]
         if record.archived:
             said[0] = (
-                f"{said[0][:-1]}, archived ({render.label(record.archive_reason) or 'no reason given'}):"
+                f"{said[0][:-1]}, archived ({render.render_label(record.archive_reason) or 'no reason given'}):"
             )
         return ToolResult(
-            "\n".join([*said, lines.verbatim(record.content)]),
-            {"record": lines.record_data(record), "text": quoting.strip_invisible(record.content)},
+            "\n".join([*said, lines.format_verbatim(record.content)]),
+            {"record": lines.build_record_data(record), "text": quoting.strip_invisible(record.content)},
         )
 
     def delete(given: Mapping[str, Any]) -> ToolResult:
-        return deleted(memory, given)
+        return delete_record(memory, given)
 
     def categories(given: Mapping[str, Any]) -> ToolResult:
         del given
@@ -96,7 +96,7 @@ def long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: 
     )
 
 
-def told_of(saved: SaveResult) -> str:
+def format_saved_result(saved: SaveResult) -> str:
     """What a model is told of what it saved."""
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
@@ -105,33 +105,33 @@ def told_of(saved: SaveResult) -> str:
     return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times."
 
 
-def saved_data(saved: SaveResult) -> Mapping[str, Any]:
+def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
     """The same for a program."""
-    return {"id": saved.record.id, "outcome": saved.outcome, "record": lines.record_data(saved.record)}
+    return {"id": saved.record.id, "outcome": saved.outcome, "record": lines.build_record_data(saved.record)}
 
 
-def told_of_hits(hits: lines.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
+def format_hits_result(hits: lines.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
     """What a model is told of records that a search found."""
-    data = {"hits": [lines.hit_data(hit, now) for hit in hits]}
+    data = {"hits": [lines.build_hit_data(hit, now) for hit in hits]}
     if not hits:
         hint = nothing or "Try other words, or list_memory_categories to see what there is."
         return ToolResult(f"Found nothing. {hint}", data)
-    found = lines.counted(len(hits), "memory", "memories")
-    return ToolResult("\n".join([f"Found {found}:", *(lines.hit_line(hit, now) for hit in hits)]), data)
+    found = lines.format_count(len(hits), "memory", "memories")
+    return ToolResult("\n".join([f"Found {found}:", *(lines.render_hit(hit, now) for hit in hits)]), data)
 
 
-def live(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
+def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
     """The record that the argument `id` names; raises `NotFound`, saying which tool finds the right one."""
-    wanted = taking.text(given, "id").strip().strip("[]")
+    wanted = taking.get_text(given, "id").strip().strip("[]")
     found = memory.get(wanted)
     if found is None or (found.archived and not archived):
-        raise NotFound(f"there is no memory {render.label(wanted)}; search_memory finds the right id")
+        raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")
     return found
 
 
-def deleted(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
+def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     """Archive a record because a model says so; what its owner pinned stays."""
-    record = live(memory, given)
+    record = get_live_record(memory, given)
     if record.pinned:
         return ToolResult(
             f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
@@ -140,14 +140,14 @@ def deleted(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     gone = memory.archive(record.id, reason=given.get("reason") or "deleted by the agent")
     return ToolResult(
         f'Deleted {gone.id}: "{quoting.escape_line(gone.content)}". It is in the archive and can be restored.',
-        {"id": gone.id, "deleted": lines.record_data(gone)},
+        {"id": gone.id, "deleted": lines.build_record_data(gone)},
     )
 
 
-_RECORD_TEXT = schemas.shape(record=lines.RECORD, text=schemas.STRING)
-_COUNTED = schemas.shape(
-    categories=schemas.several(
-        schemas.shape(category=schemas.nullable(schemas.CATEGORY), count=schemas.COUNT)
+_RECORD_TEXT = schemas.build_object_schema(record=lines.RECORD, text=schemas.STRING)
+_COUNTED = schemas.build_object_schema(
+    categories=schemas.build_array_schema(
+        schemas.build_object_schema(category=schemas.allow_null(schemas.CATEGORY), count=schemas.COUNT)
     )
 )
 _ID: schemas.Schema = {
@@ -161,9 +161,11 @@ _SAVE = ToolSpec(
     name="save_memory",
     description="Remember something for the long term: a fact, preference, decision or lesson, in one "
     "sentence that can be understood by itself. Saying it again does no harm.",
-    parameters=schema(
+    parameters=build_schema(
         ["content"],
-        content=schemas.text("What to remember, in words that make sense without this conversation."),
+        content=schemas.build_text_schema(
+            "What to remember, in words that make sense without this conversation."
+        ),
         category=schemas.CATEGORY,
         tags=schemas.TAGS,
     ),
@@ -171,25 +173,25 @@ _SAVE = ToolSpec(
 _SEARCH = ToolSpec(
     name="search_memory",
     description="Search long-term memory. Without a query it lists what changed last.",
-    parameters=schema(
+    parameters=build_schema(
         query={**schemas.QUERY, "description": "What to look for, in a few words or as a question."},
         category=schemas.IN_CATEGORY,
         tags=schemas.WITH_TAGS,
-        limit=schemas.limit(_HITS),
+        limit=schemas.build_limit_schema(_HITS),
     ),
 )
 _READ = ToolSpec(
     name="get_memory",
     description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
-    parameters=schema(["id"], id=_ID),
+    parameters=build_schema(["id"], id=_ID),
 )
 _DELETE = ToolSpec(
     name="delete_memory",
     description="Delete a memory by the id that search_memory shows. It can be restored.",
-    parameters=schema(["id"], id=_ID),
+    parameters=build_schema(["id"], id=_ID),
 )
 _CATEGORIES = ToolSpec(
     name="list_memory_categories",
     description="List the categories of long-term memory with how many memories each has.",
-    parameters=schema(),
+    parameters=build_schema(),
 )

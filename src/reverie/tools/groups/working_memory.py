@@ -21,14 +21,14 @@ from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 from reverie.tools import argument_values as taking
 from reverie.tools import rendering as lines
 from reverie.tools import schemas
-from reverie.tools.toolset import Tool, ToolResult, Toolset, schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
 _LONGEST_TTL_MINUTES = 525_600
 _KEYS_NAMED = 10
 
 
-def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
+def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
     """RockBot's tools of working memory, and one that drops an entry.
 
     Args:
@@ -38,7 +38,7 @@ def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_n
 
     def save(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
-        return _kept(
+        return _store_entry(
             working,
             given,
             data="data",
@@ -58,21 +58,21 @@ def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_n
             ),
             Tool(
                 spec=_SEARCH,
-                run=lambda given: _searched(working, given, now=now),
+                run=lambda given: _search_entries(working, given, now=now),
                 reads_only=True,
                 idempotent=True,
                 result=_HITS_SCHEMA,
             ),
             Tool(
                 spec=_LIST,
-                run=lambda given: _listed(working, given, now=now),
+                run=lambda given: _list_entries(working, given, now=now),
                 reads_only=True,
                 idempotent=True,
                 result=_ENTRIES,
             ),
             Tool(
                 spec=_DROP,
-                run=lambda given: _dropped(working, given, listing="list_working_memory"),
+                run=lambda given: _drop_entry(working, given, listing="list_working_memory"),
                 destructive=True,
                 idempotent=True,
                 result=_DROPPED,
@@ -81,7 +81,7 @@ def working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_n
     )
 
 
-def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
+def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
     """Agentkit's key-value store for a model: get, set, list by prefix, search over keys and values.
 
     Args:
@@ -91,7 +91,7 @@ def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) 
 
     def write(given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
-        return _kept(
+        return _store_entry(
             scratchpad,
             given,
             data="text",
@@ -111,21 +111,21 @@ def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) 
             Tool(spec=_PAD_WRITE, run=write, idempotent=True, result=_ENTRY),
             Tool(
                 spec=_PAD_LIST,
-                run=lambda given: _listed(scratchpad, given, now=now),
+                run=lambda given: _list_entries(scratchpad, given, now=now),
                 reads_only=True,
                 idempotent=True,
                 result=_ENTRIES,
             ),
             Tool(
                 spec=_PAD_SEARCH,
-                run=lambda given: _searched(scratchpad, given, now=now),
+                run=lambda given: _search_entries(scratchpad, given, now=now),
                 reads_only=True,
                 idempotent=True,
                 result=_HITS_SCHEMA,
             ),
             Tool(
                 spec=_PAD_DELETE,
-                run=lambda given: _dropped(scratchpad, given, listing="scratchpad_list"),
+                run=lambda given: _drop_entry(scratchpad, given, listing="scratchpad_list"),
                 destructive=True,
                 idempotent=True,
                 result=_DROPPED,
@@ -137,106 +137,117 @@ def scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) 
 # -- what they do ------------------------------------------------------------------------------------------
 
 
-def _kept(
+def _store_entry(
     working: WorkingMemory, given: Mapping[str, Any], *, data: str, ttl: Any, now: Callable[[], datetime]
 ) -> ToolResult:
     try:
         entry = working.set(
-            taking.text(given, "key"),
-            taking.text(given, data),
+            taking.get_text(given, "key"),
+            taking.get_text(given, data),
             ttl=ttl,
-            category=taking.optional(given, "category"),
-            tags=taking.texts(given, "tags"),
+            category=taking.get_optional_text(given, "category"),
+            tags=taking.get_texts(given, "tags"),
         )
     except WorkingMemoryFull as error:
         return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
     return ToolResult(
-        f"Stored under {entry.key}, {_lives(entry, now())}.", {"entry": lines.entry_data(entry, now())}
+        f"Stored under {entry.key}, {_format_lifetime(entry, now())}.",
+        {"entry": lines.build_entry_data(entry, now())},
     )
 
 
 def _read(
     working: WorkingMemory, given: Mapping[str, Any], *, listing: str, now: Callable[[], datetime]
 ) -> ToolResult:
-    entry = _entry(working, given, listing)
+    entry = _get_entry(working, given, listing)
     return ToolResult(
-        f"{render.folded(entry.key)} ({_lives(entry, now())}):\n{lines.verbatim(entry.data)}",
-        {"entry": lines.entry_data(entry, now()), "text": quoting.strip_invisible(entry.data)},
+        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{lines.format_verbatim(entry.data)}",
+        {"entry": lines.build_entry_data(entry, now()), "text": quoting.strip_invisible(entry.data)},
     )
 
 
-def _searched(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> ToolResult:
+def _search_entries(
+    working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
+) -> ToolResult:
     hits = working.search(
-        taking.optional(given, "query"),
-        category=taking.optional(given, "category"),
-        tags=taking.texts(given, "tags"),
+        taking.get_optional_text(given, "query"),
+        category=taking.get_optional_text(given, "category"),
+        tags=taking.get_texts(given, "tags"),
         limit=given.get("limit", _HITS),
     )
     at = now()
-    data = {"hits": [{**lines.entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]}
+    data = {"hits": [{**lines.build_entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]}
     if not hits:
         return ToolResult(
-            f"Found nothing among {lines.counted(len(working.list()), 'entry', 'entries')}.", data
+            f"Found nothing among {lines.format_count(len(working.list()), 'entry', 'entries')}.", data
         )
-    found = lines.counted(len(hits), "entry", "entries")
-    return ToolResult("\n".join([f"Found {found}:", *(lines.entry_hit_line(hit, at) for hit in hits)]), data)
+    found = lines.format_count(len(hits), "entry", "entries")
+    return ToolResult(
+        "\n".join([f"Found {found}:", *(lines.render_entry_hit(hit, at) for hit in hits)]), data
+    )
 
 
-def _listed(working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]) -> ToolResult:
+def _list_entries(
+    working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
+) -> ToolResult:
     prefix = given.get("prefix") or ""
     found = working.list(prefix)
     at = now()
-    data = {"entries": [lines.entry_data(entry, at) for entry in found]}
+    data = {"entries": [lines.build_entry_data(entry, at) for entry in found]}
     if not found:
         return ToolResult(
-            f"There is no key under {render.label(prefix)}." if prefix else "There is nothing.", data
+            f"There is no key under {render.render_label(prefix)}." if prefix else "There is nothing.", data
         )
-    said = lines.counted(len(found), "entry", "entries")
-    return ToolResult("\n".join([f"{said}:", *(lines.entry_line(entry, at) for entry in found)]), data)
+    said = lines.format_count(len(found), "entry", "entries")
+    return ToolResult("\n".join([f"{said}:", *(lines.render_entry(entry, at) for entry in found)]), data)
 
 
-def _dropped(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
-    entry = _entry(working, given, listing)
+def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
+    entry = _get_entry(working, given, listing)
     working.delete(entry.key)
-    start = render.quoted(entry.data, id=entry.key, longest=120)
-    return ToolResult(f'Dropped {render.folded(entry.key)}: "{start}".', {"key": entry.key})
+    start = render.quote_text(entry.data, id=entry.key, longest=120)
+    return ToolResult(f'Dropped {render.fold_text(entry.key)}: "{start}".', {"key": entry.key})
 
 
-def _entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
-    key = taking.text(given, "key")
+def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
+    key = taking.get_text(given, "key")
     entry = working.entry(key) or working.entry(key.strip())
     if entry is None:
-        keys = [render.label(each.key) for each in working.list()]
+        keys = [render.render_label(each.key) for each in working.list()]
         shown = ", ".join(keys[:_KEYS_NAMED])
         more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
         there = f"there are {shown}{more}" if keys else "there are none"
         raise NotFound(
-            f"there is no entry {render.label(key)}, or it has expired; {there}; {listing} lists them"
+            f"there is no entry {render.render_label(key)}, or it has expired; {there}; {listing} lists them"
         )
     return entry
 
 
-def _lives(entry: Entry, now: datetime) -> str:
-    remaining = entry.remaining(now)
-    return "kept until it is dropped" if remaining is None else f"expires in {render.countdown(remaining)}"
+def _format_lifetime(entry: Entry, now: datetime) -> str:
+    remaining = entry.get_remaining_time(now)
+    return (
+        "kept until it is dropped"
+        if remaining is None
+        else f"expires in {render.format_countdown(remaining)}"
+    )
 
 
 # -- schemas -----------------------------------------------------------------------------------------------
 
-_ENTRY = schemas.shape(entry=lines.ENTRY)
-_ENTRIES = schemas.shape(entries=schemas.several(lines.ENTRY))
-_TEXT = schemas.shape(entry=lines.ENTRY, text=schemas.STRING)
-_DROPPED = schemas.shape(key=schemas.STRING)
-_HITS_SCHEMA = schemas.shape(hits=schemas.several(lines.ENTRY_HIT))
+_ENTRY = schemas.build_object_schema(entry=lines.ENTRY)
+_ENTRIES = schemas.build_object_schema(entries=schemas.build_array_schema(lines.ENTRY))
+_TEXT = schemas.build_object_schema(entry=lines.ENTRY, text=schemas.STRING)
+_DROPPED = schemas.build_object_schema(key=schemas.STRING)
+_HITS_SCHEMA = schemas.build_object_schema(hits=schemas.build_array_schema(lines.ENTRY_HIT))
 
-_KEY = schemas.text("A short name, such as page-1 or mail/draft.", longest=entries.LONGEST_KEY)
+_KEY = schemas.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entries.LONGEST_KEY)
 _TTL: schemas.Schema = {
     "type": "number",
     "minimum": 0.01,
     "maximum": _LONGEST_TTL_MINUTES,
     "description": "After how many minutes it goes by itself.",
 }
-_DATA = schemas.text("The text to keep.", longest=entries.LONGEST_DATA, empty=True)
+_DATA = schemas.build_text_schema("The text to keep.", longest=entries.LONGEST_DATA, empty=True)
 _ASKED: schemas.Schema = {
     **schemas.QUERY,
     "description": "Words of the key, the text, the tags or the category.",
@@ -246,7 +257,7 @@ _SAVE = ToolSpec(
     name="save_to_working_memory",
     description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
     "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-    parameters=schema(
+    parameters=build_schema(
         ["key", "data"],
         key=_KEY,
         data=_DATA,
@@ -258,40 +269,40 @@ _SAVE = ToolSpec(
 _GET = ToolSpec(
     name="get_from_working_memory",
     description="Get the whole text that was set aside under a key.",
-    parameters=schema(["key"], key=_KEY),
+    parameters=build_schema(["key"], key=_KEY),
 )
 _SEARCH = ToolSpec(
     name="search_working_memory",
     description="Find what was set aside in this conversation by its words.",
-    parameters=schema(
+    parameters=build_schema(
         ["query"],
         query=_ASKED,
         category=schemas.IN_CATEGORY,
         tags=schemas.WITH_TAGS,
-        limit=schemas.limit(_HITS),
+        limit=schemas.build_limit_schema(_HITS),
     ),
 )
 _LIST = ToolSpec(
     name="list_working_memory",
     description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
     "texts.",
-    parameters=schema(),
+    parameters=build_schema(),
 )
 _DROP = ToolSpec(
     name="delete_from_working_memory",
     description="Drop what was set aside under a key, to make room.",
-    parameters=schema(["key"], key=_KEY),
+    parameters=build_schema(["key"], key=_KEY),
 )
 _PAD_READ = ToolSpec(
     name="scratchpad_read",
     description="Read the whole text under a key of the scratchpad, which outlives conversations.",
-    parameters=schema(["key"], key=_KEY),
+    parameters=build_schema(["key"], key=_KEY),
 )
 _PAD_WRITE = ToolSpec(
     name="scratchpad_write",
     description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
     "conversation; without ttl_minutes it is kept.",
-    parameters=schema(
+    parameters=build_schema(
         ["key", "text"],
         key=_KEY,
         text=_DATA,
@@ -303,8 +314,8 @@ _PAD_WRITE = ToolSpec(
 _PAD_LIST = ToolSpec(
     name="scratchpad_list",
     description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
-    parameters=schema(
-        prefix=schemas.text(
+    parameters=build_schema(
+        prefix=schemas.build_text_schema(
             "Only keys that are this or go on from it after /, : or a dot.",
             longest=entries.LONGEST_KEY,
             empty=True,
@@ -314,16 +325,16 @@ _PAD_LIST = ToolSpec(
 _PAD_SEARCH = ToolSpec(
     name="scratchpad_search",
     description="Find entries of the scratchpad by words of key or text.",
-    parameters=schema(
+    parameters=build_schema(
         ["query"],
         query=_ASKED,
         category=schemas.IN_CATEGORY,
         tags=schemas.WITH_TAGS,
-        limit=schemas.limit(_HITS),
+        limit=schemas.build_limit_schema(_HITS),
     ),
 )
 _PAD_DELETE = ToolSpec(
     name="scratchpad_delete",
     description="Drop a key of the scratchpad, with its text.",
-    parameters=schema(["key"], key=_KEY),
+    parameters=build_schema(["key"], key=_KEY),
 )

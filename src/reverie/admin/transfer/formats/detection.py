@@ -27,32 +27,32 @@ _SQLITE = b"SQLite format 3\x00"
 _KNOWN = f"use one of {', '.join(FORMS)} where you know it"
 
 
-def form_of(path: Path) -> Form:
+def detect_format(path: Path) -> Form:
     """Which format a file or folder has.
 
     Raises:
         InvalidInput: there is nothing of that name, or nothing that can be imported.
     """
     if path.is_dir():
-        return _of_folder(path)
-    with sources.opened(path) as file:
+        return _detect_folder_format(path)
+    with sources.open_file(path) as file:
         head = file.read(16)
     if head.startswith(_ZIP):
         with sources.ZipArchive(path) as archive:
-            return _of_archive(archive)
+            return _detect_archive_format(archive)
     if head.startswith(_SQLITE):
         raise InvalidInput(f"{path.name} is a database: open its folder, or make a backup of it")
     if path.suffix.lower() == ".md":
         return "markdown" if _is_own_markdown(path) else "notes"
-    return _of_text(path)
+    return _detect_text_format(path)
 
 
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def _of_text(path: Path) -> Form:
-    with sources.opened(path) as file:
-        for _, line in sources.lines(file):
+def _detect_text_format(path: Path) -> Form:
+    with sources.open_file(path) as file:
+        for _, line in sources.iter_lines(file):
             first = line
             break
         else:
@@ -60,29 +60,29 @@ def _of_text(path: Path) -> Form:
     if first is None:
         raise InvalidInput(f"{path.name}: its first line has over {sources.LONGEST_LINE:,} bytes")
     try:
-        data = sources.parsed(first)
+        data = sources.parse_json(first)
     except InvalidInput:
         data = None
     if not isinstance(data, dict):  # one document over several lines, or a list
-        with sources.opened(path) as file:
-            data = _first_element(file, path.name)
-    form = _of_object(data)
+        with sources.open_file(path) as file:
+            data = _read_first_element(file, path.name)
+    form = _detect_object_format(data)
     if form is None:
         raise InvalidInput(f"{path.name}: cannot tell what it is: {_KNOWN}")
     return form
 
 
-def _first_element(file: sources.Readable, name: str) -> Any:
+def _read_first_element(file: sources.Readable, name: str) -> Any:
     try:
-        text = next(sources.elements(file), None)
+        text = next(sources.iter_elements(file), None)
         if text is None:
             raise InvalidInput("an empty list")
-        return sources.parsed(text)
+        return sources.parse_json(text)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: cannot tell what it is ({error}): {_KNOWN}") from None
 
 
-def _of_object(data: Any) -> Form | None:
+def _detect_object_format(data: Any) -> Form | None:
     if not isinstance(data, dict):
         return None
     if chatgpt.is_conversation(data):
@@ -102,13 +102,13 @@ def _of_object(data: Any) -> Form | None:
     return None
 
 
-def _of_archive(archive: sources.ZipArchive) -> Form:
+def _detect_archive_format(archive: sources.ZipArchive) -> Form:
     if "manifest.json" in archive.names and "reverie.db" in archive.names:
         raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
     for name in archive.names:
         if CONVERSATIONS.fullmatch(name):
             with archive.opened(name) as file:
-                form = _of_object(_first_element(file, name))
+                form = _detect_object_format(_read_first_element(file, name))
             if form in ("chatgpt", "claude"):
                 return form
     raise InvalidInput(
@@ -119,15 +119,15 @@ def _of_archive(archive: sources.ZipArchive) -> Form:
 
 def _is_own_markdown(path: Path) -> bool:
     return (
-        sources.whole(path).startswith("---")
-        and re.search(r"^(?:id|kind|created_at):", sources.whole(path), re.MULTILINE) is not None
+        sources.read_text(path).startswith("---")
+        and re.search(r"^(?:id|kind|created_at):", sources.read_text(path), re.MULTILINE) is not None
     )
 
 
 # -- folders -----------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path) -> Form:
+def _detect_folder_format(folder: Path) -> Form:
     known = manifest.read_manifest(folder)
     if known is not None:
         if known.form == "markdown":
@@ -135,35 +135,35 @@ def _of_folder(folder: Path) -> Form:
         if known.form == "folder":
             return "folder"
         raise InvalidInput(f"{manifest.NAME} says that the export is of form {known.form!r}: {_KNOWN}")
-    names = _names(folder)
+    names = _list_names(folder)
     for name, path in names:
-        if (form := _of_named(name, path)) is not None:
+        if (form := _detect_file_format(name, path)) is not None:
             return form
     if any(_is_notes(name) for name, _ in names):
         return "notes"
     raise InvalidInput(f"{str(folder)!r}: nothing in it is known: {_KNOWN}")
 
 
-def _names(folder: Path) -> list[tuple[str, Path]]:
-    found = [(name, path) for name, path in sources.files_under(folder) if path is not None]
+def _list_names(folder: Path) -> list[tuple[str, Path]]:
+    found = [(name, path) for name, path in sources.iter_files(folder) if path is not None]
     return found[:_LOOKED_AT]
 
 
-def _of_named(name: str, path: Path) -> Form | None:
+def _detect_file_format(name: str, path: Path) -> Form | None:
     """The format that one file of a folder shows it to have; None where it shows none."""
     parts = PurePosixPath(name).parts
     if CONVERSATIONS.fullmatch(name):
-        return _of_text(path)
-    place = layout.place_of(name)
+        return _detect_text_format(path)
+    place = layout.parse_path(name)
     if place is not None and place.form in ("record", "episodic", "session") and _is_own(path, place.form):
         return "folder"
     if workspace.SESSIONS in parts[:-1]:
         return None
     if name.endswith(".jsonl"):
-        return "golemcore" if golemcore.is_item(_first_object(path)) else None
+        return "golemcore" if golemcore.is_item(_read_first_object(path)) else None
     if name.endswith(".json"):
         try:
-            return "rockbot" if rockbot.is_entry(sources.parsed_object(sources.whole(path))) else None
+            return "rockbot" if rockbot.is_entry(sources.parse_json_object(sources.read_text(path))) else None
         except InvalidInput:
             return None
     return None
@@ -173,18 +173,18 @@ def _is_own(path: Path, form: str) -> bool:
     """Whether a file in a place of the readable folder is one of it: it has fields that only ours have."""
     if form == "record":
         try:
-            data = sources.parsed_object(sources.whole(path))
+            data = sources.parse_json_object(sources.read_text(path))
         except InvalidInput:
             return False
     else:
-        data = _first_object(path)
+        data = _read_first_object(path)
     return {"id", "window_start"} <= set(data) or {"id", "seen_count", "last_seen_at"} <= set(data)
 
 
-def _first_object(path: Path) -> dict[str, Any]:
+def _read_first_object(path: Path) -> dict[str, Any]:
     """The first line of a file that is a JSON object; an empty one where there is none."""
-    with sources.opened(path) as file:
-        for _, data in sources.documents(file):
+    with sources.open_file(path) as file:
+        for _, data in sources.iter_documents(file):
             if isinstance(data, dict):
                 return data
     return {}

@@ -19,9 +19,9 @@ from reverie.admin.transfer.items import (
     Item,
     Reason,
     Skipped,
-    digest,
-    stable_id,
-    with_source_id,
+    add_source_id,
+    build_stable_id,
+    hash_texts,
 )
 from reverie.admin.transfer.safe_reading import TooLarge
 from reverie.domain.errors import InvalidInput
@@ -29,11 +29,11 @@ from reverie.domain.page import (
     HISTORY,
     Page,
     Paragraph,
-    checked_page,
-    checked_paragraph,
-    day_of,
     is_log,
-    valid_page_name,
+    parse_daily_note_day,
+    validate_page,
+    validate_page_name,
+    validate_paragraph,
 )
 from reverie.domain.record import Kind, Record, validate_record
 from reverie.domain.text.validation import clean_text
@@ -50,7 +50,7 @@ _BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = re.compile(r"\s*(```|~~~)")
 
 
-def why_not(error: InvalidInput) -> Reason:
+def get_skip_reason(error: InvalidInput) -> Reason:
     """Why something is left out that was refused with this error."""
     if isinstance(error, TooLarge) or " characters: at most" in str(error):
         return "too large"
@@ -60,7 +60,7 @@ def why_not(error: InvalidInput) -> Reason:
 # -- paragraphs of logs ------------------------------------------------------------------------------------
 
 
-def paragraphs_of(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
+def split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
     """The paragraphs of a log's text, each with where it stands; blank ones are nothing.
 
     Args:
@@ -79,7 +79,7 @@ def paragraphs_of(name: str, text: str, place: str) -> Iterator[tuple[str, str]]
         begin = following
 
 
-def folded(content: str, name: str) -> str:
+def fold_paragraph(content: str, name: str) -> str:
     """A paragraph as a log can hold it: no control characters or blank lines, in a daily note one line."""
     text = clean_text(_LINE_END.sub("\n", content))
     if name == HISTORY:
@@ -87,7 +87,7 @@ def folded(content: str, name: str) -> str:
     return " ".join(text.split("\n")).strip()
 
 
-def paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> Paragraph:
+def build_paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> Paragraph:
     """A paragraph that has nothing but its text.
 
     Args:
@@ -100,21 +100,21 @@ def paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> 
     Raises:
         InvalidInput: it cannot be one.
     """
-    return checked_paragraph(
+    return validate_paragraph(
         Paragraph(
-            id=stable_id(form, name, content, str(nth)),
+            id=build_stable_id(form, name, content, str(nth)),
             page=name,
             position=1.0,
-            at=moment_of(name, content) or at,
+            at=parse_moment(name, content) or at,
             content=content,
             source=f"import:{form}",
         )
     )
 
 
-def moment_of(name: str, content: str) -> datetime | None:
+def parse_moment(name: str, content: str) -> datetime | None:
     """The moment that the beginning of a paragraph names; in a daily note, that of the day."""
-    day = day_of(name)
+    day = parse_daily_note_day(name)
     try:
         if day is None:
             found = _STAMP.match(content)
@@ -141,32 +141,32 @@ def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) 
     if not text.strip():
         yield Skipped(what="page", place=place, why="empty")
     elif is_log(name):
-        yield from _log(name, text, terms, place=place, at=at)
+        yield from _parse_log(name, text, terms, place=place, at=at)
     elif terms.trusted:
-        yield _page(name, text, place=place, at=at)
+        yield _parse_page(name, text, place=place, at=at)
     else:
-        yield from _facts(name, text, terms, place=place, at=at)
+        yield from _parse_facts(name, text, terms, place=place, at=at)
 
 
-def _page(name: str, text: str, *, place: str, at: datetime) -> Item:
+def _parse_page(name: str, text: str, *, place: str, at: datetime) -> Item:
     content = clean_text(_LINE_END.sub("\n", text))
     try:
-        page = checked_page(Page(name=valid_page_name(name), content=content, updated_at=at))
+        page = validate_page(Page(name=validate_page_name(name), content=content, updated_at=at))
     except InvalidInput as error:
-        return Skipped(what="page", place=place, why=why_not(error), detail=str(error))
+        return Skipped(what="page", place=place, why=get_skip_reason(error), detail=str(error))
     return FoundPage(place=place, page=page)
 
 
-def _log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
+def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
     seen = Counter[str]()
-    day = day_of(name)
+    day = parse_daily_note_day(name)
     last = at if day is None else datetime.combine(day, time(), UTC)
-    for where, raw in paragraphs_of(name, text, place):
-        content = folded(raw, name)
+    for where, raw in split_paragraphs(name, text, place):
+        content = fold_paragraph(raw, name)
         try:
-            found = paragraph(name, content, form=FORM, at=last, nth=seen[content])
+            found = build_paragraph(name, content, form=FORM, at=last, nth=seen[content])
         except InvalidInput as error:
-            yield Skipped(what="paragraph", place=where, why=why_not(error), detail=str(error))
+            yield Skipped(what="paragraph", place=where, why=get_skip_reason(error), detail=str(error))
             continue
         seen[content] += 1
         last = found.at
@@ -174,19 +174,21 @@ def _log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) 
             yield FoundParagraph(place=where, paragraph=found, form=FORM)
         else:
             nth = seen[content] - 1
-            yield _record(name, content, terms, place=where, at=found.at, nth=nth, kind="event")
+            yield _build_record_item(name, content, terms, place=where, at=found.at, nth=nth, kind="event")
 
 
-def _facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
+def _parse_facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
     seen = Counter[str]()
-    for number, tags, raw in blocks(_LINE_END.sub("\n", text)):
+    for number, tags, raw in split_blocks(_LINE_END.sub("\n", text)):
         content = clean_text(raw).strip()
         where = f"{place}, line {number}"
-        yield _record(name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags)
+        yield _build_record_item(
+            name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags
+        )
         seen[content] += 1
 
 
-def _record(
+def _build_record_item(
     name: str,
     content: str,
     terms: ImportTerms,
@@ -197,11 +199,11 @@ def _record(
     kind: Kind,
     tags: tuple[str, ...] = (),
 ) -> Item:
-    identity = digest(name, content, str(nth))
+    identity = hash_texts(name, content, str(nth))
     scope = terms.foreign_scope
     try:
         record = Record(
-            id=stable_id(FORM, scope, identity),
+            id=build_stable_id(FORM, scope, identity),
             content=content,
             created_at=at,
             updated_at=at,
@@ -212,14 +214,14 @@ def _record(
             source=f"import:{name}"[:200],
             origin=terms.foreign_origin,
             scope=scope,
-            metadata=with_source_id({}, identity),
+            metadata=add_source_id({}, identity),
         )
         return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
-        return Skipped(what="record", place=place, why=why_not(error), detail=str(error))
+        return Skipped(what="record", place=place, why=get_skip_reason(error), detail=str(error))
 
 
-def blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
+def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
     """The bullets and paragraphs of a Markdown text, with their first lines' numbers and their headings.
 
     A bullet keeps what is indented below it; code between fences stays together; headings become tags, the
@@ -235,7 +237,7 @@ def blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
         code = _CODE.match(line)
         heading = None if fence or code else _HEADING.fullmatch(line)
         if block and not fence and (heading or not line.strip() or _BULLET.match(line)):
-            yield begin, _tags(headings), _joined(block)
+            yield begin, _build_tags(headings), _join_block(block)
             block = []
         if code:
             fence = "" if fence == code[1] else fence or code[1]
@@ -247,14 +249,14 @@ def blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
             begin = begin if block else number
             block.append(line)
     if block:
-        yield begin, _tags(headings), _joined(block)
+        yield begin, _build_tags(headings), _join_block(block)
 
 
-def _joined(block: list[str]) -> str:
+def _join_block(block: list[str]) -> str:
     first = _BULLET.sub("", block[0], count=1)
     return "\n".join([first, *block[1:]]).strip()
 
 
-def _tags(headings: dict[int, str]) -> tuple[str, ...]:
+def _build_tags(headings: dict[int, str]) -> tuple[str, ...]:
     names = (clean_text(name)[:_LONGEST_TAG].strip() for depth, name in sorted(headings.items()) if depth > 1)
     return tuple(dict.fromkeys(name for name in names if name))

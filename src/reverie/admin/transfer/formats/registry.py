@@ -28,7 +28,7 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or is not of that format.
     """
     if form in ("chatgpt", "claude"):
-        yield from _conversations(path, form, terms)
+        yield from _read_conversations(path, form, terms)
     elif path.is_dir():
         if form not in _FOLDERS:
             raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
@@ -39,11 +39,11 @@ def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
         yield from _FILES[form](path, terms)
 
 
-def _golemcore(path: Path, terms: ImportTerms) -> Iterator[Item]:
+def _read_golemcore(path: Path, terms: ImportTerms) -> Iterator[Item]:
     return golemcore.read(path, terms, name=path.name)
 
 
-def _rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
+def _read_rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
     return rockbot.read(path, terms, name=path.name)
 
 
@@ -52,8 +52,8 @@ _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingPr
         "jsonl": lines.read,
         "markdown": markdown.read_file,
         "mcp": mcp.read,
-        "golemcore": _golemcore,
-        "rockbot": _rockbot,
+        "golemcore": _read_golemcore,
+        "rockbot": _read_rockbot,
         "notes": workspace.read_file,
     }
 )
@@ -68,18 +68,18 @@ _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = Mapping
 )
 
 
-def _conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
+def _read_conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
     """The conversations of a file, of an archive, or of an archive that was unpacked."""
     reader = chatgpt.read if form == "chatgpt" else claude.read
     if path.is_dir():
-        for name, file in sources.files_under(path):
+        for name, file in sources.iter_files(path):
             if file is not None and detection.CONVERSATIONS.fullmatch(name):
-                with sources.opened(file) as conversations:
+                with sources.open_file(file) as conversations:
                     yield from reader(conversations, terms, name=name)
             else:
-                yield _left_out(name)
+                yield _build_skipped(name)
         return
-    with sources.opened(path) as opened:
+    with sources.open_file(path) as opened:
         is_archive = opened.read(4) == b"PK\x03\x04"
         opened.seek(0)
         if not is_archive:
@@ -91,8 +91,8 @@ def _conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]
                 with archive.opened(name) as member:
                     yield from reader(member, terms, name=f"{path.name}/{name}")
             else:
-                yield _left_out(name)
+                yield _build_skipped(name)
 
 
-def _left_out(name: str) -> Skipped:
+def _build_skipped(name: str) -> Skipped:
     return Skipped(what="file", place=name, why="unsupported", detail="no conversations in it")

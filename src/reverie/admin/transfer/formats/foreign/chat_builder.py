@@ -8,9 +8,17 @@ from datetime import datetime
 from types import MappingProxyType
 
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import storable
+from reverie.admin.transfer.formats.foreign.fields import to_storable
 from reverie.admin.transfer.formats.native.jsonl import PIECE
-from reverie.admin.transfer.items import FoundTurns, Item, Reason, Skipped, What, stable_id, with_source_id
+from reverie.admin.transfer.items import (
+    FoundTurns,
+    Item,
+    Reason,
+    Skipped,
+    What,
+    add_source_id,
+    build_stable_id,
+)
 from reverie.domain.conversation import (
     LONGEST_NAME,
     Role,
@@ -18,8 +26,8 @@ from reverie.domain.conversation import (
     SessionStatus,
     ToolCall,
     Turn,
-    checked_session,
-    checked_turn,
+    validate_session,
+    validate_turn,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import clean_text
@@ -58,8 +66,8 @@ class ConversationBuilder:
         self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str]]()
         self._last = begun
-        kept = {name: storable(text) for name, text in metadata.items() if text}
-        self._state = checked_session(
+        kept = {name: to_storable(text) for name, text in metadata.items() if text}
+        self._state = validate_session(
             SessionState(
                 id=session, created_at=begun, scope=scope, status=status, metadata=MappingProxyType(kept)
             )
@@ -89,14 +97,14 @@ class ConversationBuilder:
             tool_call_id: The call that a tool's turn answers.
             metadata: What else is known of it; what is empty is left out.
         """
-        text = storable(content)
+        text = to_storable(content)
         if not text.strip() and not tool_calls and role != "tool":
             self.leave_out("turn", "empty")
             return
         self._last = at or self._last
-        kept = {name: storable(value) for name, value in metadata.items() if value}
+        kept = {name: to_storable(value) for name, value in metadata.items() if value}
         turn = Turn(
-            id=stable_id(self._form, self._state.id, source_id),
+            id=build_stable_id(self._form, self._state.id, source_id),
             session=self._state.id,
             position=len(self._turns),
             role=role,
@@ -105,13 +113,13 @@ class ConversationBuilder:
             speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
             tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
-            metadata=with_source_id(kept, source_id),
+            metadata=add_source_id(kept, source_id),
             scope=self._state.scope,
         )
         try:
-            self._turns.append(checked_turn(turn))
+            self._turns.append(validate_turn(turn))
         except InvalidInput as error:
-            self.leave_out("turn", notes.why_not(error), str(error))
+            self.leave_out("turn", notes.get_skip_reason(error), str(error))
 
     def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
         """Note that something is left out."""
@@ -128,10 +136,10 @@ class ConversationBuilder:
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
 
 
-def tool_call(id: str, name: str, arguments: str) -> ToolCall:
+def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:
     """A call of a tool, with a name and an id that can be stored."""
     return ToolCall(
         id=clean_text(id).strip()[:LONGEST_NAME] or "call",
         name=clean_text(name).strip()[:LONGEST_NAME] or "tool",
-        arguments=storable(arguments),
+        arguments=to_storable(arguments),
     )

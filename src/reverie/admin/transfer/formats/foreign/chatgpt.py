@@ -13,8 +13,8 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
-from reverie.admin.transfer.formats.foreign.fields import as_text, moment
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
+from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
@@ -41,15 +41,15 @@ def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[I
     Raises:
         InvalidInput: it cannot be read any further.
     """
-    for number, text in enumerate(sources.elements(file), start=1):
+    for number, text in enumerate(sources.iter_elements(file), start=1):
         place = f"{name}, conversation {number}"
         try:
-            yield from of_conversation(sources.parsed_object(text), terms, place=place)
+            yield from parse_conversation(sources.parse_json_object(text), terms, place=place)
         except InvalidInput as error:
-            yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
 
 
-def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
+def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The turns of one conversation.
 
     Args:
@@ -63,16 +63,16 @@ def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) 
     name = data.get("conversation_id") or data.get("id")
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of ChatGPT: it has no 'mapping' or no 'id'")
-    messages = _path(data["mapping"], data.get("current_node"))
-    times = (moment(message.get("create_time")) for message in messages)
-    begun = moment(data.get("create_time")) or next((at for at in times if at is not None), terms.now)
+    messages = _find_message_path(data["mapping"], data.get("current_node"))
+    times = (parse_moment(message.get("create_time")) for message in messages)
+    begun = parse_moment(data.get("create_time")) or next((at for at in times if at is not None), terms.now)
     chat = ConversationBuilder(
         f"{FORM}:{name}",
         form=FORM,
         place=place,
         begun=begun,
         scope=terms.foreign_scope,
-        metadata=_about(data),
+        metadata=_build_metadata(data),
     )
     reading = _Reading(chat)
     for message in messages:
@@ -80,8 +80,8 @@ def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) 
     yield from chat.items()
 
 
-def _about(data: Mapping[str, Any]) -> dict[str, str]:
-    updated = moment(data.get("update_time"))
+def _build_metadata(data: Mapping[str, Any]) -> dict[str, str]:
+    updated = parse_moment(data.get("update_time"))
     about = {
         "title": data.get("title"),
         "model": data.get("default_model_slug"),
@@ -89,12 +89,12 @@ def _about(data: Mapping[str, Any]) -> dict[str, str]:
         "imported_from": FORM,
         "source_updated_at": None if updated is None else updated.isoformat(),
     }
-    return {name: as_text(value) for name, value in about.items() if value}
+    return {name: to_text(value) for name, value in about.items() if value}
 
 
-def _path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
+def _find_message_path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
     """The messages from the root to the current node, or to the newest leaf where none is named."""
-    node_id = current if isinstance(current, str) and current in mapping else _newest_leaf(mapping)
+    node_id = current if isinstance(current, str) and current in mapping else _find_newest_leaf(mapping)
     path: list[dict[str, Any]] = []
     seen: set[str] = set()
     while isinstance(node_id, str) and node_id not in seen:
@@ -108,18 +108,18 @@ def _path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
     return path[::-1]
 
 
-def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
+def _find_newest_leaf(mapping: Mapping[str, Any]) -> str | None:
     leaves = [
-        (_time_of(node), number, name)
+        (_get_node_time(node), number, name)
         for number, (name, node) in enumerate(mapping.items())
         if isinstance(node, dict) and not node.get("children")
     ]
     return max(leaves)[2] if leaves else None
 
 
-def _time_of(node: Mapping[str, Any]) -> float:
+def _get_node_time(node: Mapping[str, Any]) -> float:
     message = node.get("message")
-    at = moment(message.get("create_time")) if isinstance(message, dict) else None
+    at = parse_moment(message.get("create_time")) if isinstance(message, dict) else None
     return 0.0 if at is None else at.timestamp()
 
 
@@ -147,17 +147,17 @@ class _Reading:
         if role is None:
             self._chat.leave_out("turn", "broken", "its role is none of user, assistant, system, tool")
             return
-        self._say(message, role, str(author.get("name") or ""), content, kind)
+        self._add_message(message, role, str(author.get("name") or ""), content, kind)
 
-    def _say(
+    def _add_message(
         self, message: Mapping[str, Any], role: Role, name: str, content: Mapping[str, Any], kind: str
     ) -> None:
-        source_id, at = str(message["id"]), moment(message.get("create_time"))
-        text = self._text(content, kind)
+        source_id, at = str(message["id"]), parse_moment(message.get("create_time"))
+        text = self._extract_text(content, kind)
         recipient = str(message.get("recipient") or "all")
-        model = {"model": _model(message)}
+        model = {"model": _get_model(message)}
         if role == "assistant" and recipient not in ("all", "assistant"):
-            call = tool_call(source_id, recipient, _arguments(text))
+            call = build_tool_call(source_id, recipient, _to_json_arguments(text))
             self._asked[recipient] = call.id
             self._chat.add(source_id, role, "", at=at, tool_calls=[call], metadata=model)
         elif role == "tool":
@@ -168,10 +168,10 @@ class _Reading:
         else:
             self._chat.add(source_id, role, text, at=at, speaker=name, metadata=model)
 
-    def _text(self, content: Mapping[str, Any], kind: str) -> str:
+    def _extract_text(self, content: Mapping[str, Any], kind: str) -> str:
         parts = content.get("parts")
         if isinstance(parts, list):
-            texts = (self._part(part) for part in parts)
+            texts = (self._extract_part_text(part) for part in parts)
             return "\n".join(text for text in texts if text)
         for name in ("text", "result", "content"):
             if isinstance(value := content.get(name), str):
@@ -181,7 +181,7 @@ class _Reading:
             self._chat.leave_out("attachment", "unsupported", f"content of type {kind[:50]!r}")
         return ""
 
-    def _part(self, part: Any) -> str:
+    def _extract_part_text(self, part: Any) -> str:
         if isinstance(part, str):
             return part
         if not isinstance(part, dict):
@@ -198,13 +198,13 @@ def _is_hidden(message: Mapping[str, Any]) -> bool:
     return isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation") is True
 
 
-def _model(message: Mapping[str, Any]) -> str:
+def _get_model(message: Mapping[str, Any]) -> str:
     metadata = message.get("metadata")
     model = metadata.get("model_slug") if isinstance(metadata, dict) else None
     return model if isinstance(model, str) else ""
 
 
-def _arguments(text: str) -> str:
+def _to_json_arguments(text: str) -> str:
     """What a tool is asked, as JSON."""
     try:
         if isinstance(json.loads(text), dict):

@@ -1,6 +1,6 @@
 """What does an export of Claude hold? `conversations.json`, alone or in its zip archive, read into turns.
 
-A message has `sender` (`human` or `assistant`), `text`, and in later exports `content`: blocks of text, of
+A message has `sender` (`human` or `store_assistant`), `text`, and in later exports `content`: blocks of text, of
 reasoning (left out), of calls of tools and their results. Text that was taken out of an attached file is
 kept; other files are named only.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
-from reverie.admin.transfer.formats.foreign.fields import as_text, moment
-from reverie.admin.transfer.items import ImportTerms, Item, Skipped, digest
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
+from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput
 
@@ -42,15 +42,15 @@ def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[I
     Raises:
         InvalidInput: it cannot be read any further.
     """
-    for number, text in enumerate(sources.elements(file), start=1):
+    for number, text in enumerate(sources.iter_elements(file), start=1):
         place = f"{name}, conversation {number}"
         try:
-            yield from of_conversation(sources.parsed_object(text), terms, place=place)
+            yield from parse_conversation(sources.parse_json_object(text), terms, place=place)
         except InvalidInput as error:
-            yield Skipped(what="session", place=place, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
 
 
-def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
+def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The turns of one conversation.
 
     Args:
@@ -64,10 +64,10 @@ def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) 
     name = data.get("uuid") or data.get("id")
     if not is_conversation(data) or not isinstance(name, str):
         raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
-    messages = _path([each for each in data["chat_messages"] if isinstance(each, dict)], data)
-    times = (moment(message.get("created_at")) for message in messages)
-    begun = moment(data.get("created_at")) or next((at for at in times if at is not None), terms.now)
-    updated = moment(data.get("updated_at"))
+    messages = _find_message_path([each for each in data["chat_messages"] if isinstance(each, dict)], data)
+    times = (parse_moment(message.get("created_at")) for message in messages)
+    begun = parse_moment(data.get("created_at")) or next((at for at in times if at is not None), terms.now)
+    updated = parse_moment(data.get("updated_at"))
     about = {
         "title": data.get("name"),
         "model": data.get("model"),
@@ -80,7 +80,7 @@ def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) 
         place=place,
         begun=begun,
         scope=terms.foreign_scope,
-        metadata={key: as_text(value) for key, value in about.items() if value},
+        metadata={key: to_text(value) for key, value in about.items() if value},
     )
     for each in data["chat_messages"]:
         if not isinstance(each, dict):
@@ -90,7 +90,7 @@ def of_conversation(data: Mapping[str, Any], terms: ImportTerms, *, place: str) 
     yield from chat.items()
 
 
-def _path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _find_message_path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages up to the current one, where the export says which that is; else all, in their order."""
     by_name = {message.get("uuid"): message for message in messages}
     leaf = data.get("current_leaf_message_uuid")
@@ -115,13 +115,13 @@ class _Message:
         self._calls: list[ToolCall] = []
         self._open: list[str] = []  # ids of calls without a result
         self._pieces = 0
-        self._at = moment(message.get("created_at"))
+        self._at = parse_moment(message.get("created_at"))
         content = message.get("content")
         self._blocks: list[Any] = content if isinstance(content, list) else []
         self._name = str(
             message.get("uuid")
-            or digest(
-                str(message.get("sender")), str(message.get("created_at")), as_text(message.get("text"))
+            or hash_texts(
+                str(message.get("sender")), str(message.get("created_at")), to_text(message.get("text"))
             )
         )
 
@@ -132,15 +132,15 @@ class _Message:
             self._chat.leave_out("turn", "broken", "its sender is neither human nor assistant")
             return
         for block in self._blocks:
-            self._block(block, role)
+            self._add_block(block, role)
         said = any(text.strip() for text in self._texts)
         if not said and not self._pieces and isinstance(text := self._message.get("text"), str):
             self._texts = [text]
-        self._attachments()
+        self._add_attachments()
         if self._calls or any(text.strip() for text in self._texts) or not self._pieces:
             self._finish(role)
 
-    def _block(self, block: Any, role: Role) -> None:
+    def _add_block(self, block: Any, role: Role) -> None:
         if not isinstance(block, dict):
             return
         kind = str(block.get("type"))
@@ -153,7 +153,7 @@ class _Message:
             self._calls.append(call)
             self._open.append(call.id)
         elif kind == "tool_result":
-            self._result(block, role)
+            self._add_result(block, role)
         elif kind not in _SAYS_NOTHING:
             self._chat.leave_out("attachment", "unsupported", f"content of type {kind[:50]!r}")
 
@@ -161,9 +161,9 @@ class _Message:
         given = block.get("id")
         name = given if isinstance(given, str) and given else f"{self._name}:{len(self._open)}"
         arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
-        return tool_call(name, str(block.get("name") or ""), arguments)
+        return build_tool_call(name, str(block.get("name") or ""), arguments)
 
-    def _result(self, block: Mapping[str, Any], role: Role) -> None:
+    def _add_result(self, block: Mapping[str, Any], role: Role) -> None:
         if self._calls or self._texts:
             self._finish(role)
         given = block.get("tool_use_id")
@@ -173,23 +173,23 @@ class _Message:
         name = block.get("name")
         self._add(
             "tool",
-            _text_of(block.get("content")),
+            _extract_text(block.get("content")),
             tool_call_id=answered,
             metadata={"tool": name} if isinstance(name, str) else {},
         )
 
-    def _attachments(self) -> None:
-        for each in _objects(self._message.get("attachments")):
-            name = as_text(each.get("file_name") or "attachment")
+    def _add_attachments(self) -> None:
+        for each in _filter_objects(self._message.get("attachments")):
+            name = to_text(each.get("file_name") or "attachment")
             extracted = each.get("extracted_content")
             if isinstance(extracted, str) and extracted.strip():
                 self._texts.append(f"[{name}]\n{extracted}")
             else:
-                self._name_only(name)
-        for each in _objects(self._message.get("files")):
-            self._name_only(as_text(each.get("file_name") or "file"))
+                self._add_file_name(name)
+        for each in _filter_objects(self._message.get("files")):
+            self._add_file_name(to_text(each.get("file_name") or "file"))
 
-    def _name_only(self, name: str) -> None:
+    def _add_file_name(self, name: str) -> None:
         self._texts.append(f"[{name}]")
         self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
 
@@ -219,13 +219,13 @@ class _Message:
         )
 
 
-def _text_of(content: Any) -> str:
+def _extract_text(content: Any) -> str:
     """The text of a tool's result."""
     if isinstance(content, str):
         return content
-    texts = [each.get("text") for each in _objects(content)]
+    texts = [each.get("text") for each in _filter_objects(content)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _filter_objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -28,16 +28,16 @@ class ForeignFields:
     """An object of another program, asked by the names that its fields may have."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = {_plain(str(name)): value for name, value in data.items()}
+        self._data = {_normalize_name(str(name)): value for name, value in data.items()}
 
     def has(self, *names: str) -> bool:
         """Whether it has one of the fields, whatever its value."""
-        return any(_plain(name) in self._data for name in names)
+        return any(_normalize_name(name) in self._data for name in names)
 
     def value(self, *names: str) -> Any:
         """The value of the first of the fields that has one; None if none has."""
         for name in names:
-            value = self._data.get(_plain(name))
+            value = self._data.get(_normalize_name(name))
             if value is not None:
                 return value
         return None
@@ -69,7 +69,7 @@ class ForeignFields:
 
     def moment(self, *names: str) -> datetime | None:
         """A moment; see `moment`."""
-        return moment(self.value(*names))
+        return parse_moment(self.value(*names))
 
     def labels(self, *names: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
         """Short texts, none twice; what is too long or too much is left out."""
@@ -89,7 +89,7 @@ class ForeignFields:
         if not isinstance(value, Mapping):
             return {}
         pairs = ((clean_text(str(name)).strip()[:LONGEST_LABEL], each) for name, each in value.items())
-        return {name: as_text(each) for name, each in pairs if name and each is not None}
+        return {name: to_text(each) for name, each in pairs if name and each is not None}
 
     def category(self, *names: str) -> str | None:
         """A category; None where there is none, or one that Reverie does not take."""
@@ -97,7 +97,7 @@ class ForeignFields:
         if not isinstance(value, str):
             return None
         try:
-            return categories.valid_category(value.strip().strip("/"))
+            return categories.validate_category(value.strip().strip("/"))
         except InvalidInput:
             return None
 
@@ -112,17 +112,17 @@ class ForeignFields:
         return next((layer for layer in LAYERS if layer == text), None)
 
 
-def as_text(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A value as text: text cleaned, anything else as JSON."""
     return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
-def storable(text: str) -> str:
+def to_storable(text: str) -> str:
     """A text of a turn as it can be stored: without NUL and lone surrogates."""
     return _UNSTORABLE.sub(" ", text)
 
 
-def moment(value: Any) -> datetime | None:
+def parse_moment(value: Any) -> datetime | None:
     """The moment that a value means: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
 
     >>> moment("2026-02-07T14:15:00.1234567+01:00"), moment(1770470100)
@@ -146,12 +146,12 @@ datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
     return found if found is not None and found >= _EARLIEST else None
 
 
-def kind_in(category: str | None) -> Kind:
+def infer_kind(category: str | None) -> Kind:
     """The kind of a record of which nothing but the category is known."""
     if categories.is_within_category(category, categories.ANTI_PATTERNS):
         return "anti_pattern"
     return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return _BETWEEN_WORDS.sub("", name).lower()

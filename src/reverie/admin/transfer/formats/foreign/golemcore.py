@@ -1,7 +1,7 @@
 """What are golemcore's memory items? The lines of `items/**/*.jsonl`, read into records.
 
 A line has `id`, `layer`, `type`, `title`, `content`, `tags`, `source`, `confidence`, `salience`, `ttlDays`,
-`createdAt`, `updatedAt`, `lastAccessedAt`, `references`. An item that was promoted stands in two files with
+`createdAt`, `updatedAt`, `lastAccessedAt`, `extract_references`. An item that was promoted stands in two files with
 one id; so the semantic and procedural files are read first, and the promoted one is taken.
 """
 
@@ -20,9 +20,9 @@ from reverie.admin.transfer.items import (
     ImportTerms,
     Item,
     Skipped,
-    digest,
-    stable_id,
-    with_source_id,
+    add_source_id,
+    build_stable_id,
+    hash_texts,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
@@ -41,16 +41,16 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         terms: How they are to be taken in.
         name: What to call the file.
     """
-    with sources.opened(path) as file:
-        for number, data in sources.documents(file):
+    with sources.open_file(path) as file:
+        for number, data in sources.iter_documents(file):
             place = f"{name}, line {number}"
             if isinstance(data, InvalidInput):
-                yield Skipped(what="line", place=place, why=notes.why_not(data), detail=str(data))
+                yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
             elif not is_item(data):
                 detail = "no memory item: it has no 'content' and 'layer'"
                 yield Skipped(what="line", place=place, why="unsupported", detail=detail)
             else:
-                yield of_item(data, terms, place=place)
+                yield parse_item(data, terms, place=place)
 
 
 def is_item(data: Mapping[str, Any]) -> bool:
@@ -64,7 +64,7 @@ def is_promoted(name: str) -> bool:
     return PurePosixPath(name).stem.lower() in ("semantic", "procedural")
 
 
-def of_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
+def parse_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
     """The record that one item makes.
 
     Args:
@@ -82,10 +82,10 @@ def of_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
     updated = max(created, fields.moment("updatedAt") or created)
     days = fields.count("ttlDays", "ttl", default=0)
     expires = created + timedelta(days=days) if 0 < days <= _LONGEST_TTL_DAYS else None
-    source_id = fields.label("id") or digest(kind, content)
+    source_id = fields.label("id") or hash_texts(kind, content)
     try:
         record = Record(
-            id=stable_id(FORM, terms.foreign_scope, source_id),
+            id=build_stable_id(FORM, terms.foreign_scope, source_id),
             content=content,
             created_at=created,
             updated_at=updated,
@@ -100,15 +100,15 @@ def of_item(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Item:
             origin=terms.foreign_origin,
             scope=terms.foreign_scope,
             expires_at=expires,
-            metadata=with_source_id(_rest(fields), source_id),
+            metadata=add_source_id(_collect_extra_metadata(fields), source_id),
         )
         return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except (InvalidInput, OverflowError) as error:
-        why = notes.why_not(error) if isinstance(error, InvalidInput) else "broken"
+        why = notes.get_skip_reason(error) if isinstance(error, InvalidInput) else "broken"
         return Skipped(what="record", place=place, why=why, detail=str(error))
 
 
-def _rest(fields: ForeignFields) -> dict[str, str]:
+def _collect_extra_metadata(fields: ForeignFields) -> dict[str, str]:
     """What a record has no field for."""
     accessed = fields.moment("lastAccessedAt")
     rest = {

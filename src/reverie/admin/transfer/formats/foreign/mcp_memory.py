@@ -20,9 +20,9 @@ from reverie.admin.transfer.items import (
     ImportTerms,
     Item,
     Skipped,
-    digest,
-    stable_id,
-    with_source_id,
+    add_source_id,
+    build_stable_id,
+    hash_texts,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record, validate_record
@@ -50,29 +50,29 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    graph = _one_object(path)
+    graph = _read_whole_graph(path)
     if graph is not None:
-        yield from of_object(graph, terms, place=path.name)
+        yield from parse_object(graph, terms, place=path.name)
         return
-    with sources.opened(path) as file:
-        for number, data in sources.documents(file):
+    with sources.open_file(path) as file:
+        for number, data in sources.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
-                yield Skipped(what="line", place=place, why=notes.why_not(data), detail=str(data))
+                yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
             else:
-                yield from of_object(data, terms, place=place)
+                yield from parse_object(data, terms, place=place)
 
 
-def _one_object(path: Path) -> dict[str, Any] | None:
+def _read_whole_graph(path: Path) -> dict[str, Any] | None:
     """A graph that is one object, on one line or on several; None for one of an object a line."""
     try:
-        data = sources.parsed_object(sources.whole(path))
+        data = sources.parse_json_object(sources.read_text(path))
     except InvalidInput:
         return None
     return data if "type" not in data else None
 
 
-def of_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
+def parse_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Iterator[Item]:
     """The records that one object makes: an entity, a relation, or a whole graph.
 
     Args:
@@ -84,28 +84,28 @@ def of_object(data: Mapping[str, Any], terms: ImportTerms, *, place: str) -> Ite
     kind = data.get("type")
     if kind is None and (fields.has("entities") or fields.has("relations")):
         for name, each in (("entity", "entities"), ("relation", "relations")):
-            for number, inner in enumerate(_objects(fields.value(each)), start=1):
-                yield from of_object({**inner, "type": name}, terms, place=f"{place}, {name} {number}")
+            for number, inner in enumerate(_filter_objects(fields.value(each)), start=1):
+                yield from parse_object({**inner, "type": name}, terms, place=f"{place}, {name} {number}")
     elif kind == "entity":
-        yield from _entity(fields, terms, place)
+        yield from _parse_entity(fields, terms, place)
     elif kind == "relation":
-        yield _relation(fields, terms, place)
+        yield _parse_relation(fields, terms, place)
     else:
         yield Skipped(what="line", place=place, why="unsupported", detail="neither an entity nor a relation")
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _filter_objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
+def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
     name, kind = fields.label("name"), fields.label("entityType")
     if not name:
         yield Skipped(what="record", place=place, why="broken", detail="an entity has no name")
         return
     observations = fields.value("observations")
     if observations is None or observations == []:
-        yield _record(f"{name}: {kind or 'entity'}", "", (name, kind), terms, place)
+        yield _build_entity_item(f"{name}: {kind or 'entity'}", "", (name, kind), terms, place)
         return
     if not isinstance(observations, list):
         yield Skipped(what="record", place=place, why="broken", detail="its observations are no list")
@@ -117,17 +117,17 @@ def _entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[I
         elif not (text := clean_text(observation).strip()):
             yield Skipped(what="record", place=where, why="empty")
         else:
-            content = text if _names(text, name) else f"{name}: {text}"
-            yield _record(content, text, (name, kind), terms, where, observation=text)
+            content = text if _has_name(text, name) else f"{name}: {text}"
+            yield _build_entity_item(content, text, (name, kind), terms, where, observation=text)
 
 
-def _names(text: str, name: str) -> bool:
+def _has_name(text: str, name: str) -> bool:
     """Whether a text says itself whom it is about."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     return plain in " ".join(text.replace("_", " ").split()).lower()
 
 
-def _relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
+def _parse_relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
     source, verb, target = fields.label("from"), fields.label("relationType"), fields.label("to")
     if not (source and verb and target):
         return Skipped(
@@ -138,10 +138,10 @@ def _relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
         )
     content = f"{source} {verb.replace('_', ' ')} {target}"
     metadata = {FROM: source, RELATION: verb, TO: target}
-    return _found(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
+    return _build_item(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
 
 
-def _record(
+def _build_entity_item(
     content: str,
     text: str,
     entity: tuple[str, str],
@@ -154,10 +154,10 @@ def _record(
     metadata = {ENTITY: name} | ({ENTITY_TYPE: kind} if kind else {})
     if observation is not None:
         metadata[OBSERVATION] = observation
-    return _found(content, ("entity", name, text), (kind,) if kind else (), metadata, terms, place)
+    return _build_item(content, ("entity", name, text), (kind,) if kind else (), metadata, terms, place)
 
 
-def _found(
+def _build_item(
     content: str,
     identity: tuple[str, ...],
     tags: tuple[str, ...],
@@ -165,10 +165,10 @@ def _found(
     terms: ImportTerms,
     place: str,
 ) -> Item:
-    source_id = digest(*identity)
+    source_id = hash_texts(*identity)
     try:
         record = Record(
-            id=stable_id(FORM, terms.foreign_scope, source_id),
+            id=build_stable_id(FORM, terms.foreign_scope, source_id),
             content=content,
             category=CATEGORY,
             created_at=terms.now,
@@ -178,8 +178,8 @@ def _found(
             source=f"import:{FORM}",
             origin=terms.foreign_origin,
             scope=terms.foreign_scope,
-            metadata=with_source_id(metadata, source_id),
+            metadata=add_source_id(metadata, source_id),
         )
         return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
-        return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))
+        return Skipped(what="record", place=place, why=notes.get_skip_reason(error), detail=str(error))

@@ -15,19 +15,19 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, kind_in
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, infer_kind
 from reverie.admin.transfer.items import (
     FoundRecord,
     ImportTerms,
     Item,
     Skipped,
-    digest,
-    stable_id,
-    with_source_id,
+    add_source_id,
+    build_stable_id,
+    hash_texts,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
-from reverie.domain.text.ids import valid_id
+from reverie.domain.text.ids import validate_id
 
 FORM = "rockbot"
 
@@ -47,18 +47,18 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         name: Its path below the folder of memory, whose folders are the category if the entry names none.
     """
     try:
-        data = sources.parsed_object(sources.whole(path))
+        data = sources.parse_json_object(sources.read_text(path))
     except InvalidInput as error:
-        yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+        yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
         return
     if not is_entry(data):
         detail = "no memory entry: it has no 'id', 'content' and 'createdAt'"
         yield Skipped(what="file", place=name, why="unsupported", detail=detail)
         return
-    yield of_entry(data, terms, place=name, folder=str(PurePosixPath(name).parent))
+    yield parse_entry(data, terms, place=name, folder=str(PurePosixPath(name).parent))
 
 
-def of_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder: str = "") -> Item:
+def parse_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder: str = "") -> Item:
     """The record that one entry makes.
 
     Args:
@@ -72,13 +72,13 @@ def of_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder:
     if not content:
         return Skipped(what="record", place=place, why="empty")
     category = fields.category("category") or ForeignFields({"category": folder}).category("category")
-    kind = kind_in(category)
+    kind = infer_kind(category)
     created = fields.moment("createdAt") or fields.moment("updatedAt") or terms.now
     updated = max(created, fields.moment("updatedAt") or created)
-    source_id = fields.label("id") or digest(content)
+    source_id = fields.label("id") or hash_texts(content)
     try:
         record = Record(
-            id=_id(source_id, terms.foreign_scope),
+            id=_build_id(source_id, terms.foreign_scope),
             content=content,
             created_at=created,
             updated_at=updated,
@@ -92,22 +92,22 @@ def of_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, folder:
             origin=terms.foreign_origin,
             scope=terms.foreign_scope,
             seen_count=fields.count("reinforcementCount", default=1),
-            metadata=with_source_id(_rest(fields, category), source_id),
+            metadata=add_source_id(_collect_extra_metadata(fields, category), source_id),
         )
-        record = _archived(record, fields, updated)
+        record = _archive_record(record, fields, updated)
         return FoundRecord(place=place, record=validate_record(record), form=FORM)
     except InvalidInput as error:
-        return Skipped(what="record", place=place, why=notes.why_not(error), detail=str(error))
+        return Skipped(what="record", place=place, why=notes.get_skip_reason(error), detail=str(error))
 
 
-def _id(source_id: str, scope: str) -> str:
+def _build_id(source_id: str, scope: str) -> str:
     try:
-        return valid_id(source_id)
+        return validate_id(source_id)
     except InvalidInput:
-        return stable_id(FORM, scope, source_id)
+        return build_stable_id(FORM, scope, source_id)
 
 
-def _archived(record: Record, fields: ForeignFields, updated: datetime) -> Record:
+def _archive_record(record: Record, fields: ForeignFields, updated: datetime) -> Record:
     by = fields.label("supersededBy")
     archived = fields.moment("archivedAt")
     if archived is None and not by:
@@ -116,7 +116,7 @@ def _archived(record: Record, fields: ForeignFields, updated: datetime) -> Recor
     return replace(record, archived_at=archived or updated, archive_reason=reason)
 
 
-def _rest(fields: ForeignFields, category: str | None) -> dict[str, str]:
+def _collect_extra_metadata(fields: ForeignFields, category: str | None) -> dict[str, str]:
     """The entry's metadata, and what a record has no field for."""
     rest = fields.texts("metadata")
     named = fields.label("category")

@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reverie.admin.transfer import safe_reading as sources
-from reverie.admin.transfer.conversations import SOURCE_ID, turns_of
+from reverie.admin.transfer.conversations import SOURCE_ID, parse_turns
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, tool_call
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, as_text, moment
-from reverie.admin.transfer.items import ImportTerms, Item, Skipped, digest
+from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
+from reverie.admin.transfer.formats.foreign.fields import ForeignFields, parse_moment, to_text
+from reverie.admin.transfer.items import ImportTerms, Item, Skipped, hash_texts
 from reverie.domain.conversation import SESSION_STATUSES
 from reverie.domain.errors import InvalidInput
 
@@ -37,26 +37,26 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """
     try:
         if path.suffix == ".json":
-            data = sources.parsed_object(sources.whole(path))
+            data = sources.parse_json_object(sources.read_text(path))
             yield from _Reading(name, terms, data).messages(
                 (f"{name}, message {number}", each)
-                for number, each in enumerate(_messages(data.pop("messages", None)), start=1)
+                for number, each in enumerate(_validate_messages(data.pop("messages", None)), start=1)
             )
             return
-        with sources.opened(path) as file:
-            numbered = ((f"{name}, line {number}", data) for number, data in sources.documents(file))
+        with sources.open_file(path) as file:
+            numbered = ((f"{name}, line {number}", data) for number, data in sources.iter_documents(file))
             first = next(numbered, None)
             if first is None:
                 yield Skipped(what="session", place=name, why="empty")
                 return
             about = first[1] if isinstance(first[1], dict) and _is_metadata(first[1]) else {}
-            rest = numbered if about else _after(first, numbered)
+            rest = numbered if about else _prepend_first(first, numbered)
             yield from _Reading(name, terms, about).messages(rest)
     except InvalidInput as error:
-        yield Skipped(what="session", place=name, why=notes.why_not(error), detail=str(error))
+        yield Skipped(what="session", place=name, why=notes.get_skip_reason(error), detail=str(error))
 
 
-def _after(first: tuple[str, Any], rest: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _prepend_first(first: tuple[str, Any], rest: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     yield first
     yield from rest
 
@@ -65,7 +65,7 @@ def _is_metadata(data: Mapping[str, Any]) -> bool:
     return "role" not in data and ("_type" in data or "created_at" in data)
 
 
-def _messages(value: Any) -> list[Any]:
+def _validate_messages(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidInput("no session: it has no list of 'messages'")
     return value
@@ -94,23 +94,27 @@ class _Reading:
                     raise data
                 if not isinstance(data, dict):
                     raise InvalidInput(f"{place}: no object")
-                message, told = _as_ours(data)
-                turns = turns_of(message, place)
+                message, told = _to_own_message(data)
+                turns = parse_turns(message, place)
             except InvalidInput as error:
                 detail = str(error).removeprefix(f"{place}: ")
-                broken.append(Skipped(what="turn", place=place, why=notes.why_not(error), detail=detail))
+                broken.append(
+                    Skipped(what="turn", place=place, why=notes.get_skip_reason(error), detail=detail)
+                )
                 continue
             if not turns:
                 broken.append(Skipped(what="turn", place=place, why="empty"))
             for turn in turns:
                 given = turn.pop("metadata", {}).get(SOURCE_ID)
-                identity = given or digest(turn["role"], told, turn["content"], str(turn.get("tool_call_id")))
+                identity = given or hash_texts(
+                    turn["role"], told, turn["content"], str(turn.get("tool_call_id"))
+                )
                 seen[identity] += 1
                 read.append((f"{identity}:{seen[identity]}" if seen[identity] > 1 else identity, told, turn))
-        yield from self._chat(read).items()
+        yield from self._build_chat(read).items()
         yield from broken
 
-    def _chat(self, read: list[tuple[str, str, dict[str, Any]]]) -> ConversationBuilder:
+    def _build_chat(self, read: list[tuple[str, str, dict[str, Any]]]) -> ConversationBuilder:
         times = (turn["at"] for _, _, turn in read if "at" in turn)
         state = self._about.text("state", "status").lower()
         chat = ConversationBuilder(
@@ -130,24 +134,24 @@ class _Reading:
                 at=turn.get("at"),
                 speaker=turn.get("speaker", ""),
                 tool_calls=[
-                    tool_call(call.id, call.name, call.arguments) for call in turn.get("tool_calls", ())
+                    build_tool_call(call.id, call.name, call.arguments) for call in turn.get("tool_calls", ())
                 ],
                 tool_call_id=turn.get("tool_call_id", ""),
             )
         return chat
 
 
-def _as_ours(data: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _to_own_message(data: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """A message as `turns_of` takes it, and its time as the file has it."""
     message = {_NAMES.get(name, name): value for name, value in data.items() if value is not None}
     told = next((message[name] for name in _TIMES if name in message), None)
     for name in (*_TIMES, "session", "session_id", "conversation"):
         message.pop(name, None)
-    if (at := moment(told)) is not None:
+    if (at := parse_moment(told)) is not None:
         message["at"] = at.isoformat()
     if message.get("role") != "tool":
         message.pop("tool_call_id", None)
     for name in ("speaker", "name", "id"):  # labels of ours; anything else there is not one
         if name in message and not isinstance(message[name], str | int):
             message.pop(name)
-    return message, "" if told is None else as_text(told)
+    return message, "" if told is None else to_text(told)

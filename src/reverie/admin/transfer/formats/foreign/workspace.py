@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import golemcore, rockbot, sessions
-from reverie.admin.transfer.formats.native.markdown import modified
+from reverie.admin.transfer.formats.native.markdown import get_modified_time
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
@@ -38,7 +38,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read.
     """
     inner = (folder / MEMORY).is_dir() and folder.name != MEMORY
-    files = sorted(sources.files_under(folder), key=lambda each: _order(each[0]))
+    files = sorted(sources.iter_files(folder), key=lambda each: _get_sort_key(each[0]))
     for name, path in files:
         within = name.removeprefix(f"{MEMORY}/") if inner else name
         outside = inner and within == name and not name.startswith(f"{SESSIONS}/")
@@ -62,7 +62,7 @@ def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
         yield from _read_file(path, path.name, terms, place=path.name)
 
 
-def _order(name: str) -> tuple[bool, str]:
+def _get_sort_key(name: str) -> tuple[bool, str]:
     # An item that was promoted stands in two files with one id: the promoted one is to be met first.
     return not (name.endswith(".jsonl") and golemcore.is_promoted(name)), name
 
@@ -84,8 +84,8 @@ def _read_file(path: Path, within: str, terms: ImportTerms, *, place: str) -> It
 
 def _read_note(path: Path, name: str, terms: ImportTerms, place: str) -> Iterator[Item]:
     try:
-        text = sources.whole(path)
+        text = sources.read_text(path)
     except InvalidInput as error:
-        yield Skipped(what="page", place=place, why=notes.why_not(error), detail=str(error))
+        yield Skipped(what="page", place=place, why=notes.get_skip_reason(error), detail=str(error))
         return
-    yield from notes.read(name, text, terms, place=place, at=modified(path))
+    yield from notes.read(name, text, terms, place=place, at=get_modified_time(path))

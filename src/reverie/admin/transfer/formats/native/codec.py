@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from reverie.admin.transfer.items import What
-from reverie.domain.change import Value, subject_of
+from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
@@ -28,17 +28,17 @@ _LARGEST = 2**53
 _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
 
 
-def encoded(value: Any) -> str:
+def encode_json(value: Any) -> str:
     """A JSON document on one line, with all characters as they are."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def document(value: Value) -> dict[str, Any]:
+def to_document(value: Value) -> dict[str, Any]:
     """A thing as one JSON object that says what it is."""
-    return {"type": subject_of(value), **value.to_dict()}
+    return {"type": get_subject(value), **value.to_dict()}
 
 
-def header(form: str, *, at: datetime) -> dict[str, Any]:
+def build_header(form: str, *, at: datetime) -> dict[str, Any]:
     """How an export begins.
 
     Args:
@@ -48,7 +48,7 @@ def header(form: str, *, at: datetime) -> dict[str, Any]:
     return {"format": FORMAT, "form": form, "version": VERSION, "made_at": clock.format_time(at)}
 
 
-def checked_header(data: Mapping[str, Any], place: str) -> None:
+def validate_header(data: Mapping[str, Any], place: str) -> None:
     """Raise `InvalidInput` if an export was made by a newer Reverie."""
     version = data.get("version")
     if not isinstance(version, int) or version < 1:
@@ -103,7 +103,7 @@ def _read(read: Callable[[Mapping[str, Any]], _T], data: Mapping[str, Any]) -> _
         raise InvalidInput("a field has a value of another type than it should") from None
 
 
-def what_is(kind: object) -> What:
+def parse_type(kind: object) -> What:
     """Which sort of thing the `type` of a line names."""
     for what in ("record", "turn", "session", "page", "paragraph"):
         if kind == what:

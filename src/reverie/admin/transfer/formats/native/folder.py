@@ -19,7 +19,7 @@ from reverie.admin.transfer.formats.native import codec as documents
 from reverie.admin.transfer.formats.native import manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
-from reverie.admin.transfer.formats.native.markdown import modified, read_page_file
+from reverie.admin.transfer.formats.native.markdown import get_modified_time, read_page_file
 from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -41,8 +41,8 @@ class FolderWriter:
 
     def put_record(self, record: Record) -> None:
         """Write one record; those of layer episodic wait for `finish`, because they share files."""
-        path = layout.path_of(record)
-        if layout.form_of(path) == "episodic":
+        path = layout.build_path(record)
+        if layout.parse_form(path) == "episodic":
             self._episodic.setdefault(path, []).append(record)
         else:
             self._tree.write_bytes(path, [layout.render_record(record)])
@@ -50,17 +50,19 @@ class FolderWriter:
     def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
         """Write one session with its turns."""
         pieces = (layout.render_turns([turn]) for turn in turns)
-        self._tree.write_bytes(layout.path_of(state), _after(layout.render_session(state, []), pieces))
+        self._tree.write_bytes(
+            layout.build_path(state), _prepend_first(layout.render_session(state, []), pieces)
+        )
 
     def put_page(self, page: Page) -> None:
         """Write one page."""
-        self._manifest.note_page(page)
-        self._tree.write_bytes(layout.path_of(page), [layout.render_page(page)])
+        self._manifest.record_page(page)
+        self._tree.write_bytes(layout.build_path(page), [layout.render_page(page)])
 
     def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
         """Write one log."""
-        self._manifest.note_log(name, paragraphs)
-        self._tree.write_bytes(layout.page_path(name), [layout.render_log(name, paragraphs)])
+        self._manifest.record_log(name, paragraphs)
+        self._tree.write_bytes(layout.build_page_path(name), [layout.render_log(name, paragraphs)])
 
     def finish(self, counts: Mapping[str, int]) -> None:
         """Write what shares files, and the manifest.
@@ -74,7 +76,7 @@ class FolderWriter:
         self._tree.write(manifest.NAME, [self._manifest.to_text()])
 
 
-def _after(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+def _prepend_first(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
 
@@ -90,8 +92,8 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or was made by a newer Reverie.
     """
     known = manifest.read_manifest(folder)
-    for name, file in sources.files_under(folder):
-        place = layout.place_of(name)
+    for name, file in sources.iter_files(folder):
+        place = layout.parse_path(name)
         if name == manifest.NAME or (place is None and name.startswith(_BESIDE)):
             continue
         if place is None or file is None:
@@ -100,7 +102,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         try:
             yield from _read_file(name, place, file, terms, known)
         except InvalidInput as error:
-            yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
 
 
 def _read_file(
@@ -108,48 +110,48 @@ def _read_file(
 ) -> Iterator[Item]:
     match place.form:
         case "record":
-            data = sources.parsed_object(sources.whole(file))
-            yield FoundRecord(place=name, record=terms.own_record(documents.read_record(data)))
+            data = sources.parse_json_object(sources.read_text(file))
+            yield FoundRecord(place=name, record=terms.apply_to_record(documents.read_record(data)))
         case "episodic":
             yield from _read_episodic(name, file, terms)
         case "session":
             yield from _read_session(name, file, terms)
         case "page" | "log":
-            text = sources.whole(file, exactly=True)
-            yield from read_page_file(place.name, text, known, place=name, at=modified(file))
+            text = sources.read_text(file, exactly=True)
+            yield from read_page_file(place.name, text, known, place=name, at=get_modified_time(file))
 
 
 def _read_episodic(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
-    with sources.opened(file) as lines:
-        for number, data in sources.documents(lines):
+    with sources.open_file(file) as lines:
+        for number, data in sources.iter_documents(lines):
             where = f"{name}, line {number}"
             try:
                 if isinstance(data, InvalidInput):
                     raise data
-                yield FoundRecord(place=where, record=terms.own_record(documents.read_record(data)))
+                yield FoundRecord(place=where, record=terms.apply_to_record(documents.read_record(data)))
             except InvalidInput as error:
-                yield Skipped(what="record", place=where, why=notes.why_not(error), detail=str(error))
+                yield Skipped(what="record", place=where, why=notes.get_skip_reason(error), detail=str(error))
 
 
 def _read_session(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
     state: SessionState | None = None
     turns: list[Turn] = []
     sent = False
-    with sources.opened(file) as lines:
-        for number, data in sources.documents(lines):
+    with sources.open_file(file) as lines:
+        for number, data in sources.iter_documents(lines):
             where = f"{name}, line {number}"
             try:
                 if isinstance(data, InvalidInput):
                     raise data
                 if state is None:
-                    state = terms.own_session(documents.read_session(data))
+                    state = terms.apply_to_session(documents.read_session(data))
                     continue
                 turn = documents.read_turn({**data, "session": state.id})
                 turns.append(replace(turn, scope=state.scope))
             except InvalidInput as error:
                 if state is None:
                     raise
-                yield Skipped(what="turn", place=where, why=notes.why_not(error), detail=str(error))
+                yield Skipped(what="turn", place=where, why=notes.get_skip_reason(error), detail=str(error))
             if state is not None and len(turns) >= PIECE:
                 yield FoundTurns(place=name, state=state, turns=tuple(turns))
                 turns, sent = [], True

@@ -28,19 +28,19 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(.*?)[ \t]*")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def with_fields(fields: Mapping[str, Any], text: str) -> str:
+def render_document(fields: Mapping[str, Any], text: str) -> str:
     """A document: the fields between two lines of three dashes, a blank line, and the text.
 
     Args:
         fields: The fields in their order; values as JSON has them.
         text: What stands below.
     """
-    lines = "".join(f"{name}: {scalar(value)}\n" for name, value in fields.items())
+    lines = "".join(f"{name}: {render_scalar(value)}\n" for name, value in fields.items())
     return f"{FENCE}\n{lines}{FENCE}\n\n{text}\n"
 
 
-def scalar(value: Any) -> str:
-    """A value on one line, as YAML and `parted` read it.
+def render_scalar(value: Any) -> str:
+    """A value on one line, as YAML and `split_document` read it.
 
     >>> scalar("user-preferences/style"), scalar("yes"), scalar(["a", 0.5])
     ('user-preferences/style', '"yes"', '["a", 0.5]')
@@ -51,7 +51,7 @@ def scalar(value: Any) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def parted(document: str) -> tuple[dict[str, Any], str]:
+def split_document(document: str) -> tuple[dict[str, Any], str]:
     """The fields of a document and the text below them; no fields and the whole text where there are none.
 
     Line ends of Windows are made plain ones in a document whose first line has one.
@@ -68,10 +68,10 @@ def parted(document: str) -> tuple[dict[str, Any], str]:
     if end < 0:
         raise InvalidInput(f"the fields above the text do not end with a line {FENCE!r}")
     text = document[end + len(FENCE) + 2 :]
-    return _fields(document[begin:end].split("\n")), text.removeprefix("\n").removesuffix("\n")
+    return _parse_fields(document[begin:end].split("\n")), text.removeprefix("\n").removesuffix("\n")
 
 
-def _fields(lines: list[str]) -> dict[str, Any]:
+def _parse_fields(lines: list[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     name, may_list = "", False
     for number, line in enumerate(lines, start=2):
@@ -79,7 +79,7 @@ def _fields(lines: list[str]) -> dict[str, Any]:
             continue
         item = _ITEM.fullmatch(line)
         if item is not None and may_list:
-            fields[name] = [*(fields[name] or ()), _value(item[1])]
+            fields[name] = [*(fields[name] or ()), _parse_value(item[1])]
             continue
         found = _FIELD.fullmatch(line)
         if found is None:
@@ -88,21 +88,21 @@ def _fields(lines: list[str]) -> dict[str, Any]:
         if name in fields:
             raise InvalidInput(f"line {number}: the field {name!r} stands twice")
         may_list = not value
-        fields[name] = _value(value) if value else None
+        fields[name] = _parse_value(value) if value else None
     return fields
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         pass
     if text.startswith("[") and text.endswith("]"):
-        return [_unquoted(part.strip()) for part in text[1:-1].split(",") if part.strip()]
-    return None if text == "~" else _unquoted(text)
+        return [_unquote_text(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    return None if text == "~" else _unquote_text(text)
 
 
-def _unquoted(text: str) -> str:
+def _unquote_text(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     if len(text) > 1 and text[0] == text[-1] == '"':

@@ -54,7 +54,7 @@ class JsonlWriter:
 
     def __init__(self, file: Writable, *, at: datetime) -> None:
         self._file = file
-        self._write({"type": "header", **documents.header("jsonl", at=at)})
+        self._write({"type": "header", **documents.build_header("jsonl", at=at)})
 
     def put_record(self, record: Record) -> None:
         """Write one record."""
@@ -85,10 +85,10 @@ class JsonlWriter:
         self._write({"type": "end", **counts})
 
     def _put(self, value: Value) -> None:
-        self._write(documents.document(value))
+        self._write(documents.to_document(value))
 
     def _write(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{documents.encoded(data)}\n")
+        self._file.write(f"{documents.encode_json(data)}\n")
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
@@ -101,9 +101,9 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, is no such export, or was made by a newer Reverie.
     """
-    with sources.opened(path) as file:
+    with sources.open_file(path) as file:
         reading = _Reading(path.name, terms)
-        for number, data in sources.documents(file):
+        for number, data in sources.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
                 yield reading.broken(place, data)
@@ -127,7 +127,9 @@ class _Reading:
 
     def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
         """A line that cannot be read."""
-        return Skipped(what=documents.what_is(what), place=place, why=notes.why_not(error), detail=str(error))
+        return Skipped(
+            what=documents.parse_type(what), place=place, why=notes.get_skip_reason(error), detail=str(error)
+        )
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
         """What a line holds, or what it completes."""
@@ -137,15 +139,15 @@ class _Reading:
             return
         try:
             if kind == "turn":
-                yield from self._take_turn(self._terms.own_turn(documents.read_turn(data)), place)
+                yield from self._take_turn(self._terms.apply_to_turn(documents.read_turn(data)), place)
                 return
             if kind != "end":
-                yield from self._gathered()
+                yield from self._flush_turns()
             if kind == "record":
-                record = self._terms.own_record(documents.read_record(data))
+                record = self._terms.apply_to_record(documents.read_record(data))
                 yield FoundRecord(place=place, record=record)
             elif kind == "session":
-                self._enter(self._terms.own_session(documents.read_session(data)), place)
+                self._enter(self._terms.apply_to_session(documents.read_session(data)), place)
             elif kind == "page":
                 yield FoundPage(place=place, page=documents.read_page(data))
             elif kind == "paragraph":
@@ -161,7 +163,7 @@ class _Reading:
 
     def end(self) -> Iterator[Item]:
         """What is left when the file has ended."""
-        yield from self._gathered()
+        yield from self._flush_turns()
         if not self._begun:
             raise InvalidInput(f"{self._name}: no export of Reverie: it does not begin with a header")
         if not self._ended:
@@ -176,7 +178,7 @@ class _Reading:
     def _begin(self, kind: object, data: Mapping[str, Any], place: str) -> None:
         if kind != "header" or data.get("format") != documents.FORMAT:
             raise InvalidInput(f"{place}: no export of Reverie: it does not begin with a header")
-        documents.checked_header(data, place)
+        documents.validate_header(data, place)
         self._begun = True
 
     def _enter(self, state: SessionState, place: str) -> None:
@@ -184,15 +186,15 @@ class _Reading:
 
     def _take_turn(self, turn: Turn, place: str) -> Iterator[Item]:
         if self._state is None or self._state.id != turn.session:
-            yield from self._gathered()
+            yield from self._flush_turns()
             # Its session's line is missing or broken: what was said counts more.
             self._enter(SessionState(id=turn.session, created_at=turn.at, scope=turn.scope), place)
         assert self._state is not None
         self._turns.append(replace(turn, scope=self._state.scope))
         if len(self._turns) >= PIECE:
-            yield from self._gathered(keep=True)
+            yield from self._flush_turns(keep=True)
 
-    def _gathered(self, *, keep: bool = False) -> Iterator[Item]:
+    def _flush_turns(self, *, keep: bool = False) -> Iterator[Item]:
         """The turns gathered so far; a session without any is handed on too, once."""
         if self._state is not None and (self._turns or not self._told):
             yield FoundTurns(place=self._place, state=self._state, turns=tuple(self._turns))

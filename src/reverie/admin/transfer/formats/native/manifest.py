@@ -17,9 +17,9 @@ from typing import Any
 from reverie.admin.transfer import safe_reading as sources
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec as documents
-from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, Skipped, digest
+from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Page, Paragraph, checked_page
+from reverie.domain.page import Page, Paragraph, validate_page
 from reverie.domain.text import timestamps as clock
 
 NAME = "reverie-export.json"
@@ -43,40 +43,44 @@ class ExportManifest:
     pages: dict[str, list[Any]] = field(default_factory=dict)
     logs: dict[str, list[list[Any]]] = field(default_factory=dict)
 
-    def note_page(self, page: Page) -> None:
+    def record_page(self, page: Page) -> None:
         """Keep what the page's file cannot hold."""
-        self.pages[page.name] = [clock.format_time(page.updated_at), digest(page.content)]
+        self.pages[page.name] = [clock.format_time(page.updated_at), hash_texts(page.content)]
 
-    def note_log(self, name: str, paragraphs: Iterable[Paragraph]) -> None:
+    def record_log(self, name: str, paragraphs: Iterable[Paragraph]) -> None:
         """Keep what the log's file cannot hold."""
         self.logs[name] = [
-            [each.id, each.position, clock.format_time(each.at), each.source, digest(each.content)]
+            [each.id, each.position, clock.format_time(each.at), each.source, hash_texts(each.content)]
             for each in paragraphs
         ]
 
     def to_text(self) -> str:
         """The file's text."""
-        data = documents.header(self.form, at=self.made_at) | {
+        data = documents.build_header(self.form, at=self.made_at) | {
             "counts": dict(self.counts),
             "pages": self.pages,
             "logs": self.logs,
         }
-        entries = ",\n".join(f"  {documents.encoded(name)}: {_spread(value)}" for name, value in data.items())
+        entries = ",\n".join(
+            f"  {documents.encode_json(name)}: {_format_value(value)}" for name, value in data.items()
+        )
         return f"{{\n{entries}\n}}\n"
 
 
-def _spread(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value on as many lines as can be read and compared."""
     if isinstance(value, dict) and value:
-        inner = ",\n".join(f"    {documents.encoded(name)}: {_listed(each)}" for name, each in value.items())
+        inner = ",\n".join(
+            f"    {documents.encode_json(name)}: {_format_list(each)}" for name, each in value.items()
+        )
         return f"{{\n{inner}\n  }}"
-    return documents.encoded(value)
+    return documents.encode_json(value)
 
 
-def _listed(value: Any) -> str:
+def _format_list(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
-        return "[\n" + ",\n".join(f"      {documents.encoded(each)}" for each in value) + "\n    ]"
-    return documents.encoded(value)
+        return "[\n" + ",\n".join(f"      {documents.encode_json(each)}" for each in value) + "\n    ]"
+    return documents.encode_json(value)
 
 
 def read_manifest(folder: Path) -> ExportManifest | None:
@@ -89,24 +93,24 @@ def read_manifest(folder: Path) -> ExportManifest | None:
     if not file.is_file():
         return None
     try:
-        data = sources.parsed_object(sources.whole(file))
+        data = sources.parse_json_object(sources.read_text(file))
         if data.get("format") != documents.FORMAT:
             raise InvalidInput("it is no manifest of an export")
-        documents.checked_header(data, NAME)
+        documents.validate_header(data, NAME)
         return ExportManifest(
             form=str(data.get("form")),
             made_at=clock.parse_time(str(data.get("made_at")), name="made_at"),
-            pages=_lists_of(data.get("pages"), 2),
+            pages=_select_lists(data.get("pages"), 2),
             logs={
                 name: [entry for entry in entries if isinstance(entry, list) and len(entry) == 5]
-                for name, entries in _lists_of(data.get("logs"), None).items()
+                for name, entries in _select_lists(data.get("logs"), None).items()
             },
         )
     except InvalidInput as error:
         raise InvalidInput(f"{NAME}: {str(error).removeprefix(f'{NAME}: ')}") from None
 
 
-def _lists_of(value: Any, length: int | None) -> dict[str, list[Any]]:
+def _select_lists(value: Any, length: int | None) -> dict[str, list[Any]]:
     if not isinstance(value, dict):
         return {}
     return {
@@ -119,7 +123,9 @@ def _lists_of(value: Any, length: int | None) -> dict[str, list[Any]]:
 # -- pages and logs as their files and the manifest have them ----------------------------------------------
 
 
-def found_page(name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime) -> Item:
+def build_found_page(
+    name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
+) -> Item:
     """A page as its file and the manifest have it.
 
     Args:
@@ -132,16 +138,16 @@ def found_page(name: str, text: str, manifest: ExportManifest | None, *, place: 
     noted = (manifest.pages if manifest is not None else {}).get(name)
     try:
         moment = at
-        if noted is not None and noted[1] == digest(text):
+        if noted is not None and noted[1] == hash_texts(text):
             moment = clock.parse_time(str(noted[0]), name="updated_at")
         else:
             text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-        return FoundPage(place=place, page=checked_page(Page(name=name, content=text, updated_at=moment)))
+        return FoundPage(place=place, page=validate_page(Page(name=name, content=text, updated_at=moment)))
     except InvalidInput as error:
-        return Skipped(what="page", place=place, why=notes.why_not(error), detail=str(error))
+        return Skipped(what="page", place=place, why=notes.get_skip_reason(error), detail=str(error))
 
 
-def found_log(
+def build_found_paragraphs(
     name: str, text: str, manifest: ExportManifest | None, *, place: str, at: datetime
 ) -> Iterator[Item]:
     """The paragraphs of a log as its file and the manifest have them.
@@ -159,23 +165,23 @@ def found_log(
     last = 0.0
     form = ""
     seen = Counter[str]()
-    for where, content in notes.paragraphs_of(name, text, place):
-        same = noted.get(digest(content))
+    for where, content in notes.split_paragraphs(name, text, place):
+        same = noted.get(hash_texts(content))
         try:
             if same:
-                paragraph, form = _as_noted(name, content, same.pop(0)), ""
+                paragraph, form = _restore_paragraph(name, content, same.pop(0)), ""
             else:
-                plain = notes.folded(content.removeprefix("\ufeff"), name)
-                fresh = notes.paragraph(name, plain, form=documents.FORMAT, at=at, nth=seen[plain])
+                plain = notes.fold_paragraph(content.removeprefix("\ufeff"), name)
+                fresh = notes.build_paragraph(name, plain, form=documents.FORMAT, at=at, nth=seen[plain])
                 seen[plain] += 1
                 paragraph, form = replace(fresh, position=last + 1), documents.FORMAT
         except InvalidInput as error:
-            yield Skipped(what="paragraph", place=where, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="paragraph", place=where, why=notes.get_skip_reason(error), detail=str(error))
             continue
         last = paragraph.position
         yield FoundParagraph(place=where, paragraph=paragraph, form=form)
 
 
-def _as_noted(name: str, content: str, entry: Sequence[Any]) -> Paragraph:
+def _restore_paragraph(name: str, content: str, entry: Sequence[Any]) -> Paragraph:
     fields = dict(zip(("id", "position", "at", "source"), entry, strict=False))
     return documents.read_paragraph({**fields, "page": name, "content": content})

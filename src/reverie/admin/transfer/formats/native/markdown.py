@@ -30,13 +30,13 @@ from reverie.admin.transfer.formats.native import codec as documents
 from reverie.admin.transfer.formats.native import frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
-from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, stable_id
+from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, build_stable_id
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Page, Paragraph, is_log, separator, valid_page_name
+from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
 from reverie.domain.record import HOME_LAYERS, Record
 from reverie.domain.text import timestamps as clock
-from reverie.files.names import file_name
+from reverie.files.names import build_file_name
 
 RECORDS, ARCHIVE, SESSIONS, PAGES = "records", "archive", "sessions", "pages"
 
@@ -56,24 +56,24 @@ class MarkdownWriter:
     def put_record(self, record: Record) -> None:
         """Write one record."""
         fields = {name: value for name, value in record.to_dict().items() if not _is_empty(value)}
-        text = frontmatter.with_fields(fields, fields.pop("content"))
+        text = frontmatter.render_document(fields, fields.pop("content"))
         folder = ARCHIVE if record.archived else RECORDS
         category = f"{record.category}/" if record.category else ""
         self._tree.write(f"{folder}/{category}{record.id}.md", [text])
 
     def put_session(self, state: SessionState, turns: Iterable[Turn]) -> None:
         """Write one session with its turns."""
-        self._tree.write(f"{SESSIONS}/{file_name(state.id)}.md", _session(state, turns))
+        self._tree.write(f"{SESSIONS}/{build_file_name(state.id)}.md", _render_session(state, turns))
 
     def put_page(self, page: Page) -> None:
         """Write one page."""
-        self._manifest.note_page(page)
+        self._manifest.record_page(page)
         self._tree.write(f"{PAGES}/{page.name}", [page.content])
 
     def put_log(self, name: str, paragraphs: list[Paragraph]) -> None:
         """Write one log."""
-        self._manifest.note_log(name, paragraphs)
-        text = separator(name).join(paragraph.content for paragraph in paragraphs)
+        self._manifest.record_log(name, paragraphs)
+        text = get_separator(name).join(paragraph.content for paragraph in paragraphs)
         self._tree.write(f"{PAGES}/{name}", [text, "\n"])
 
     def finish(self, counts: Mapping[str, int]) -> None:
@@ -90,34 +90,34 @@ def _is_empty(value: Any) -> bool:
     return any(value is empty or (value == empty and type(value) is type(empty)) for empty in _EMPTY)
 
 
-def _session(state: SessionState, turns: Iterable[Turn]) -> Iterator[str]:
+def _render_session(state: SessionState, turns: Iterable[Turn]) -> Iterator[str]:
     fields = {name: value for name, value in state.to_dict().items() if not _is_empty(value)}
-    yield frontmatter.with_fields(fields, "").removesuffix("\n")
+    yield frontmatter.render_document(fields, "").removesuffix("\n")
     for turn in turns:
-        text = "\n".join(_escaped(line) for line in turn.content.split("\n"))
-        yield f"{_heading(turn)}\n\n{text}\n\n"
+        text = "\n".join(_escape_line(line) for line in turn.content.split("\n"))
+        yield f"{_render_heading(turn)}\n\n{text}\n\n"
 
 
-def _heading(turn: Turn) -> str:
+def _render_heading(turn: Turn) -> str:
     fields = {
         name: value
         for name, value in turn.to_dict().items()
         if name not in _IN_HEADING and (name == "position" or not _is_empty(value))
     }
     fields |= {"role": turn.role, "at": clock.format_time(turn.at)}
-    return f"## {turn.role}, {clock.format_time(turn.at)} <!-- turn {_in_comment(fields)} -->"
+    return f"## {turn.role}, {clock.format_time(turn.at)} <!-- turn {_to_comment_json(fields)} -->"
 
 
-def _in_comment(fields: Mapping[str, Any]) -> str:
+def _to_comment_json(fields: Mapping[str, Any]) -> str:
     """JSON that begins and ends no comment and no line, whoever splits them."""
     return json.dumps(fields, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _escaped(line: str) -> str:
+def _escape_line(line: str) -> str:
     return f"\\{line}" if _LOOKS_LIKE_TURN.fullmatch(line) else line
 
 
-def _unescaped(line: str) -> str:
+def _unescape_line(line: str) -> str:
     return line[1:] if line.startswith("\\") and _LOOKS_LIKE_TURN.fullmatch(line) else line
 
 
@@ -135,7 +135,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or was made by a newer Reverie.
     """
     known = manifest.read_manifest(folder)
-    for name, file in sources.files_under(folder):
+    for name, file in sources.iter_files(folder):
         if name == manifest.NAME:
             continue
         part, _, rest = name.partition("/")
@@ -143,15 +143,15 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             yield Skipped(what="file", place=name, why="unsupported", detail="no part of an export")
             continue
         try:
-            text = sources.whole(file, exactly=part == PAGES)
+            text = sources.read_text(file, exactly=part == PAGES)
             if part == SESSIONS:
                 yield from _read_session(text, terms, place=name)
             elif part == PAGES:
-                yield from read_page_file(rest, text, known, place=name, at=modified(file))
+                yield from read_page_file(rest, text, known, place=name, at=get_modified_time(file))
             else:
                 yield FoundRecord(place=name, record=_read_record(text, terms))
         except InvalidInput as error:
-            yield Skipped(what="file", place=name, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
 
 
 def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
@@ -164,14 +164,14 @@ def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    text = sources.whole(path)
-    if any(True for _ in _headings(text)):
+    text = sources.read_text(path)
+    if any(True for _ in _iter_headings(text)):
         yield from _read_session(text, terms, place=path.name)
     else:
         yield FoundRecord(place=path.name, record=_read_record(text, terms))
 
 
-def _headings(text: str) -> Iterator[str]:
+def _iter_headings(text: str) -> Iterator[str]:
     return (line for line in text.split("\n") if _TURN.fullmatch(line))
 
 
@@ -187,26 +187,26 @@ def read_page_file(
         place: Where the file stands.
         at: When it last changed.
     """
-    valid_page_name(name)
+    validate_page_name(name)
     if is_log(name):
-        yield from manifest.found_log(name, text, known, place=place, at=at)
+        yield from manifest.build_found_paragraphs(name, text, known, place=place, at=at)
     else:
-        yield manifest.found_page(name, text, known, place=place, at=at)
+        yield manifest.build_found_page(name, text, known, place=place, at=at)
 
 
-def modified(file: Path) -> datetime:
+def get_modified_time(file: Path) -> datetime:
     """When a file last changed."""
     return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
 
 
 def _read_record(text: str, terms: ImportTerms) -> Record:
     """The record in a file; what a person left out of it is filled in."""
-    fields, content = frontmatter.parted(text)
+    fields, content = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
     now = clock.format_time(terms.now)
     first = given.get("created_at", now)
     given = {
-        "id": stable_id(documents.FORMAT, str(given.get("kind", "fact")), content),
+        "id": build_stable_id(documents.FORMAT, str(given.get("kind", "fact")), content),
         "created_at": first,
         "updated_at": first,
         "last_seen_at": given.get("updated_at", first),
@@ -214,21 +214,21 @@ def _read_record(text: str, terms: ImportTerms) -> Record:
         **given,
         "content": content,
     }
-    return terms.own_record(documents.read_record(given))
+    return terms.apply_to_record(documents.read_record(given))
 
 
 def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
-    fields, body = frontmatter.parted(text)
+    fields, body = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
-    state = terms.own_session(documents.read_session(given))
+    state = terms.apply_to_session(documents.read_session(given))
     turns: list[Turn] = []
     sent = False
-    for number, heading, content in _turns_in(body):
+    for number, heading, content in _parse_turns(body):
         try:
             turns.append(_read_turn(heading, content, state))
         except InvalidInput as error:
             where = f"{place}, turn {number}"
-            yield Skipped(what="turn", place=where, why=notes.why_not(error), detail=str(error))
+            yield Skipped(what="turn", place=where, why=notes.get_skip_reason(error), detail=str(error))
         if len(turns) >= PIECE:
             yield FoundTurns(place=place, state=state, turns=tuple(turns))
             turns, sent = [], True
@@ -236,7 +236,7 @@ def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item
         yield FoundTurns(place=place, state=state, turns=tuple(turns))
 
 
-def _turns_in(body: str) -> Iterator[tuple[int, str, str]]:
+def _parse_turns(body: str) -> Iterator[tuple[int, str, str]]:
     """The turns of a session's text: number from 1, fields, content."""
     heading: str | None = None
     number = 0
@@ -247,21 +247,21 @@ def _turns_in(body: str) -> Iterator[tuple[int, str, str]]:
             block.append(line)
             continue
         if heading is not None:
-            yield number, heading, _content(block)
+            yield number, heading, _extract_content(block)
         elif any(text.strip() for text in block):
             raise InvalidInput("there is text above the first turn: give it the heading of a turn")
         heading, block, number = (found["fields"] if found else None), [], number + 1
 
 
-def _content(block: list[str]) -> str:
+def _extract_content(block: list[str]) -> str:
     """What stands between two headings, without the blank lines around it that were put there."""
     lines = block[1:] if block and not block[0] else block
     if len(lines) > 1 and not lines[-1]:
         lines = lines[:-1]
-    return "\n".join(map(_unescaped, lines))
+    return "\n".join(map(_unescape_line, lines))
 
 
 def _read_turn(heading: str, content: str, state: SessionState) -> Turn:
-    fields = sources.parsed_object(heading)
+    fields = sources.parse_json_object(heading)
     turn = documents.read_turn({**fields, "content": content, "session": state.id})
     return replace(turn, scope=state.scope)

@@ -33,10 +33,10 @@ def doctor(asked: CommandContext, /, fix: bool, as_json: bool) -> None:
     With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
     "repairable", "about"}], "repaired": [the same], "checked": {"name": number}}.
     """
-    diagnosis, opened = _diagnosis(asked, fix=fix)
+    diagnosis, opened = _run_diagnosis(asked, fix=fix)
     if as_json:
-        output.document(_plain(diagnosis))
-    elif output.on_terminal():
+        output.print_json(_to_plain(diagnosis))
+    elif output.is_terminal():
         _draw(diagnosis, fix=fix, quiet=asked.quiet)
     else:
         _list(diagnosis, quiet=asked.quiet)
@@ -44,65 +44,65 @@ def doctor(asked: CommandContext, /, fix: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(ExitCode.NOTHING if opened else ExitCode.CORRUPT)
 
 
-def _diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
+def _run_diagnosis(asked: CommandContext, *, fix: bool) -> tuple[Diagnosis, bool]:
     """What is wrong, and whether the memory could be opened to find it."""
     with contextlib.ExitStack() as opened:
         try:
             memory = opened.enter_context(asked.memory())
         except _CANNOT_OPEN as error:
-            return _unopened(asked, error), False
+            return _diagnose_unopened(asked, error), False
         try:
             return memory.doctor(fix=fix), True
         except StoreCorrupt as error:  # what it opened with can be read, and the rest cannot
-            return _unopened(asked, error), False
+            return _diagnose_unopened(asked, error), False
 
 
-def _unopened(asked: CommandContext, error: ReverieError) -> Diagnosis:
-    from reverie.admin.doctor import unopened
-    from reverie.memory import folder_of
+def _diagnose_unopened(asked: CommandContext, error: ReverieError) -> Diagnosis:
+    from reverie.admin.doctor import diagnose_unopened
+    from reverie.memory import resolve_folder
 
-    found = unopened(folder_of(asked.place()), error)
+    found = diagnose_unopened(resolve_folder(asked.place()), error)
     if found is None:
         raise error
     return found
 
 
-def _plain(diagnosis: Diagnosis) -> dict[str, Any]:
-    from reverie.interfaces.cli.commands.admin.upkeep import plain
+def _to_plain(diagnosis: Diagnosis) -> dict[str, Any]:
+    from reverie.interfaces.cli.commands.admin.upkeep import to_plain
 
-    return {"sound": diagnosis.sound, **plain(diagnosis)}
+    return {"sound": diagnosis.sound, **to_plain(diagnosis)}
 
 
 def _list(diagnosis: Diagnosis, *, quiet: bool) -> None:
     """A line for each finding: severity or `repaired`, code, what, fix."""
     for finding in diagnosis.repaired:
-        output.row("repaired", finding.code, finding.what, "")
+        output.print_row("repaired", finding.code, finding.what, "")
     for finding in diagnosis.findings:
-        output.row(finding.severity, finding.code, finding.what, finding.fix)
+        output.print_row(finding.severity, finding.code, finding.what, finding.fix)
     if diagnosis.sound and not quiet:
-        click.echo(_verdict(diagnosis))
+        click.echo(_format_verdict(diagnosis))
 
 
 def _draw(diagnosis: Diagnosis, *, fix: bool, quiet: bool) -> None:
     for finding in diagnosis.repaired:
-        _say("repaired", [finding.what])
+        _print_lines("repaired", [finding.what])
     for finding in diagnosis.findings:
-        _say(finding.severity, [finding.what, _advice(finding, fix=fix)])
+        _print_lines(finding.severity, [finding.what, _format_advice(finding, fix=fix)])
     if not quiet:
-        click.echo(_verdict(diagnosis))
+        click.echo(_format_verdict(diagnosis))
 
 
-def _verdict(diagnosis: Diagnosis) -> str:
+def _format_verdict(diagnosis: Diagnosis) -> str:
     looked_at = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
     verdict = "Sound" if diagnosis.sound else "Not sound"
     return f"{verdict}. Looked at {looked_at}." if looked_at else f"{verdict}."
 
 
-def _say(mark: str, lines: Sequence[str]) -> None:
+def _print_lines(mark: str, lines: Sequence[str]) -> None:
     for n, line in enumerate(lines):
         head = click.style(mark.ljust(_WIDTH), fg=_COLOURS[mark]) if n == 0 else " " * _WIDTH
-        click.echo(head + output.safe(line))
+        click.echo(head + output.escape_text(line))
 
 
-def _advice(finding: Finding, *, fix: bool) -> str:
+def _format_advice(finding: Finding, *, fix: bool) -> str:
     return "`reverie doctor --fix` repairs it" if finding.repairable and not fix else finding.fix

@@ -62,18 +62,18 @@ def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: b
     if worked.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
     if as_json:
-        output.document({"passes": [_outcome(each) for each in worked.outcomes]})
+        output.print_json({"passes": [_serialize_outcome(each) for each in worked.outcomes]})
         return
     for each in worked.outcomes:
         if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
             continue  # most memories have no rough notes, and many no model
-        click.echo(output.safe(_headline(each)))
+        click.echo(output.escape_text(_format_headline(each)))
         if each.plan is not None and not quiet:
             for line in each.plan.lines():
-                click.echo(output.safe(f"  {line}"))
+                click.echo(output.escape_text(f"  {line}"))
 
 
-def _headline(outcome: PassOutcome) -> str:
+def _format_headline(outcome: PassOutcome) -> str:
     if outcome.state == "failed":
         return f"{outcome.name}: failed, and will be tried again: {outcome.why}"
     if outcome.state == "skipped":
@@ -85,7 +85,7 @@ def _headline(outcome: PassOutcome) -> str:
     return f"{outcome.name}: {changes}; take back with `reverie dream --undo {outcome.batch}`"
 
 
-def _outcome(outcome: PassOutcome) -> dict[str, Any]:
+def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
     plan = outcome.plan
     steps = plan.steps if plan is not None else ()
     return {
@@ -115,19 +115,19 @@ def _outcome(outcome: PassOutcome) -> dict[str, Any]:
 def _show_log(memory: Memory, *, as_json: bool) -> None:
     log = memory.worker.log()
     if as_json:
-        output.document({"log": log})
+        output.print_json({"log": log})
         return
     columns = ("at", "pass", "state", "changes", "batch", "why")
-    output.rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
+    output.print_rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
     if not log:
-        output.say("No dreams yet.", quiet=False)
+        output.print_message("No dreams yet.", quiet=False)
 
 
 def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
     if batch < 0:
         raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
     if batch == 0:
-        batch = max((_batch(entry) for entry in memory.worker.log()), default=0)
+        batch = max((_get_batch(entry) for entry in memory.worker.log()), default=0)
         if not batch:
             raise NotFound("no dream has changed anything: see `reverie dream --log`")
     rows = memory.history(after=batch - 1, limit=1)
@@ -135,11 +135,11 @@ def _undo(memory: Memory, batch: int, *, as_json: bool) -> None:
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
     memory.undo(batch=batch)
     if as_json:
-        output.document({"undone": batch})
+        output.print_json({"undone": batch})
     else:
         click.echo(f"Taken back: the changes of batch {batch}.")
 
 
-def _batch(entry: dict[str, object]) -> int:
+def _get_batch(entry: dict[str, object]) -> int:
     batch = entry.get("batch")
     return batch if isinstance(batch, int) else 0

@@ -9,7 +9,7 @@ import click
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import agrees
+from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.eraser import ErasureReport
@@ -78,55 +78,55 @@ def forget(
         if not dry_run and not yes:
             if not as_json:
                 _show(plan, quiet=False)
-            if not agrees("Forget this for good?", instead="--yes, or --dry-run to see what would go"):
-                output.say("Nothing was forgotten.", quiet=asked.quiet)
+            if not confirm("Forget this for good?", instead="--yes, or --dry-run to see what would go"):
+                output.print_message("Nothing was forgotten.", quiet=asked.quiet)
                 return
         done = plan if dry_run else memory.forget(*ids, **what)
     if as_json:
-        output.document(done.to_dict())
+        output.print_json(done.to_dict())
     elif dry_run:
         _show(done, quiet=asked.quiet)
     elif not asked.quiet:
-        click.echo(f"Forgotten for good: {_counted(done)}.")
+        click.echo(f"Forgotten for good: {_format_counts(done)}.")
         for trace in done.left if yes else ():
-            output.say(f"Stays: {_line(trace)}")
+            output.print_message(f"Stays: {_format_match(trace)}")
         for note in done.notes:
-            output.say(f"Note: {note}.")
+            output.print_message(f"Note: {note}.")
     if done.pending:
-        output.say("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
+        output.print_message("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
         raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
 def _show(plan: ErasureReport, *, quiet: bool) -> None:
     """The plan: on a terminal in words, in a pipe a line for each thing."""
-    if not output.on_terminal():
-        output.rows(
+    if not output.is_terminal():
+        output.print_rows(
             (trace.fate, trace.subject, trace.id, trace.because, trace.text)
             for trace in (*plan.going, *plan.left)
         )
         return
-    click.echo(f"To be forgotten for good: {_counted(plan)}")
+    click.echo(f"To be forgotten for good: {_format_counts(plan)}")
     _list(plan.going)
     if plan.left:
         click.echo("\nStays, and still says it:")
         _list(plan.left)
     for note in plan.notes:
-        output.say(f"Note: {note}.", quiet=quiet)
+        output.print_message(f"Note: {note}.", quiet=quiet)
 
 
 def _list(traces: tuple[ErasureItem, ...]) -> None:
     for trace in traces[:_SHOWN]:
-        click.echo(f"  {output.safe(_line(trace))}")
+        click.echo(f"  {output.escape_text(_format_match(trace))}")
     if len(traces) > _SHOWN:
         click.echo(f"  and {len(traces) - _SHOWN:,} more: --json lists them all")
 
 
-def _line(trace: ErasureItem) -> str:
+def _format_match(trace: ErasureItem) -> str:
     said = f": {output.one_line(trace.text)}" if trace.text else ""
     return f"{trace.subject} {output.one_line(trace.id)} {_FATES[trace.fate]} ({trace.because}){said}"
 
 
-def _counted(plan: ErasureReport) -> str:
+def _format_counts(plan: ErasureReport) -> str:
     parts = []
     for name, number in plan.counts.items():
         one, several = _WORDS.get(name, (name, f"{name}s"))

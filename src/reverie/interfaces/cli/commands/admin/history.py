@@ -11,7 +11,7 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import ChangeParam, agrees
+from reverie.interfaces.cli.prompts import ChangeParam, confirm
 
 if TYPE_CHECKING:
     from reverie.admin.history import Difference
@@ -48,25 +48,25 @@ def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any)
     with asked.memory() as memory:
         rows = memory.journal.history(id, **how)
         if id is not None and not rows and not memory.journal.history(id, limit=1):
-            raise _never_there(id)
-    changes = [_change(row, id) for row in rows]
+            raise _build_not_found(id)
+    changes = [_serialize_change(row, id) for row in rows]
     if as_json:
-        output.document({"history": changes})
-    elif output.on_terminal() and changes:
+        output.print_json({"history": changes})
+    elif output.is_terminal() and changes:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.history(changes)
+        drawing.print_history(changes)
     else:
         cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
-        output.rows([change[name] or "-" for name in cells] for change in changes)
+        output.print_rows([change[name] or "-" for name in cells] for change in changes)
     if not changes and not as_json:
-        output.say("No changes.", quiet=asked.quiet)
+        output.print_message("No changes.", quiet=asked.quiet)
 
 
-def _change(row: JournalEntry, id: str | None) -> dict[str, Any]:
-    from reverie.admin.history.diff import difference
+def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
+    from reverie.admin.history.diff import compute_difference
 
-    found = difference(row)
+    found = compute_difference(row)
     return {
         "sequence": row.sequence,
         "batch": row.batch,
@@ -81,7 +81,7 @@ def _change(row: JournalEntry, id: str | None) -> dict[str, Any]:
     }
 
 
-def _never_there(id: str) -> NotFound:
+def _build_not_found(id: str) -> NotFound:
     return NotFound(f"nothing of the id {id!r} was ever there: find it with `reverie recall WORDS`")
 
 
@@ -102,13 +102,13 @@ def blame(asked: CommandContext, /, id: str, as_json: bool) -> None:
     with asked.memory() as memory:
         found = memory.journal.blame(id)
     if as_json:
-        output.document(found.to_dict())
-    elif output.on_terminal():
+        output.print_json(found.to_dict())
+    elif output.is_terminal():
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.account(found.text)
+        drawing.print_account(found.text)
     else:
-        click.echo(output.safe(found.text))
+        click.echo(output.escape_text(found.text))
 
 
 @click.command(cls=Command)
@@ -149,23 +149,23 @@ def diff(
             assert id is not None
             found = [one for one in [memory.journal.diff(id, a, b)] if one.what != "unchanged"]
     if as_json:
-        output.document({"differences": [one.to_dict() for one in found]})
+        output.print_json({"differences": [one.to_dict() for one in found]})
     else:
         _show(found)
     if not found:
         if not as_json:
-            output.say("Nothing is different.", quiet=asked.quiet)
+            output.print_message("Nothing is different.", quiet=asked.quiet)
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 def _show(found: list[Difference]) -> None:
     text = "\n\n".join(one.text for one in found)
-    if output.on_terminal() and text:
+    if output.is_terminal() and text:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.account(text)
+        drawing.print_account(text)
     elif text:
-        click.echo(output.safe(text))
+        click.echo(output.escape_text(text))
 
 
 @click.command(cls=Command)
@@ -200,33 +200,33 @@ def undo(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool, **wh
             result = memory.undo(*given, **named, dry_run=True)
             if not dry_run:
                 several = len(result.changes) > 1 and result.differences
-                if several and not yes and not _agreed(result):
-                    output.say("Nothing was undone.", quiet=asked.quiet)
+                if several and not yes and not _confirm_undo(result):
+                    output.print_message("Nothing was undone.", quiet=asked.quiet)
                     return
                 result = memory.undo(*given, **named)
         except Conflict as error:
             raise InvalidInput(str(error)) from error  # trying again would not help
     if as_json:
-        output.document(result.to_dict())
+        output.print_json(result.to_dict())
     elif not asked.quiet:
-        _tell(result)
+        _print_result(result)
 
 
-def _agreed(result: UndoResult) -> bool:
+def _confirm_undo(result: UndoResult) -> bool:
     things = output.count(len(result.differences), "thing")
-    return agrees(f"Undo {len(result.changes):,} changes, of {things}?", instead="--yes")
+    return confirm(f"Undo {len(result.changes):,} changes, of {things}?", instead="--yes")
 
 
-def _tell(result: UndoResult) -> None:
+def _print_result(result: UndoResult) -> None:
     if not result.differences and not result.left:
-        output.say("Nothing to change: all is as it was before.")
+        output.print_message("Nothing to change: all is as it was before.")
         return
     told = output.count(len(result.changes), "change")
     head = f"Would undo {told}:" if result.dry_run else f"Undone: {told}."
     text = f"{head}\n\n{result.text}"
-    if output.on_terminal():
+    if output.is_terminal():
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.account(text)
+        drawing.print_account(text)
     else:
-        click.echo(output.safe(text))
+        click.echo(output.escape_text(text))

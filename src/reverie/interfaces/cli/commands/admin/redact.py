@@ -9,7 +9,7 @@ import click
 
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
-from reverie.interfaces.cli.prompts import agrees
+from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
@@ -40,32 +40,36 @@ def redact(asked: CommandContext, /, dry_run: bool, yes: bool, as_json: bool) ->
         if told.found and not dry_run and not yes:
             if not as_json:
                 _show(told.found)
-            if not agrees("Take them out for good?", instead="--yes, or --dry-run to see what holds one"):
-                output.say("Nothing was changed.", quiet=asked.quiet)
+            if not confirm("Take them out for good?", instead="--yes, or --dry-run to see what holds one"):
+                output.print_message("Nothing was changed.", quiet=asked.quiet)
                 return
         done = told if dry_run else memory.redact()
     if as_json:
-        output.document(done.to_dict())
+        output.print_json(done.to_dict())
     elif dry_run:
         _show(done.found)
-        output.say("" if done.found else "Nothing that is stored looks like a secret.", quiet=asked.quiet)
+        output.print_message(
+            "" if done.found else "Nothing that is stored looks like a secret.", quiet=asked.quiet
+        )
     elif not asked.quiet:
         count = len(done.found) - len(done.left)
         click.echo(f"Redacted for good: {count:,} thing{'' if count == 1 else 's'}.")
         for each in done.left:
-            output.say(f"Stays, its name is a secret: {each.subject} {output.one_line(each.id)}; forget it.")
+            output.print_message(
+                f"Stays, its name is a secret: {each.subject} {output.one_line(each.id)}; forget it."
+            )
     if done.pending:
-        output.say("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
+        output.print_message("Not finished, `reverie doctor --fix` does that: " + "; ".join(done.pending))
         raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
 
 def _show(found: Sequence[SecretFinding]) -> None:
     """What holds a secret: on a terminal in words, in a pipe a line for each thing."""
-    if not output.on_terminal():
-        output.rows((each.subject, each.id, ", ".join(each.kinds)) for each in found)
+    if not output.is_terminal():
+        output.print_rows((each.subject, each.id, ", ".join(each.kinds)) for each in found)
         return
     for each in found[:_SHOWN]:
         past = ", earlier" if each.past else ""
-        click.echo(f"  {each.subject} {output.safe(each.id)}: {', '.join(each.kinds)}{past}")
+        click.echo(f"  {each.subject} {output.escape_text(each.id)}: {', '.join(each.kinds)}{past}")
     if len(found) > _SHOWN:
         click.echo(f"  and {len(found) - _SHOWN:,} more: --json lists them all")

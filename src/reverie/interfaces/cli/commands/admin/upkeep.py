@@ -30,12 +30,12 @@ def check(asked: CommandContext, /, as_json: bool) -> None:
         folder = memory.path
     if as_json:
         found = [{"what": problem.what, "fix": problem.fix} for problem in problems]
-        output.document({"sound": not problems, "problems": found})
+        output.print_json({"sound": not problems, "problems": found})
     elif problems:
         for problem in problems:
-            click.echo(output.safe(f"{problem.what}\n  {problem.fix}"))
+            click.echo(output.escape_text(f"{problem.what}\n  {problem.fix}"))
     elif not asked.quiet:
-        click.echo(output.safe(f"Sound: {folder}"))
+        click.echo(output.escape_text(f"Sound: {folder}"))
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
@@ -53,36 +53,36 @@ def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     "index": {…}}; with --scope only "records", "archived", "turns", "sessions", "by_kind", "by_category".
     """
     with asked.reading() as memory:
-        numbers = plain(memory.stats() if scope in (None, EVERY_SCOPE) else memory.scope_stats(scope))
+        numbers = to_plain(memory.stats() if scope in (None, EVERY_SCOPE) else memory.scope_stats(scope))
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     if as_json:
-        output.document(numbers)
-    elif output.on_terminal():
+        output.print_json(numbers)
+    elif output.is_terminal():
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.stats(numbers)
+        drawing.print_stats(numbers)
     else:
-        output.rows((name, "-" if value is None else value) for name, value in flat(numbers))
+        output.print_rows((name, "-" if value is None else value) for name, value in flatten_values(numbers))
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A frozen value and what is in it, as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): to_plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
+        return [to_plain(each) for each in value]
     return str(value) if isinstance(value, Path) else value
 
 
-def flat(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
+def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
     """The numbers by name, those of a table within as `table.name`."""
     lines: list[tuple[str, object]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            lines += flat(value, before=f"{before}{name}.")
+            lines += flatten_values(value, before=f"{before}{name}.")
         else:
             lines.append((before + name, value))
     return lines
@@ -104,8 +104,8 @@ def version(asked: CommandContext, /, as_json: bool) -> None:
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
     if as_json:
-        output.document(found)
+        output.print_json(found)
     elif asked.quiet:
         click.echo(found["reverie"])
     else:
-        output.rows(found.items())
+        output.print_rows(found.items())

@@ -56,24 +56,24 @@ def chat(
     from reverie.agent import Agent
     from reverie.consolidation.factory import resolve_model
 
-    with asked.memory(create=True, model=model) as memory, _graph(memory) as graph:
+    with asked.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
         agent = Agent(
             memory.session(session),
             model=resolve_model(model or memory.settings.model),
             memory=memory,
-            done=_waking(memory, graph),
+            done=_build_waker(memory, graph),
             related=None if graph is None else graph[0].recall,
         )
         talk = _Talk(memory=memory, agent=agent, quiet=asked.quiet, explain=explain)
         memory.worker.start()
         if message is not None:
-            _say(talk, message)
+            _send_message(talk, message)
         else:
             _converse(talk)
 
 
 @contextmanager
-def _graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
+def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
     """The knowledge graph that the settings name, fed in the background meanwhile; None for none."""
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
@@ -86,7 +86,7 @@ def _graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | None]:
         yield rag, indexing
 
 
-def _waking(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None) -> Callable[[], None]:
+def _build_waker(memory: Memory, graph: tuple[LightRAG, LightRAGIndexer] | None) -> Callable[[], None]:
     def wake() -> None:
         memory.worker.wake()
         if graph is not None:
@@ -109,11 +109,11 @@ def _converse(talk: _Talk) -> None:
             return
         try:
             if line.startswith("/"):
-                _command(talk, text)
+                _run_command(talk, text)
             else:
-                _say(talk, text)
+                _send_message(talk, text)
         except InvalidInput as error:
-            output.complain(str(error))
+            output.print_error(str(error))
         except KeyboardInterrupt:
             talk.agent.stop()
             click.echo("\n[stopped]")
@@ -130,43 +130,43 @@ def _read(interactive: bool) -> str | None:
         return None
 
 
-def _say(talk: _Talk, message: str) -> None:
+def _send_message(talk: _Talk, message: str) -> None:
     told: list[str] = []
 
     def on_text(piece: str) -> None:
         told.append(piece)
-        click.echo(output.safe(piece), nl=False)
+        click.echo(output.escape_text(piece), nl=False)
         sys.stdout.flush()
 
     answer = talk.agent.turn(message, on_text=on_text)
     if told:
         click.echo()
     elif answer.text:
-        click.echo(output.safe(answer.text))
+        click.echo(output.escape_text(answer.text))
     talk.tokens += answer.usage.input_tokens + answer.usage.output_tokens
     if talk.agent.model is None:
         _show_prompt(answer)
     elif answer.problem:
-        output.complain(f"no answer: {answer.problem}")
+        output.print_error(f"no answer: {answer.problem}")
     if answer.unsaved:
-        output.complain("a part of this turn could not be stored: see `reverie doctor`")
+        output.print_error("a part of this turn could not be stored: see `reverie doctor`")
     if talk.explain and answer.pack is not None:
-        click.echo(output.safe(answer.pack.explain()))
+        click.echo(output.escape_text(answer.pack.explain()))
 
 
 def _show_prompt(answer: TurnResult) -> None:
     """What would have been sent, for whoever has no model."""
     click.echo("No model is set (--model provider:model). This would have been sent:\n")
     if answer.pack is not None and answer.pack.text:
-        click.echo(output.safe(f"[system]\n{answer.pack.text}\n"))
+        click.echo(output.escape_text(f"[system]\n{answer.pack.text}\n"))
     for message in answer.pack.messages if answer.pack is not None else []:
-        click.echo(output.safe(f"[{message['role']}]\n{message.get('content') or ''}\n"))
+        click.echo(output.escape_text(f"[{message['role']}]\n{message.get('content') or ''}\n"))
 
 
 # -- commands --------------------------------------------------------------------------------------------
 
 
-def _command(talk: _Talk, text: str) -> None:
+def _run_command(talk: _Talk, text: str) -> None:
     name, _, rest = text.partition(" ")
     command = _COMMANDS.get(name)
     if command is None:
@@ -176,12 +176,12 @@ def _command(talk: _Talk, text: str) -> None:
     command(talk, rest.strip())
 
 
-def _help(talk: _Talk, rest: str) -> None:
+def _show_help(talk: _Talk, rest: str) -> None:
     del talk, rest
     click.echo(_HELP)
 
 
-def _new(talk: _Talk, rest: str) -> None:
+def _start_conversation(talk: _Talk, rest: str) -> None:
     del rest
     kept = talk.memory.consolidate_session(talk.agent.session.id)
     talk.agent.session.new()
@@ -199,7 +199,7 @@ def _compact(talk: _Talk, rest: str) -> None:
     click.echo(f"Compacted{why}." if outcome.state == "applied" else f"Not compacted{why}.")
 
 
-def _status(talk: _Talk, rest: str) -> None:
+def _show_status(talk: _Talk, rest: str) -> None:
     del rest
     session, stats = talk.agent.session, talk.memory.stats()
     total, window = len(talk.memory.turns(session.id)), len(session.turns())
@@ -227,10 +227,10 @@ def _stop(talk: _Talk, rest: str) -> None:
 
 
 _COMMANDS: Mapping[str, Callable[[_Talk, str], None]] = {
-    "/help": _help,
-    "/new": _new,
+    "/help": _show_help,
+    "/new": _start_conversation,
     "/compact": _compact,
-    "/status": _status,
+    "/status": _show_status,
     "/dream": _dream,
     "/stop": _stop,
 }

@@ -12,8 +12,14 @@ from typing import Any
 import click
 
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.commands.agent.mcp import program
-from reverie.interfaces.cli.options import Command, CommandContext, everywhere, invocation, options
+from reverie.interfaces.cli.commands.agent.mcp import find_program
+from reverie.interfaces.cli.options import (
+    Command,
+    CommandContext,
+    build_common_options,
+    combine_options,
+    invocation,
+)
 from reverie.interfaces.hooks import runner as running
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
@@ -22,7 +28,7 @@ CLIENTS = ("claude-code",)
 
 _LONGER_S = 5  # the client waits longer than the hook itself, so that it is the hook that gives up
 
-_where = options(
+_where = combine_options(
     click.option(
         "--scope",
         metavar="NAME",
@@ -71,7 +77,7 @@ class _Group(click.Group):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params.extend(everywhere())
+        self.params.extend(build_common_options())
 
 
 @click.group(cls=_Group, subcommand_metavar="EVENT")
@@ -84,14 +90,14 @@ def hook() -> None:
     """
 
 
-def _event(name: str, says: str) -> click.Command:
-    @options(_where)
+def _build_event_command(name: str, says: str) -> click.Command:
+    @combine_options(_where)
     @invocation
     def command(asked: CommandContext, /, **how: Any) -> None:
         called = HookOptions(
             folder=asked.folder, settings=asked.settings, quiet=asked.quiet, debug=asked.debug, **how
         )
-        written = running.attempted(name, called, sys.stdin)
+        written = running.try_run(name, called, sys.stdin)
         click.echo(written.decode(), nl=False)
 
     made: Callable[[Any], click.Command] = click.command(name, cls=Command, help=says)
@@ -106,7 +112,7 @@ _SAYS = {
     "session-end": "A session ends: keep what it came to, by rule.",
 }
 for _name in EVENTS:
-    hook.add_command(_event(_name, _SAYS[_name]))
+    hook.add_command(_build_event_command(_name, _SAYS[_name]))
 
 
 @hook.command(cls=Command)
@@ -121,9 +127,9 @@ def config(asked: CommandContext, /, client: str, **how: Any) -> None:
     The folder and the program stand in it with their absolute paths, and the options that are given here.
     """
     del client
-    from reverie.memory import folder_of
+    from reverie.memory import resolve_folder
 
-    given = ["--folder", str(folder_of(asked.place()))]
+    given = ["--folder", str(resolve_folder(asked.place()))]
     if asked.settings is not None:
         given += ["--settings", str(Path(asked.settings).expanduser().absolute())]
     usual = HookOptions()
@@ -132,20 +138,20 @@ def config(asked: CommandContext, /, client: str, **how: Any) -> None:
             continue
         option = f"--{name.replace('_', '-')}"
         given += [option] if value is True else [option, f"{value:g}" if name == "timeout" else str(value)]
-    click.echo(json.dumps({"hooks": _hooks(given, wait=round(how["timeout"]) + _LONGER_S)}, indent=2))
-    output.say(
+    click.echo(json.dumps({"hooks": _build_hooks(given, wait=round(how["timeout"]) + _LONGER_S)}, indent=2))
+    output.print_message(
         "Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.", quiet=asked.quiet
     )
 
 
-def _hooks(given: list[str], *, wait: int) -> dict[str, Any]:
+def _build_hooks(given: list[str], *, wait: int) -> dict[str, Any]:
     return {
         client_calls_it: [
             {
                 "hooks": [
                     {
                         "type": "command",
-                        "command": shlex.join([*program(), "hook", name, *given]),
+                        "command": shlex.join([*find_program(), "hook", name, *given]),
                         "timeout": wait,
                     }
                 ]

@@ -17,7 +17,14 @@ import click
 
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import MCP_TOKEN, Command, CommandContext, everywhere, invocation, options
+from reverie.interfaces.cli.options import (
+    MCP_TOKEN,
+    Command,
+    CommandContext,
+    build_common_options,
+    combine_options,
+    invocation,
+)
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.offer import ServedMemory
@@ -33,7 +40,7 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 _PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
 _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'reverie[mcp]'"
-_what = options(
+_what = combine_options(
     click.option(
         "--scope", default="", metavar="NAME", help="Serve this scope, such as user:alice.  [everybody's]"
     ),
@@ -52,7 +59,7 @@ class _Group(click.Group):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params.extend(everywhere())
+        self.params.extend(build_common_options())
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in self.commands and not args[0].startswith("-"):
@@ -61,7 +68,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group, invoke_without_command=True, subcommand_metavar="[config]")
-@options(
+@combine_options(
     click.option(
         "--transport",
         type=click.Choice(["stdio", "http"]),
@@ -108,61 +115,63 @@ def mcp(ctx: click.Context, asked: CommandContext, /, **how: Any) -> None:
     gc.disable()  # what importing the protocol makes stays, and looking through it takes a third of the time
     try:
         _check_installed()
-        (_stdio if how["transport"] == "stdio" else _http)(asked, how)
+        (_serve_stdio if how["transport"] == "stdio" else _serve_http)(asked, how)
     finally:
         gc.enable()
 
 
-def _stdio(asked: CommandContext, how: dict[str, Any]) -> None:
+def _serve_stdio(asked: CommandContext, how: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.serve import serve_stdio
 
     if sys.stdin.isatty():
-        output.say("Waiting for a client's messages on standard input; Ctrl-C ends it.", quiet=asked.quiet)
-    _served(asked, how, serve_stdio)
+        output.print_message(
+            "Waiting for a client's messages on standard input; Ctrl-C ends it.", quiet=asked.quiet
+        )
+    _serve_memory(asked, how, serve_stdio)
 
 
-def _http(asked: CommandContext, how: dict[str, Any]) -> None:
+def _serve_http(asked: CommandContext, how: dict[str, Any]) -> None:
     from reverie.interfaces.mcp import http
     from reverie.interfaces.mcp.serve import serve_http
 
     host = how["host"]
-    token = http.checked_token(_token(how["token_file"]), host=host)
-    sock = http.listening(host, how["port"])
+    token = http.validate_token(_load_token(how["token_file"]), host=host)
+    sock = http.open_socket(host, how["port"])
 
     def serve(offer: ServedMemory) -> None:
-        output.say(f"Serving on {http.address(sock)}; Ctrl-C ends it.", quiet=asked.quiet)
+        output.print_message(f"Serving on {http.format_address(sock)}; Ctrl-C ends it.", quiet=asked.quiet)
         serve_http(offer, sock, host=host, token=token, allowed=how["allow_host"])
 
     with sock:
-        _served(asked, how, serve)
+        _serve_memory(asked, how, serve)
 
 
-def _served(asked: CommandContext, how: dict[str, Any], serve: Callable[[ServedMemory], None]) -> None:
-    from reverie.interfaces.mcp.offer import offered
+def _serve_memory(asked: CommandContext, how: dict[str, Any], serve: Callable[[ServedMemory], None]) -> None:
+    from reverie.interfaces.mcp.offer import create_offer
 
     with asked.memory(create=not how["read_only"], actor="mcp") as memory:
-        offer = offered(
+        offer = create_offer(
             memory,
             scope=how["scope"],
             session=how["session"],
-            groups=None if how["groups"] is None else _names(how["groups"]),
+            groups=None if how["groups"] is None else _split_names(how["groups"]),
             knowledge_graph=how["knowledge_graph"],
             read_only=how["read_only"],
             prefix=how["prefix"],
         )
         gc.freeze()
         gc.enable()
-        with _logging(debug=asked.debug), _thinking(memory, reads=how["read_only"]):
+        with _log_to_stderr(debug=asked.debug), _run_background_work(memory, reads=how["read_only"]):
             serve(offer)
 
 
 @contextmanager
-def _thinking(memory: Memory, *, reads: bool) -> Iterator[None]:
+def _run_background_work(memory: Memory, *, reads: bool) -> Iterator[None]:
     """Background work goes on meanwhile, from a moment after the start on; not where nothing may change."""
     if reads:
         yield
         return
-    begin = threading.Timer(THINKS_AFTER_S, _think, [memory])
+    begin = threading.Timer(THINKS_AFTER_S, _start_worker, [memory])
     begin.daemon = True
     begin.start()
     try:
@@ -171,7 +180,7 @@ def _thinking(memory: Memory, *, reads: bool) -> Iterator[None]:
         begin.cancel()
 
 
-def _think(memory: Memory) -> None:
+def _start_worker(memory: Memory) -> None:
     try:
         memory.worker.start()
     except ReverieError as error:
@@ -179,7 +188,7 @@ def _think(memory: Memory) -> None:
 
 
 @contextmanager
-def _logging(*, debug: bool) -> Iterator[None]:
+def _log_to_stderr(*, debug: bool) -> Iterator[None]:
     """What goes into a log meanwhile goes to standard error: warnings, or everything."""
     root = logging.getLogger()
     handler, level = logging.StreamHandler(sys.stderr), root.level
@@ -200,11 +209,11 @@ def _check_installed() -> None:
         raise MissingExtra(_INSTALL)
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
-def _token(file: str | None) -> str | None:
+def _load_token(file: str | None) -> str | None:
     """The token, from the file or the environment; None where there is none."""
     if file is None:
         return os.environ.get(MCP_TOKEN) or None
@@ -216,7 +225,7 @@ def _token(file: str | None) -> str | None:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InvalidInput(f"the token file {file!r} cannot be read ({why}): name another") from error
     if others:
-        output.say(f"the token file {file!r} can be read by others: `chmod 600` it")
+        output.print_message(f"the token file {file!r} can be read by others: `chmod 600` it")
     if not token:
         raise InvalidInput(f"the token file {file!r} is empty: write a token into it")
     return token
@@ -226,7 +235,7 @@ def _token(file: str | None) -> str | None:
 
 
 @mcp.command(cls=Command)
-@options(
+@combine_options(
     click.option(
         "--client", type=click.Choice(CLIENTS), required=True, help="The program that shall use the memory."
     ),
@@ -243,11 +252,11 @@ def config(ctx: click.Context, asked: CommandContext, /, client: str, name: str,
     """
     from reverie.interfaces.mcp.clients import CLIENTS as FORMS
     from reverie.interfaces.mcp.clients import to_paste
-    from reverie.memory import folder_of
+    from reverie.memory import resolve_folder
 
     before = ctx.meta.get("reverie.mcp", {})
     chosen = {key: value or before.get(key) for key, value in how.items()}
-    started = [*program(), "mcp", "--folder", str(folder_of(asked.place()))]
+    started = [*find_program(), "mcp", "--folder", str(resolve_folder(asked.place()))]
     if asked.settings is not None:
         started += ["--settings", str(Path(asked.settings).expanduser().absolute())]
     for key, value in chosen.items():
@@ -257,10 +266,10 @@ def config(ctx: click.Context, asked: CommandContext, /, client: str, name: str,
         elif value:
             started += [option, value]
     click.echo(to_paste(client, name, started))
-    output.say(f"Paste it into {FORMS[client].place}.", quiet=asked.quiet)
+    output.print_message(f"Paste it into {FORMS[client].place}.", quiet=asked.quiet)
 
 
-def program() -> Sequence[str]:
+def find_program() -> Sequence[str]:
     """The program that runs here, with its absolute path, or Python and what it runs."""
     beside = Path(sys.executable).parent / "reverie"
     if beside.exists() and os.access(beside, os.X_OK):

@@ -47,24 +47,24 @@ def tools(asked: CommandContext, /, shape: str, groups: Sequence[str]) -> None:
         wanted = tuple(groups) or DEFAULT_GROUPS
         if shape != "text":
             made = memory.tools(session="cli", groups=wanted)
-            output.document(getattr(made, shape.replace("-", "_"))())
+            output.print_json(getattr(made, shape.replace("-", "_"))())
             return
         sets = {group: memory.tools(session="cli", groups=[group]) for group in dict.fromkeys(wanted)}
-    if output.on_terminal():
-        click.echo("\n\n".join(_section(group, found) for group, found in sets.items()))
+    if output.is_terminal():
+        click.echo("\n\n".join(_format_section(group, found) for group, found in sets.items()))
     else:
-        output.rows(
-            (group, tool.name, _arguments(tool), tool.spec.description)
+        output.print_rows(
+            (group, tool.name, _format_arguments(tool), tool.spec.description)
             for group, found in sets.items()
             for tool in found
         )
 
 
-def _section(group: str, found: Toolset) -> str:
+def _format_section(group: str, found: Toolset) -> str:
     width = min(_WIDEST, shutil.get_terminal_size().columns)
     said = [group]
     for tool in found:
-        said.append(f"  {tool.name}({_arguments(tool)})")
+        said.append(f"  {tool.name}({_format_arguments(tool)})")
         said.append(
             click.formatting.wrap_text(
                 tool.spec.description, width=width, initial_indent="      ", subsequent_indent="      "
@@ -73,7 +73,7 @@ def _section(group: str, found: Toolset) -> str:
     return "\n".join(said)
 
 
-def _arguments(tool: Tool) -> str:
+def _format_arguments(tool: Tool) -> str:
     """Its arguments; those that may be left out have a question mark."""
     required = tool.spec.parameters["required"]
     names = tool.spec.parameters["properties"]

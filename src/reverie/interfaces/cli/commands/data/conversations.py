@@ -34,18 +34,18 @@ def sessions(asked: CommandContext, /, scope: str | None, limit: int, as_json: b
     with asked.reading() as memory:
         found = memory.sessions(scope=scope, limit=limit)
     if as_json:
-        output.document({"sessions": [_overview(each) for each in found]})
-    elif output.on_terminal() and found:
+        output.print_json({"sessions": [_serialize_overview(each) for each in found]})
+    elif output.is_terminal() and found:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.sessions(found)
+        drawing.print_sessions(found)
     else:
-        output.rows((s.state.id, s.state.status, s.turns, clock.format_time(s.last_at)) for s in found)
+        output.print_rows((s.state.id, s.state.status, s.turns, clock.format_time(s.last_at)) for s in found)
     if not found and not as_json:
-        output.say("No sessions.", quiet=asked.quiet)
+        output.print_message("No sessions.", quiet=asked.quiet)
 
 
-def _overview(session: SessionOverview) -> dict[str, Any]:
+def _serialize_overview(session: SessionOverview) -> dict[str, Any]:
     last = clock.format_time(session.last_at)
     return session.state.to_dict() | {"turns": session.turns, "last_at": last}
 
@@ -72,7 +72,7 @@ def add_turn(
     with asked.memory(create=True) as memory:
         turn = memory.session(session).add(how.pop("role"), content, **how)
     if as_json:
-        output.document({"turn": turn.to_dict()})
+        output.print_json({"turn": turn.to_dict()})
     elif asked.quiet:
         click.echo(turn.id)
     else:
@@ -114,13 +114,13 @@ def context(
             raise NotFound(f"no session {session!r}: see `reverie sessions`, or say what to recall for")
         pack = memory.session(session).context(question, mark=mark, **budget)
     if as_json:
-        output.document(pack.to_dict())
+        output.print_json(pack.to_dict())
         return
     if pack.text:
-        click.echo(output.safe(pack.text))
+        click.echo(output.escape_text(pack.text))
     else:
         found = pack.diagnostics.candidates
         why = "nothing relevant is remembered" if not found else "see --explain for what was left out"
-        output.say(f"The pack is empty: {why}.", quiet=asked.quiet)
+        output.print_message(f"The pack is empty: {why}.", quiet=asked.quiet)
     if explain:
-        click.echo(f"\n{output.safe(pack.explain())}")
+        click.echo(f"\n{output.escape_text(pack.explain())}")

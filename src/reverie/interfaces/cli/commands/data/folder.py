@@ -13,8 +13,8 @@ import click
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, options
-from reverie.interfaces.cli.prompts import agrees
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, combine_options, invocation
+from reverie.interfaces.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from reverie.files.hand_edits.importer import HandEditReport
@@ -25,7 +25,7 @@ _MOST_TOLD = 1_000
 
 
 @click.command(cls=Command)
-@options(
+@combine_options(
     click.option("--once", is_flag=True, help="Take in what was changed until now, and end."),
     click.option("--poll", is_flag=True, help="Look again and again, even where the system would tell."),
 )
@@ -37,36 +37,36 @@ def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
     cannot be taken in are named on standard error.
     """
     from reverie.files.hand_edits.base_versions import ACTOR
-    from reverie.files.hand_edits.intake import taken_of
+    from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.watcher import FolderWatcher
 
     began = clock.utc_now()
-    with _without_repetition(), asked.memory() as memory:
+    with _suppress_repetition(), asked.memory() as memory:
         folder = memory.folder
         if folder is None or memory.path is None:
             raise InvalidInput("this memory writes no files: set `files` to yes, or leave it out")
         folder.flush()
-        _show(taken_of(memory.journal.history(actor=ACTOR, since=began, limit=_MOST_TOLD)))
+        _show(extract_imported_edits(memory.journal.history(actor=ACTOR, since=began, limit=_MOST_TOLD)))
         if once:
-            _tell(asked, folder.take_in())
+            _print_result(asked, folder.take_in())
             return
         watcher = FolderWatcher(
             memory.path,
             folder.take_in,
-            tell=lambda taken: _tell(asked, taken),
+            tell=lambda taken: _print_result(asked, taken),
             way="polling" if poll else None,
         )
         with watcher:
             how = "as the system tells" if watcher.way == "events" else "looking every second or so"
-            output.say(f"Watching {memory.path}, {how}; Ctrl-C ends it.", quiet=asked.quiet)
+            output.print_message(f"Watching {memory.path}, {how}; Ctrl-C ends it.", quiet=asked.quiet)
             try:
                 threading.Event().wait()
             except KeyboardInterrupt:
-                output.say("Stopped.", quiet=asked.quiet)
+                output.print_message("Stopped.", quiet=asked.quiet)
 
 
 @contextmanager
-def _without_repetition() -> Iterator[None]:
+def _suppress_repetition() -> Iterator[None]:
     """Keep the log from saying of a file what is said here."""
     log = logging.getLogger("reverie")
 
@@ -80,20 +80,20 @@ def _without_repetition() -> Iterator[None]:
         log.removeFilter(is_news)
 
 
-def _tell(asked: CommandContext, found: HandEditReport) -> None:
+def _print_result(asked: CommandContext, found: HandEditReport) -> None:
     _show(found.taken)
     for problem in found.problems:
-        output.say(f"not taken in: {problem}")
+        output.print_message(f"not taken in: {problem}")
     if found.lost:
-        output.say("most files were missing: they are written again", quiet=asked.quiet)
+        output.print_message("most files were missing: they are written again", quiet=asked.quiet)
 
 
 def _show(taken: list[HandEdit]) -> None:
-    output.rows((each.what, each.subject, each.id, each.path) for each in taken)
+    output.print_rows((each.what, each.subject, each.id, each.path) for each in taken)
 
 
 @click.command(cls=Command)
-@options(
+@combine_options(
     click.option("--yes", is_flag=True, help="Do not ask."),
     click.option("--force", is_flag=True, help="Even though there is a database that can be read."),
     as_json,
@@ -109,28 +109,28 @@ def rebuild(asked: CommandContext, /, yes: bool, force: bool, as_json: bool) -> 
     or null, "broken": [{"path", "why"}], "notes": [text]}.
     """
     from reverie.files.rebuild import rebuild as rebuilt_from
-    from reverie.memory import folder_of
+    from reverie.memory import resolve_folder
     from reverie.search.analyzer import analyze
 
-    folder = folder_of(asked.place())
-    if not yes and not agrees(f"Make a new database from the files in {folder}?", instead="--yes"):
-        output.say("Nothing was done.", quiet=asked.quiet)
+    folder = resolve_folder(asked.place())
+    if not yes and not confirm(f"Make a new database from the files in {folder}?", instead="--yes"):
+        output.print_message("Nothing was done.", quiet=asked.quiet)
         return
-    with output.progress("files", None, quiet=asked.quiet or as_json) as advance:
+    with output.show_progress("files", None, quiet=asked.quiet or as_json) as advance:
         found = rebuilt_from(
             folder,
             analyse=analyze,
             force=force,
-            redactor=asked.configured().redactor,
+            redactor=asked.load_settings().redactor,
             progress=lambda done, total: advance(1),
         )
     if as_json:
-        output.document(_plain(found))
+        output.print_json(_to_plain(found))
     else:
         _report(asked, found)
 
 
-def _plain(found: RebuildReport) -> dict[str, Any]:
+def _to_plain(found: RebuildReport) -> dict[str, Any]:
     counts = ("records", "archived", "sessions", "turns", "pages", "paragraphs")
     return {name: getattr(found, name) for name in counts} | {
         "kept": None if found.kept is None else str(found.kept),
@@ -147,10 +147,10 @@ def _report(asked: CommandContext, found: RebuildReport) -> None:
         f"{output.count(found.paragraphs, 'paragraph')} of logs",
     ]
     if not asked.quiet:
-        click.echo(output.safe(f"Made a new database: {', '.join(parts)}."))
+        click.echo(output.escape_text(f"Made a new database: {', '.join(parts)}."))
         if found.kept is not None:
-            click.echo(output.safe(f"The old one is {found.kept}."))
+            click.echo(output.escape_text(f"The old one is {found.kept}."))
     for note in found.notes:
-        output.say(note)
+        output.print_message(note)
     for broken in found.broken:
-        output.say(f"not taken: {broken}")
+        output.print_message(f"not taken: {broken}")

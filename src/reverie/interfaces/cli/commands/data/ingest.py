@@ -19,7 +19,7 @@ from reverie.admin.transfer.conversations import FORMATS, Format, ImportedConver
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, told
+from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, store_option
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
@@ -46,7 +46,7 @@ class IngestRun:
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--to", metavar="PATH", expose_value=False, callback=told("folder"), help="The same as --folder."
+    "--to", metavar="PATH", expose_value=False, callback=store_option("folder"), help="The same as --folder."
 )
 @click.option(
     "--format",
@@ -69,21 +69,23 @@ def ingest(asked: CommandContext, /, file: Path, form: Format, session: str | No
 
     With --json: {"file": text, "folder": text, "sessions": number, "turns": number, "new": number}.
     """
-    turns = _look_through(file, form, session)
+    turns = _validate_file(file, form, session)
     with (
         asked.memory(create=True) as memory,
-        _one_at_a_time(memory.path, quiet=asked.quiet),
-        output.progress("turns", turns, quiet=asked.quiet) as progress,
+        _lock_folder(memory.path, quiet=asked.quiet),
+        output.show_progress("turns", turns, quiet=asked.quiet) as progress,
     ):
         intake = take_in(memory, read_conversations(file, format=form), name=session, progress=progress)
         folder = str(memory.path)
     if as_json:
         numbers = {"sessions": intake.sessions, "turns": intake.turns, "new": intake.new}
-        output.document({"file": str(file), "folder": folder, **numbers})
+        output.print_json({"file": str(file), "folder": folder, **numbers})
     elif not asked.quiet:
         what = f"{output.count(intake.turns, 'turn')} in {output.count(intake.sessions, 'session')}"
         there = intake.turns - intake.new
-        click.echo(output.safe(f"{what}: {intake.new:,} new, {there:,} there already. Folder: {folder}"))
+        click.echo(
+            output.escape_text(f"{what}: {intake.new:,} new, {there:,} there already. Folder: {folder}")
+        )
 
 
 def take_in(
@@ -109,8 +111,8 @@ def take_in(
     for piece in pieces:
         session = name or piece.session
         if session not in there:
-            there[session] = Counter(_marks(turn.to_dict() for turn in memory.turns(session)))
-        fresh = list(_not_among(there[session], piece.turns))
+            there[session] = Counter(_compute_marks(turn.to_dict() for turn in memory.turns(session)))
+        fresh = list(_select_new_turns(there[session], piece.turns))
         progress(len(piece.turns) - len(fresh))
         for start in range(0, len(fresh), BATCH):
             batch = fresh[start : start + BATCH]
@@ -120,14 +122,14 @@ def take_in(
     return IngestRun(sessions=len(there), turns=turns, new=new)
 
 
-def _marks(turns: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+def _compute_marks(turns: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Each stored turn's mark with its time, and without."""
     for turn in turns:
         yield _mark(turn, with_time=True)
         yield _mark(turn, with_time=False)
 
 
-def _not_among(there: Counter[bytes], turns: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _select_new_turns(there: Counter[bytes], turns: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for turn in turns:
         mark = _mark(turn, with_time="at" in turn)
         if there[mark] > 0:
@@ -138,7 +140,7 @@ def _not_among(there: Counter[bytes], turns: Iterable[dict[str, Any]]) -> Iterat
 
 def _mark(turn: Mapping[str, Any], *, with_time: bool) -> bytes:
     """What makes a turn the same as another, in 16 bytes, because a long file has many."""
-    calls = [(_part(call, "id"), _part(call, "name")) for call in turn.get("tool_calls", ())]
+    calls = [(_get_part(call, "id"), _get_part(call, "name")) for call in turn.get("tool_calls", ())]
     parts = [turn["role"], turn["content"], turn.get("speaker", ""), turn.get("tool_call_id", ""), calls]
     if with_time:
         at = turn["at"]
@@ -146,11 +148,11 @@ def _mark(turn: Mapping[str, Any], *, with_time: bool) -> bytes:
     return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 
-def _part(call: Any, name: str) -> Any:
+def _get_part(call: Any, name: str) -> Any:
     return call[name] if isinstance(call, Mapping) else getattr(call, name)
 
 
-def _look_through(file: Path, form: Format, session: str | None) -> int:
+def _validate_file(file: Path, form: Format, session: str | None) -> int:
     """Read the whole file, so that a fault is found before anything is stored; how many turns it has."""
     names, turns = set[str](), 0
     for piece in read_conversations(file, format=form):
@@ -162,7 +164,7 @@ def _look_through(file: Path, form: Format, session: str | None) -> int:
 
 
 @contextmanager
-def _one_at_a_time(folder: Path | None, *, quiet: bool) -> Iterator[None]:
+def _lock_folder(folder: Path | None, *, quiet: bool) -> Iterator[None]:
     """Wait for whoever else ingests into the folder: two who look for what is new at once both find it so.
 
     The lock is the system's, on the folder itself: it leaves no file and goes with the process holding it.
@@ -175,7 +177,7 @@ def _one_at_a_time(folder: Path | None, *, quiet: bool) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            output.say("Waiting for another ingest into the same folder.", quiet=quiet)
+            output.print_message("Waiting for another ingest into the same folder.", quiet=quiet)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.page import MEMORY, is_log, valid_page_name
+from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps as clock
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
@@ -35,18 +35,18 @@ def pages(asked: CommandContext, /, as_json: bool) -> None:
     with asked.reading() as memory:
         found = memory.pages.overview()
     if as_json:
-        output.document({"pages": [_overview(each) for each in found]})
-    elif output.on_terminal() and found:
+        output.print_json({"pages": [_serialize_overview(each) for each in found]})
+    elif output.is_terminal() and found:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.pages(found)
+        drawing.print_pages(found)
     else:
-        output.rows((page.name, page.size, clock.format_time(page.updated_at)) for page in found)
+        output.print_rows((page.name, page.size, clock.format_time(page.updated_at)) for page in found)
     if not found and not as_json:
-        output.say("No pages.", quiet=asked.quiet)
+        output.print_message("No pages.", quiet=asked.quiet)
 
 
-def _overview(page: PageOverview) -> dict[str, Any]:
+def _serialize_overview(page: PageOverview) -> dict[str, Any]:
     return {
         "name": page.name,
         "paragraphs": page.paragraphs,
@@ -65,7 +65,7 @@ def page(asked: CommandContext, /, name: str, as_json: bool) -> None:
 
     With --json: {"name": …, "text": …, "paragraphs": [{…}] for a log, null for a page}.
     """
-    valid_page_name(name)
+    validate_page_name(name)
     with asked.reading() as memory:
         there = name in memory.pages.names()
         text = memory.pages.read(name)
@@ -73,9 +73,9 @@ def page(asked: CommandContext, /, name: str, as_json: bool) -> None:
     if not there:
         raise NotFound(f"there is no page {name!r}: `reverie pages` lists them")
     if as_json:
-        output.document({"name": name, "text": text, "paragraphs": paragraphs})
+        output.print_json({"name": name, "text": text, "paragraphs": paragraphs})
     else:
-        click.echo(output.safe(text), nl=not text.endswith("\n"))
+        click.echo(output.escape_text(text), nl=not text.endswith("\n"))
 
 
 @click.command(cls=Command)
@@ -103,7 +103,7 @@ def edit(
 
     With --json: {"outcome": "created" | "changed" | "unchanged", "merged": true or false, "page": {…}}.
     """
-    if is_log(valid_page_name(name)):
+    if is_log(validate_page_name(name)):
         raise InvalidInput(f"{name!r} only grows: add to it with `reverie append`, or edit its file by hand")
     if file is not None and replace is not None:
         raise InvalidInput("--from and --replace both say what is to change: leave one of them out")
@@ -112,19 +112,21 @@ def edit(
         if replace is not None:
             written = memory.pages.replace(*replace, name=name, reason=reason)
         else:
-            text = _edited(before) if file is None else _text_of(file)
+            text = _edit_text(before) if file is None else _load_text(file)
             written = memory.pages.write(name, text, expected=before, reason=reason)
     if as_json:
         changed = {"outcome": written.outcome, "merged": written.merged, "page": written.page.to_dict()}
-        output.document(changed)
+        output.print_json(changed)
         return
     size = output.count(len(written.page.content), "character")
     click.echo(f"{written.outcome.capitalize()}: {output.one_line(name)} ({size})")
     if written.merged:
-        output.say("It had been changed meanwhile: the changes of both sides are in it.", quiet=asked.quiet)
+        output.print_message(
+            "It had been changed meanwhile: the changes of both sides are in it.", quiet=asked.quiet
+        )
 
 
-def _edited(text: str) -> str:
+def _edit_text(text: str) -> str:
     """What the person at the terminal makes of the text; the text itself when nothing was saved."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput("nobody is there to edit it: pass the text with --from FILE, or --from -")
@@ -135,7 +137,7 @@ def _edited(text: str) -> str:
     return text if edited is None else edited
 
 
-def _text_of(file: str) -> str:
+def _load_text(file: str) -> str:
     """The text in a file, or in standard input for `-`."""
     if file == "-":
         text = read_text(("-",), name="--from")
@@ -184,7 +186,7 @@ def append(
     with asked.memory(create=True) as memory:
         added: Page | Paragraph = memory.pages.append(name, said, **how)
     if as_json:
-        output.document({"paragraph" if is_log(name) else "page": added.to_dict()})
+        output.print_json({"paragraph" if is_log(name) else "page": added.to_dict()})
     elif asked.quiet:
         click.echo(added.id)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.change import subject_of
+from reverie.domain.change import get_subject
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
@@ -18,10 +18,10 @@ from reverie.interfaces.cli.options import (
     ExitCode,
     as_json,
     as_of,
+    combine_options,
     invocation,
-    options,
 )
-from reverie.interfaces.cli.prompts import TimeParam, agrees, read_text
+from reverie.interfaces.cli.prompts import TimeParam, confirm, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reverie.reader import MemoryReader
     from reverie.search.hits import Hit
 
-_where = options(
+_where = combine_options(
     click.option("--category", metavar="PATH", help="Only this category and what lies under it."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has this tag; repeatable."),
     click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), metavar="KIND",
@@ -87,7 +87,7 @@ def remember(asked: CommandContext, /, text: tuple[str, ...], as_json: bool, **f
         saved = memory.save(content, **{name: value for name, value in fields.items() if value is not None})
     record = saved.record
     if as_json:
-        output.document({"outcome": saved.outcome, "record": record.to_dict()})
+        output.print_json({"outcome": saved.outcome, "record": record.to_dict()})
     elif asked.quiet:
         click.echo(record.id)
     else:
@@ -147,16 +147,16 @@ def recall(
     with asked.reading() as memory:
         hits = _search(memory, question, only, {**how, "mode": mode or "words"})
     if as_json:
-        output.document({"query": question, "hits": [hit.to_dict() for hit in hits]})
-    elif output.on_terminal() and hits:
+        output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
+    elif output.is_terminal() and hits:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.hits(hits, question, explain=explain)
+        drawing.print_hits(hits, question, explain=explain)
     else:
-        output.rows(_hit_cells(hit, question, explain) for hit in hits)
+        output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
         if not as_json:
-            output.say("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
+            output.print_message("Nothing relevant." if question else "Nothing there yet.", quiet=asked.quiet)
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
@@ -205,8 +205,8 @@ _OF_RECORDS = {
 }
 
 
-def _hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
-    where = place(hit.turn)
+def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
+    where = format_place(hit.turn)
     if hit.record is not None:
         where = hit.record.category or "-"
     elif hit.paragraph is not None:
@@ -219,10 +219,10 @@ def _hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
         clock.format_time(hit.at),
         hit.content,
     ]
-    return [*cells, output.why(hit, question)] if explain else cells
+    return [*cells, output.explain_hit(hit, question)] if explain else cells
 
 
-def place(turn: Turn | None) -> str:
+def format_place(turn: Turn | None) -> str:
     """Where a turn stands: its session, `#` and its position."""
     return "-" if turn is None else f"{turn.session}#{turn.position}"
 
@@ -241,23 +241,23 @@ def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
     with asked.reading() as memory:
         value = memory.get(id) or memory.get_turn(id) or memory.get_paragraph(id)
     if value is None:
-        raise _unknown(id)
-    kind = subject_of(value)
+        raise _build_not_found(id)
+    kind = get_subject(value)
     if as_json:
-        output.document({"type": kind, kind: value.to_dict()})
+        output.print_json({"type": kind, kind: value.to_dict()})
         return
-    if output.on_terminal():
+    if output.is_terminal():
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.sheet(kind, value.to_dict())
+        drawing.print_sheet(kind, value.to_dict())
         return
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
-            output.row(name, output.written(field))
-    click.echo(f"\n{output.safe(value.content)}")
+            output.print_row(name, output.format_field(field))
+    click.echo(f"\n{output.escape_text(value.content)}")
 
 
-def _unknown(id: str) -> NotFound:
+def _build_not_found(id: str) -> NotFound:
     return NotFound(
         f"no record, turn or paragraph has the id {id!r}: "
         "find it with `reverie recall WORDS` or `reverie list`"
@@ -287,17 +287,17 @@ def list_records(
     with asked.reading() as memory:
         records = memory.records(archived=archived, pinned=True if pinned else None, **where)
     if as_json:
-        output.document({"records": [record.to_dict() for record in records]})
-    elif output.on_terminal() and records:
+        output.print_json({"records": [record.to_dict() for record in records]})
+    elif output.is_terminal() and records:
         from reverie.interfaces.cli import rich_output as drawing
 
-        drawing.records(records)
+        drawing.print_records(records)
     else:
-        output.rows(
+        output.print_rows(
             (r.id, r.kind, r.category or "-", clock.format_time(r.updated_at), r.content) for r in records
         )
     if not records and not as_json:
-        output.say("No records.", quiet=asked.quiet)
+        output.print_message("No records.", quiet=asked.quiet)
 
 
 @click.command(cls=Command)
@@ -332,15 +332,15 @@ def tags(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
 
 def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: bool) -> None:
     if as_json:
-        output.document({name: found})
-    elif output.on_terminal() and found:
+        output.print_json({name: found})
+    elif output.is_terminal() and found:
         from reverie.interfaces.cli import rich_output as drawing
 
         drawing.tally(found)
     else:
-        output.rows((number, key or "-") for key, number in found.items())
+        output.print_rows((number, key or "-") for key, number in found.items())
     if not found and not as_json:
-        output.say(f"No {name}.", quiet=asked.quiet)
+        output.print_message(f"No {name}.", quiet=asked.quiet)
 
 
 # -- tending -----------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def archive(asked: CommandContext, /, id: str, reason: str, as_json: bool) -> No
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _changed(asked, "Archived", memory.archive(id, reason=reason), as_json)
+        _print_change(asked, "Archived", memory.archive(id, reason=reason), as_json)
 
 
 @click.command(cls=Command)
@@ -370,7 +370,7 @@ def restore(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _changed(asked, "Restored", memory.restore(id), as_json)
+        _print_change(asked, "Restored", memory.restore(id), as_json)
 
 
 @click.command(cls=Command)
@@ -383,7 +383,7 @@ def pin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _changed(asked, "Pinned", memory.pin(id), as_json)
+        _print_change(asked, "Pinned", memory.pin(id), as_json)
 
 
 @click.command(cls=Command)
@@ -396,12 +396,12 @@ def unpin(asked: CommandContext, /, id: str, as_json: bool) -> None:
     With --json: {"record": {…}}.
     """
     with asked.memory() as memory:
-        _changed(asked, "Unpinned", memory.unpin(id), as_json)
+        _print_change(asked, "Unpinned", memory.unpin(id), as_json)
 
 
-def _changed(asked: CommandContext, /, what: str, record: Record, as_json: bool) -> None:
+def _print_change(asked: CommandContext, /, what: str, record: Record, as_json: bool) -> None:
     if as_json:
-        output.document({"record": record.to_dict()})
+        output.print_json({"record": record.to_dict()})
     elif not asked.quiet:
         click.echo(f"{what} {record.id}.")
 
@@ -424,11 +424,11 @@ def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: 
         which = older_than or f"{memory.settings.retention_days:g} days"
         question = f"Remove every record archived more than {which} ago for good?"
         nothing = age is None and memory.settings.retention_days == 0
-        if not yes and not nothing and not agrees(question, instead="--yes"):
-            output.say("Nothing was removed.", quiet=asked.quiet)
+        if not yes and not nothing and not confirm(question, instead="--yes"):
+            output.print_message("Nothing was removed.", quiet=asked.quiet)
             return
         number = memory.purge(older_than=age)
     if as_json:
-        output.document({"purged": number})
+        output.print_json({"purged": number})
     elif not asked.quiet:
         click.echo(f"Removed {output.count(number, 'record')} for good.")

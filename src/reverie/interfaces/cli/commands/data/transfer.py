@@ -63,17 +63,21 @@ def backup(asked: CommandContext, /, file: Path, overwrite: bool, as_json: bool)
     With --quiet: the path only.
     """
     with asked.memory() as memory:
-        size = _size(memory.path)
-        with output.progress("bytes", size, quiet=asked.quiet) as progress:
+        size = _measure_database(memory.path)
+        with output.show_progress("bytes", size, quiet=asked.quiet) as progress:
             made = memory.backup(file, overwrite=overwrite, progress=progress)
     if as_json:
-        output.document(made.to_dict())
+        output.print_json(made.to_dict())
     elif asked.quiet:
-        click.echo(output.safe(str(made.path)))
+        click.echo(output.escape_text(str(made.path)))
     else:
-        click.echo(output.safe(f"Backup: {made.path} ({output.size(made.size)}): {_held(made)}."))
+        click.echo(
+            output.escape_text(
+                f"Backup: {made.path} ({output.format_size(made.size)}): {_format_contents(made)}."
+            )
+        )
     if made.problems and not as_json:
-        output.say(
+        output.print_message(
             f"{output.count(made.problems, 'thing')} in it are not as they should be: see `reverie doctor`.",
             quiet=asked.quiet,
         )
@@ -97,25 +101,25 @@ def recover(asked: CommandContext, /, file: Path, replace: bool, as_json: bool) 
     """
     from reverie.admin.transfer import backup as backups
 
-    folder = _place(asked)
-    with output.progress("bytes", None, quiet=asked.quiet) as progress:
+    folder = _resolve_folder(asked)
+    with output.show_progress("bytes", None, quiet=asked.quiet) as progress:
         done = backups.recover(file, folder, replace=replace, progress=progress)
     if as_json:
-        output.document(done.to_dict())
+        output.print_json(done.to_dict())
     elif not asked.quiet:
-        for line in _recovered(done):
-            click.echo(output.safe(line))
+        for line in _describe_recovery(done):
+            click.echo(output.escape_text(line))
 
 
-def _held(made: Backup) -> str:
+def _format_contents(made: Backup) -> str:
     sessions = f"{output.count(made.sessions, 'session')} with {output.count(made.turns, 'turn')}"
     profile = f", {', '.join(made.profile)}" if made.profile else ""
     return f"{output.count(made.records, 'record')}, {sessions}{profile}, up to change {made.sequence:,}"
 
 
-def _recovered(done: RecoveryReport) -> Iterator[str]:
+def _describe_recovery(done: RecoveryReport) -> Iterator[str]:
     made_at = clock.format_time(done.backup.made_at)
-    yield f"Recovered: {done.folder} as of {made_at}: {_held(done.backup)}."
+    yield f"Recovered: {done.folder} as of {made_at}: {_format_contents(done.backup)}."
     if done.moved_to is not None:
         yield f"What was there is in {done.moved_to}: remove it when you no longer need it."
     if done.forgotten_again:
@@ -123,13 +127,13 @@ def _recovered(done: RecoveryReport) -> Iterator[str]:
     yield from done.notes
 
 
-def _place(asked: CommandContext) -> Path:
-    from reverie.memory import folder_of
+def _resolve_folder(asked: CommandContext) -> Path:
+    from reverie.memory import resolve_folder
 
-    return folder_of(asked.place())
+    return resolve_folder(asked.place())
 
 
-def _size(folder: Path | None) -> int | None:
+def _measure_database(folder: Path | None) -> int | None:
     database = None if folder is None else folder / "reverie.db"
     return database.stat().st_size if database is not None and database.exists() else None
 
@@ -177,8 +181,11 @@ def export(
     if target == STANDARD_OUTPUT and as_json:
         raise click.UsageError("--json and `-` both want standard output: name a file")
     with asked.reading() as memory:
-        total = _number(memory) if output.shows_progress(quiet=asked.quiet) else None
-        with output.progress("things", total, quiet=asked.quiet) as progress, _opened(target) as opened:
+        total = _count_items(memory) if output.should_show_progress(quiet=asked.quiet) else None
+        with (
+            output.show_progress("things", total, quiet=asked.quiet) as progress,
+            _open_target(target) as opened,
+        ):
             done = memory.export(
                 opened,
                 form,
@@ -189,24 +196,24 @@ def export(
                 progress=progress,
             )
     if as_json:
-        output.document(done.to_dict())
+        output.print_json(done.to_dict())
         return
-    said = f"Exported to {done.path or 'standard output'}: {_counted(done)}."
+    said = f"Exported to {done.path or 'standard output'}: {_format_counts(done)}."
     if target == STANDARD_OUTPUT:
-        output.say(said, quiet=asked.quiet)
+        output.print_message(said, quiet=asked.quiet)
     elif not asked.quiet:
-        click.echo(output.safe(said))
+        click.echo(output.escape_text(said))
     for each in done.left_out:
-        output.say(f"Left out: {each.place}: {each.detail}", quiet=asked.quiet)
+        output.print_message(f"Left out: {each.place}: {each.detail}", quiet=asked.quiet)
 
 
 @contextmanager
-def _opened(target: str) -> Iterator[str | Writable]:
+def _open_target(target: str) -> Iterator[str | Writable]:
     """The target; standard output as a text file that writes UTF-8, whatever the terminal's encoding."""
     if target != STANDARD_OUTPUT:
         yield target
         return
-    if output.on_terminal() or not hasattr(sys.stdout, "buffer"):
+    if output.is_terminal() or not hasattr(sys.stdout, "buffer"):
         yield _Terminal()
         return
     sys.stdout.flush()
@@ -222,10 +229,10 @@ class _Terminal:
     """A terminal that is written JSON to, which no memory can command."""
 
     def write(self, text: str) -> None:
-        click.echo(output.safe_json(text), nl=False)
+        click.echo(output.escape_json(text), nl=False)
 
 
-def _number(memory: Memory | Snapshot) -> int:
+def _count_items(memory: Memory | Snapshot) -> int:
     held = memory.stats()
     return held.records + held.archived + held.turns
 
@@ -270,21 +277,21 @@ def import_path(
     """
     from reverie.admin.transfer.formats import detection
 
-    found = form or detection.form_of(path.expanduser())  # before a folder is made for it
+    found = form or detection.detect_format(path.expanduser())  # before a folder is made for it
     with (
-        _into(asked, dry_run=dry_run) as memory,
-        output.progress("things", None, quiet=asked.quiet) as progress,
+        _open_destination(asked, dry_run=dry_run) as memory,
+        output.show_progress("things", None, quiet=asked.quiet) as progress,
     ):
         done = memory.import_(path, found, dry_run=dry_run, scope=scope, origin=origin, progress=progress)
     if as_json:
-        output.document(done.to_dict())
+        output.print_json(done.to_dict())
     elif not asked.quiet:
-        for line in _imported(done, path):
-            click.echo(output.safe(line))
+        for line in _describe_import(done, path):
+            click.echo(output.escape_text(line))
 
 
 @contextmanager
-def _into(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
+def _open_destination(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
     """The memory that takes it in; for a dry run where there is none, an empty one."""
     with ExitStack() as opened:
         try:
@@ -294,9 +301,9 @@ def _into(asked: CommandContext, *, dry_run: bool) -> Iterator[Memory]:
         yield memory
 
 
-def _imported(done: ImportReport, path: Path) -> Iterator[str]:
+def _describe_import(done: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would take in" if done.dry_run else "Taken in"
-    yield f"{verb} from {path.name} ({done.form}): {_counted(done)}."
+    yield f"{verb} from {path.name} ({done.form}): {_format_counts(done)}."
     if not done.skipped:
         return
     reasons = (f"{count:,} {_SAYS[why]}" for why, count in done.skipped_by_reason.items())
@@ -310,7 +317,7 @@ def _imported(done: ImportReport, path: Path) -> Iterator[str]:
         yield f"  … and {len(listed) - _TOLD:,} more; --json lists all"
 
 
-def _counted(done: ExportReport | ImportReport) -> str:
+def _format_counts(done: ExportReport | ImportReport) -> str:
     numbers = (
         (done.records, "record"), (done.sessions, "session"), (done.turns, "turn"), (done.pages, "page"),
         (done.paragraphs, "paragraph"),
