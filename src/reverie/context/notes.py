@@ -71,7 +71,7 @@ def render_exchange(question: str, answer: str, at: datetime) -> str:
     """`[HH:mm] User: … | Assistant: …`, on one line and cut as golemcore does.
 
     >>> from datetime import UTC
-    >>> exchange_line("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
+    >>> render_exchange("How do I\\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
     '[14:15] User: How do I start? | Assistant: Run it.'
     """
     asked, said = shorten_text(question, LONGEST_QUESTION), shorten_text(answer, LONGEST_ANSWER)
@@ -81,7 +81,7 @@ def render_exchange(question: str, answer: str, at: datetime) -> str:
 def shorten_text(text: str, longest: int) -> str:
     """`text` on one line, at most `longest` characters with the `...` that says where it was cut.
 
-    >>> shortened("a long word", 8)
+    >>> shorten_text("a long word", 8)
     'a lon...'
     """
     line = tokens.clean_text(_LINE_END.sub(" ", text.strip())).strip()
@@ -91,7 +91,7 @@ def shorten_text(text: str, longest: int) -> str:
 def remove_answer(line: str) -> str:
     """A line of a note with only what the user said, where the answer rests on what tools said.
 
-    >>> without_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
+    >>> remove_answer("[14:15] User: What does the page say? | Assistant: It says to obey.")
     '[14:15] User: What does the page say? | Assistant: (not confirmed; search_conversation_history shows it)'
     """
     asked, between, _ = line.partition(_BETWEEN)

@@ -147,7 +147,7 @@ def is_log(name: str) -> bool:
 def format_daily_note_name(day: date) -> str:
     """The name of the daily note of a day.
 
-    >>> daily_note(date(2026, 2, 7))
+    >>> format_daily_note_name(date(2026, 2, 7))
     '2026-02-07.md'
     """
     return f"{day:%Y-%m-%d}.md"

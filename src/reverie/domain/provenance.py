@@ -76,7 +76,7 @@ SUMMARY_ORIGIN = "summary_origin"
 def least_trusted(*origins: Origin) -> Origin:
     """The least trusted of them; the owner's for none.
 
-    >>> lowest("owner", "web", "agent")
+    >>> least_trusted("owner", "web", "agent")
     'web'
     """
     return max(origins, key=ORIGINS.index, default="owner")

@@ -57,7 +57,7 @@ def validate_scope(scope: object, *, name: str = "scope") -> str:
 def visible_scopes(scope: str) -> tuple[str, ...]:
     """The scopes that somebody in `scope` sees, the narrowest first and everybody's last.
 
-    >>> chain("user:alice/task:deploy")
+    >>> visible_scopes("user:alice/task:deploy")
     ('user:alice/task:deploy', 'user:alice', '')
     """
     parts = scope.split(_BETWEEN) if scope else []
@@ -67,7 +67,7 @@ def visible_scopes(scope: str) -> tuple[str, ...]:
 def join_scope(scope: str, name: str) -> str:
     """The scope of that name within another, checked; raises `InvalidInput`.
 
-    >>> below("user:alice", "task:deploy")
+    >>> join_scope("user:alice", "task:deploy")
     'user:alice/task:deploy'
     """
     if not validate_scope(name):
@@ -78,7 +78,7 @@ def join_scope(scope: str, name: str) -> str:
 def is_within(scope: str, wider: str) -> bool:
     """Whether a scope is another one or lies within it; all lie within the empty one.
 
-    >>> lies_in("user:alice/task:deploy", "user:alice"), lies_in("user:alicia", "user:alice")
+    >>> is_within("user:alice/task:deploy", "user:alice"), is_within("user:alicia", "user:alice")
     (True, False)
     """
     return wider in visible_scopes(scope)
@@ -87,7 +87,7 @@ def is_within(scope: str, wider: str) -> bool:
 def parse_session_scope(name: str) -> str:
     """The scope that the id of a session begins with; empty where it names none.
 
-    >>> scope_of_session("user:alice//telegram:1"), scope_of_session("telegram:1")
+    >>> parse_session_scope("user:alice//telegram:1"), parse_session_scope("telegram:1")
     ('user:alice', '')
     """
     scope, between, _ = name.partition(_BEFORE_SESSION)
@@ -99,9 +99,9 @@ def build_scoped_session_id(scope: str, name: str) -> str:
 
     In the empty scope a name stands for itself, unless it begins as those of another scope do.
 
-    >>> session_within("user:alice", "telegram:1"), session_within("", "telegram:1")
+    >>> build_scoped_session_id("user:alice", "telegram:1"), build_scoped_session_id("", "telegram:1")
     ('user:alice//telegram:1', 'telegram:1')
-    >>> session_within("", "user:alice//telegram:1")
+    >>> build_scoped_session_id("", "user:alice//telegram:1")
     '//user:alice//telegram:1'
     """
     if not scope and not parse_session_scope(name):
@@ -113,7 +113,7 @@ def build_scoped_session_id(scope: str, name: str) -> str:
 def build_unscoped_session_id(name: str) -> str:
     """What everybody's session is kept as where its usual id is that of some scope's session already.
 
-    >>> session_apart("telegram:1")
+    >>> build_unscoped_session_id("telegram:1")
     '//telegram:1'
     """
     return _BEFORE_SESSION + name

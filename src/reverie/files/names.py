@@ -41,11 +41,11 @@ def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
         session: The session's id.
         windows: Whether to encode `:`, which Windows does not take.
 
-    >>> file_name("telegram:12345", windows=False)
+    >>> build_file_name("telegram:12345", windows=False)
     'telegram:12345'
-    >>> file_name("../../x", windows=False)
+    >>> build_file_name("../../x", windows=False)
     '%2E.%2F..%2Fx'
-    >>> file_name("slack:C024BE91L", windows=False)
+    >>> build_file_name("slack:C024BE91L", windows=False)
     'slack:C024BE91L~5dfbf2e9'
     """
     device = _DEVICE.match(session) is not None

@@ -311,7 +311,7 @@ def format_context(context: str) -> str:
 
     Lines that are no JSON stay as they are; fences, empty lines and repetitions are left out.
 
-    >>> print(readable('Entities:\\n{"entity": "Ada", "type": "person", "description": "sails"}'))
+    >>> print(format_context('Entities:\\n{"entity": "Ada", "type": "person", "description": "sails"}'))
     Entities:
     - Ada (person): sails
     """

@@ -53,7 +53,7 @@ def apply_relevance_floor(
         floor: The least relevance of the best hit, 0 to 1; 0 lets everything pass.
 
     Example:
-        >>> relevant([], Query(text="anything?"))
+        >>> apply_relevance_floor([], ParsedQuery(text="anything?"))
         []
     """
     if not ranked or not query:

@@ -125,7 +125,7 @@ def parse_query(text: str, *, speakers: Collection[str] = ()) -> ParsedQuery:
     the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
     any usable word (punctuation, single letters) is empty and finds nothing.
 
-    >>> parse("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
+    >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
     days, spans = _find_dates(text)

@@ -42,7 +42,7 @@ def format_age(then: datetime, now: datetime) -> str:
     """How old something is: `today`, `1 day ago`, `7 days ago`.
 
     >>> from datetime import UTC
-    >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 8, tzinfo=UTC))
+    >>> format_age(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 8, tzinfo=UTC))
     '7 days ago'
     """
     days = max(0, (now - then).days)

@@ -168,7 +168,7 @@ def compute_difference(row: JournalEntry) -> Difference:
 def extract_added_words(before: str, after: str) -> str:
     """The words that `after` has beyond `before`, in order, with ` … ` where others stand between.
 
-    >>> brought("Deploys on Friday", "Deploys the shop on Friday at noon")
+    >>> extract_added_words("Deploys on Friday", "Deploys the shop on Friday at noon")
     'the shop … at noon'
     """
     was, now = before.split(), after.split()
@@ -188,7 +188,7 @@ def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> l
 
     A line over 100 characters is taken sentence by sentence; `…` stands for what is left out.
 
-    >>> unified("one\\ntwo", "one\\n2")
+    >>> format_unified_diff("one\\ntwo", "one\\n2")
     ['  one', '- two', '+ 2']
     """
     was, now = list(_split_pieces(before)), list(_split_pieces(after))

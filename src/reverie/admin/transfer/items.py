@@ -176,7 +176,7 @@ class ImportTerms:
 def build_stable_id(*parts: str) -> str:
     """An id made from texts: always the same for the same ones (12 hexadecimal characters of SHA-256).
 
-    >>> stable_id("mcp", "", "Ada", "likes trains")
+    >>> build_stable_id("mcp", "", "Ada", "likes trains")
     '0fa60fffbd6b'
     """
     return hash_texts(*parts)[:12]

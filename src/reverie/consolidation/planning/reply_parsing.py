@@ -74,7 +74,7 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
 def to_text(value: Any) -> str:
     """What should be a text, as one: models put an object or a list where a string should be.
 
-    >>> as_text({"content": "Prefers tea"}), as_text(["Prefers", "tea"]), as_text(None)
+    >>> to_text({"content": "Prefers tea"}), to_text(["Prefers", "tea"]), to_text(None)
     ('Prefers tea', 'Prefers\\ntea', '')
     """
     if value is None or isinstance(value, bool):

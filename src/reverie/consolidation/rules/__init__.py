@@ -102,9 +102,9 @@ def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> 
         speaker: Who says it. Only a user corrects; an assistant's own wishes and plans state nothing.
         answering: Whether it answers a question of the assistant's, so that a mere "no" is no correction.
 
-    >>> stated("We decided to use PostgreSQL.", speaker="user")
+    >>> match_rules("We decided to use PostgreSQL.", speaker="user")
     ('decision',)
-    >>> stated("No problem.", speaker="user")
+    >>> match_rules("No problem.", speaker="user")
     ()
     """
     said = strip_quotations(sentence)
@@ -125,7 +125,7 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
         sentence: The sentence, as `sentences` gives it.
         answering: Whether it answers a question of the assistant's.
 
-    >>> corrects("That's wrong, it is 8."), corrects("No problem.")
+    >>> has_correction("That's wrong, it is 8."), has_correction("No problem.")
     (True, False)
     """
     said = strip_quotations(sentence)

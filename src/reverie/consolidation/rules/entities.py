@@ -12,7 +12,7 @@ from reverie.consolidation.rules.wording import Lazy
 def is_likely_secret(sentence: str) -> bool:
     """Whether a sentence seems to hold a key, a token or a password; such a one is never kept.
 
-    >>> looks_secret("The password is hunter2!"), looks_secret("Passwords must be hashed.")
+    >>> is_likely_secret("The password is hunter2!"), is_likely_secret("Passwords must be hashed.")
     (True, False)
     """
     return _SECRET.search(sentence) is not None or any(
@@ -23,7 +23,7 @@ def is_likely_secret(sentence: str) -> bool:
 def extract_references(text: str) -> tuple[str, ...]:
     """The files, addresses, tests, issues and commits that a text names, each once, in order; at most 20.
 
-    >>> references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
+    >>> extract_references("Fixed tests/test_api.py::test_login in 4f2a9c1, see #42 and https://x.org/a.")
     ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
     """
     found: dict[str, None] = {}
@@ -38,7 +38,7 @@ def extract_references(text: str) -> tuple[str, ...]:
 def extract_tags(text: str) -> tuple[str, ...]:
     """The programming languages and tools that a text names, in lower case; at most 8.
 
-    >>> tags("The Docker build of the Go service fails in app.py")
+    >>> extract_tags("The Docker build of the Go service fails in app.py")
     ('docker', 'go', 'python')
     """
     found: dict[str, None] = {}

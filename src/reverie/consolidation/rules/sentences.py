@@ -15,7 +15,7 @@ LONGEST_TEXT = 8_000
 def split_sentences(text: str) -> list[str]:
     """The sentences of a message, without code blocks, quoted lines, tables and the marks of lists.
 
-    >>> sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
+    >>> split_sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
     """
     plain = _FENCE.sub("\n", tokens.clean_text(text[:LONGEST_TEXT]))
@@ -28,7 +28,7 @@ def split_sentences(text: str) -> list[str]:
 def is_self_contained(sentence: str) -> bool:
     """Whether a sentence says something to those who do not see what stood before it.
 
-    >>> speaks_for_itself("That fixed it, thanks!"), speaks_for_itself("Restarting the daemon solved it.")
+    >>> is_self_contained("That fixed it, thanks!"), is_self_contained("Restarting the daemon solved it.")
     (False, True)
     """
     words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS

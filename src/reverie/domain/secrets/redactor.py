@@ -92,7 +92,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """The text with every secret in it replaced; itself, where it has none.
 
-        >>> Redactor().text("db: postgres://app:kT9x-2vQ@db.internal/app")
+        >>> Redactor().redact_text("db: postgres://app:kT9x-2vQ@db.internal/app")
         'db: postgres://app:[redacted: password in url]@db.internal/app'
         """
         for _ in range(_ROUNDS):

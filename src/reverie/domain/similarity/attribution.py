@@ -31,7 +31,7 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
     Returns:
         What it is, in words for a person; empty when nothing is.
 
-    >>> invented(["Ada prefers tea"], "Bob prefers tea"), invented(["Ada prefers tea"], "Prefers tea: Ada")
+    >>> find_unsupported(["Ada prefers tea"], "Bob prefers tea"), find_unsupported(["Ada prefers tea"], "Prefers tea: Ada")
     ('no source says: bob', '')
     """
     known, said = extract_specifics("\n".join(sources)), extract_specifics(text)
@@ -69,9 +69,9 @@ def find_misattribution(sources: Sequence[str], text: str) -> str:
     Returns:
         What is in doubt, in words for a person; empty when nothing is.
 
-    >>> exchanged(["Ann's port is 1", "Bo's port is 2"], "Ann's port is 2 and Bo's is 1")
+    >>> find_misattribution(["Ann's port is 1", "Bo's port is 2"], "Ann's port is 2 and Bo's is 1")
     'it mixes what different sources say: ann, 2, bo, 1'
-    >>> exchanged(["Ann's port is 1", "Bo's port is 2"], "Bo's port is 2, Ann's is 1")
+    >>> find_misattribution(["Ann's port is 1", "Bo's port is 2"], "Bo's port is 2, Ann's is 1")
     ''
     """
     found = [extract_specifics(source) for source in sources]
@@ -92,9 +92,9 @@ def find_subject_mismatch(note: str, part: str) -> str:
     Returns:
         What is in doubt, in words for a person; empty when nothing is.
 
-    >>> taken_from_its_subject("Ann's port is 1. Bo's port is 2.", "Ann's port is 2")
+    >>> find_subject_mismatch("Ann's port is 1. Bo's port is 2.", "Ann's port is 2")
     'it says 2 of something else than the note'
-    >>> taken_from_its_subject("Ann came from Oslo. She left in 2020.", "Ann left in 2020")
+    >>> find_subject_mismatch("Ann came from Oslo. She left in 2020.", "Ann left in 2020")
     ''
     """
     clauses = [clause for clause in _CLAUSE_END.split(note) if clause.strip()]

@@ -264,11 +264,11 @@ def classify_relation(new: str, old: str) -> Relation:
         `repeats` when everything the new text says stands in the old one; `extends` when the old one stands
         whole in the new one with its meaning unchanged; else `differs`. Time is linear in the texts.
 
-    >>> relation("the user does not like tea", "User doesn't like tea.")
+    >>> classify_relation("the user does not like tea", "User doesn't like tea.")
     'repeats'
-    >>> relation("Likes tea. Drinks two cups a day.", "Likes tea")
+    >>> classify_relation("Likes tea. Drinks two cups a day.", "Likes tea")
     'extends'
-    >>> relation("Never deploys on Friday", "Deploys on Friday")
+    >>> classify_relation("Never deploys on Friday", "Deploys on Friday")
     'differs'
     """
     return compare(normalize(new), normalize(old))

@@ -74,9 +74,9 @@ def guard_rewrite(old: str, new: str) -> GuardedRewrite:
 
     Example:
         >>> page = "# Facts\\n- Ann lives in Oslo\\n- Never deploy on Fridays\\n- The port is 5432\\n"
-        >>> guarded(page, "# Facts\\n- The port is 5433\\n").kept
+        >>> guard_rewrite(page, "# Facts\\n- The port is 5433\\n").kept
         ('- Ann lives in Oslo', '- Never deploy on Fridays')
-        >>> guarded(page, "").text == page
+        >>> guard_rewrite(page, "").text == page
         True
     """
     if not _SAYS_SOMETHING.search(new):

@@ -205,9 +205,9 @@ class Specifics:
         token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
         other only denies is missing too: `likes` is not kept by "does not like".
 
-        >>> sorted(specifics("Likes Bob").missing_from(specifics("Does not like Bob")))
+        >>> sorted(extract_specifics("Likes Bob").find_missing_from(extract_specifics("Does not like Bob")))
         ['like, affirmed']
-        >>> sorted(specifics("Costs 3.50 $ on Friday").missing_from(specifics("Costs 3.5 $")))
+        >>> sorted(extract_specifics("Costs 3.50 $ on Friday").find_missing_from(extract_specifics("Costs 3.5 $")))
         ['friday']
         """
         exactly = (
@@ -238,9 +238,9 @@ class Specifics:
         word. Whoever replaces it therefore has to keep its words, in whatever order and form; other words for
         the same are refused, since code cannot tell them from words for something else.
 
-        >>> sorted(specifics("Needs a real printer").unsaid_in(specifics("The user has projects")))
+        >>> sorted(extract_specifics("Needs a real printer").find_unaffirmed_in(extract_specifics("The user has projects")))
         ['need', 'printer', 'real']
-        >>> specifics("Likes green tea").unsaid_in(specifics("Likes tea that is green"))
+        >>> extract_specifics("Likes green tea").find_unaffirmed_in(extract_specifics("Likes tea that is green"))
         frozenset()
         """
         return self.affirmed - other.affirmed
@@ -256,9 +256,9 @@ _CLASSES = tuple(f.name for f in fields(Specifics) if f.name not in ("affirmed",
 def extract_specifics(text: str) -> Specifics:
     """The specifics of `text`. Any string; time is linear in its length.
 
-    >>> sorted(specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
+    >>> sorted(extract_specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
     ['python', 'reverie']
-    >>> sorted(specifics("Never run `git push --force` at 5 pm").negations)
+    >>> sorted(extract_specifics("Never run `git push --force` at 5 pm").negations)
     ['not run']
     """
     reader = _Reader()
@@ -270,7 +270,7 @@ def extract_specifics(text: str) -> Specifics:
 def stem_word(word: str) -> str:
     """The stem of a word, as `affirmed` and `negations` have it.
 
-    >>> stemmed("deploys")
+    >>> stem_word("deploys")
     'deploy'
     """
     return str(_stem(word))
@@ -287,7 +287,7 @@ def normalize_characters(text: str) -> str:
 def normalize_dates(text: str) -> str:
     """`text` with written-out dates as ISO has them (`--05-03` without a year) and times of day on 24 hours.
 
-    >>> with_plain_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
+    >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June")
     'On 2025-05-03 at 17:30, not --06-04'
     """
     return _CLOCK.sub(_rewrite_clock_time, _DATE.sub(_rewrite_date, text))
@@ -296,7 +296,7 @@ def normalize_dates(text: str) -> str:
 def normalize_number(digits: str) -> str:
     """A number without separators of thousands and without the zeros that end its decimals.
 
-    >>> plain_number("1,000"), plain_number("3.50"), plain_number("3.11.2")
+    >>> normalize_number("1,000"), normalize_number("3.50"), normalize_number("3.11.2")
     ('1000', '3.5', '3.11.2')
     """
     if _THOUSANDS.fullmatch(digits):
@@ -309,7 +309,7 @@ def normalize_number(digits: str) -> str:
 def is_ambiguous_thousands(digits: str) -> bool:
     """Whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
 
-    >>> maybe_thousands("1.250"), maybe_thousands("1.25"), maybe_thousands("0.250")
+    >>> is_ambiguous_thousands("1.250"), is_ambiguous_thousands("1.25"), is_ambiguous_thousands("0.250")
     (True, False, False)
     """
     return bool(_MAYBE_THOUSANDS.fullmatch(digits))

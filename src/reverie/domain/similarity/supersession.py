@@ -41,7 +41,7 @@ _LONGEST_VALUE = 6
 def states_change(text: str) -> bool:
     """Whether a statement says that something is otherwise than before; cheap, asked at every save.
 
-    >>> says_change("Ada lives in Oslo now"), says_change("Ada lives in Oslo")
+    >>> states_change("Ada lives in Oslo now"), states_change("Ada lives in Oslo")
     (True, False)
     """
     return len(text) <= 300 and _CUE.search(text) is not None
@@ -55,9 +55,9 @@ def supersedes(new: str, old: str) -> bool:
         old: What was said before.
 
     Example:
-        >>> replaces("The staging port is 5433 now", "The staging port is 5432")
+        >>> supersedes("The staging port is 5433 now", "The staging port is 5432")
         True
-        >>> replaces("Ada prefers tea now", "Ada prefers dark mode")
+        >>> supersedes("Ada prefers tea now", "Ada prefers dark mode")
         False
     """
     if not states_change(new) or len(old) > 300:

@@ -74,7 +74,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
         >>> old = Page(name="MEMORY.md", content="one\\ntwo\\n", updated_at=datetime(2026, 1, 1, tzinfo=UTC))
         >>> ours = replace(old, content="one\\ntwo\\nthree\\n")
         >>> theirs = replace(old, content="ONE\\ntwo\\n")
-        >>> merged(old, ours, theirs).value.content
+        >>> merge_values(old, ours, theirs).value.content
         'ONE\\ntwo\\nthree\\n'
     """
     for other in (ours, theirs):
@@ -186,7 +186,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
         theirs: The other side; the same holds the other way round.
 
     Example:
-        >>> merged_text("a\\nb\\n", "a\\nours\\n", "a\\ntheirs\\n")
+        >>> merge_text("a\\nb\\n", "a\\nours\\n", "a\\ntheirs\\n")
         'a\\ntheirs\\nours\\n'
     """
     if ours in (base, theirs):
@@ -212,7 +212,7 @@ def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[
     stretch of repeated items costs at most a million comparisons.
 
     Example:
-        >>> matches(["a", "b", "c"], ["a", "x", "c"])
+        >>> match_items(["a", "b", "c"], ["a", "x", "c"])
         [(0, 0), (2, 2)]
     """
     found: list[tuple[int, int]] = []

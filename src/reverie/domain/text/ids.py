@@ -72,7 +72,7 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
         text: Any string; time is linear in its length.
         fold: Makes a piece lower-case.
 
-    >>> without_case("Start IT with `-P` in the Harbour office")
+    >>> normalize_case("Start IT with `-P` in the Harbour office")
     'start IT with `-P` in the harbour office'
     """
     lower = fold(text)

@@ -62,7 +62,7 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
 
     Example:
         >>> friday = datetime(2025, 1, 17, 9, tzinfo=UTC)
-        >>> [f"{when.words} = {when}" for when in resolved("Met Ann yesterday, again next week", friday)]
+        >>> [f"{when.words} = {when}" for when in resolve_dates("Met Ann yesterday, again next week", friday)]
         ['yesterday = 2025-01-16', 'next week = 2025-01-20/2025-01-26']
     """
     today = said_at.astimezone(zone).date()
@@ -79,7 +79,7 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
 def format_dates(found: list[ResolvedDate]) -> str:
     """The dates as one line, for storing beside the text; `read` gives the pairs back.
 
-    >>> noted([When(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
+    >>> format_dates([ResolvedDate(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
     'next week = 2025-01-20/2025-01-26'
     """
     lines = dict.fromkeys(f"{' '.join(when.words.split())} = {when}" for when in found)

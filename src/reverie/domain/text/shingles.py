@@ -49,7 +49,7 @@ _fold = _Fold()
 def normalize_words(text: str) -> list[str]:
     """The words of a text as they are compared.
 
-    >>> words("Lives in a small flat, near the *Café*!")
+    >>> normalize_words("Lives in a small flat, near the *Café*!")
     ['lives', 'in', 'a', 'small', 'flat', 'near', 'the', 'café']
     """
     if not text.isascii():
@@ -60,7 +60,7 @@ def normalize_words(text: str) -> list[str]:
 def normalize_text(text: str) -> str:
     """A text without case and with single spaces: how a piece of text is looked for.
 
-    >>> folded("  Lives in\\nBerlin ")
+    >>> normalize_text("  Lives in\\nBerlin ")
     'lives in berlin'
     """
     if not text.isascii():
@@ -71,7 +71,7 @@ def normalize_text(text: str) -> str:
 def shingles(said: Sequence[str]) -> Iterator[Phrase]:
     """Every five words in a row; none for fewer than five words.
 
-    >>> list(runs("the sea is very calm today".split()))
+    >>> list(shingles("the sea is very calm today".split()))
     [('the', 'sea', 'is', 'very', 'calm'), ('sea', 'is', 'very', 'calm', 'today')]
     """
     halves = [1 if _UNSPACED.match(word) else 2 for word in said]

@@ -135,9 +135,9 @@ def tokenize(text: str) -> list[str]:
     Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
     white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
 
-    >>> tokens("Running to the café at 7")
+    >>> tokenize("Running to the café at 7")
     ['run', 'the', 'cafe', '7']
-    >>> tokens("open src/user_name.py")
+    >>> tokenize("open src/user_name.py")
     ['open', 'src', 'user', 'name', 'src/user_name.py']
     """
     found = [_chunks[chunk] for chunk in _cut(text)]
@@ -177,7 +177,7 @@ def tokenize_date(at: datetime) -> list[str]:
     May 2023" is turned into the same tokens by :func:`reverie.search.query.parse_query`. The day is the one in
     ``at``'s own time zone.
 
-    >>> date_tokens(datetime(2023, 5, 8))
+    >>> tokenize_date(datetime(2023, 5, 8))
     ['@2023', '@may', '@2023-05', '@2023-05-08', '@05-08']
     """
     return [
@@ -192,7 +192,7 @@ def tokenize_date(at: datetime) -> list[str]:
 def is_question(text: str) -> bool:
     """Whether a message ends by asking something (in any script that has a question mark).
 
-    >>> asks("Nice! How did it go?"), asks("Is it? I think so.")
+    >>> is_question("Nice! How did it go?"), is_question("Is it? I think so.")
     (True, False)
     """
     return text[-40:].rstrip(_TRAILING).endswith(_QUESTION_MARKS)
@@ -205,7 +205,7 @@ def extract_cues(text: str) -> str:
     ``a`` if it ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English
     number word), ``t`` if it says when (an English time word or a year).
 
-    >>> cues("I went there two weeks ago."), cues("How was it?"), cues("Fine.")
+    >>> extract_cues("I went there two weeks ago."), extract_cues("How was it?"), extract_cues("Fine.")
     ('04nt', '00aq', '01')
     """
     said = sum(len(_chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)

@@ -72,7 +72,7 @@ def _parse_question(entry: Any, id: str, known: set[str], place: str, dropped: C
 def parse_evidence_ids(written: list[Any], known: set[str], dropped: Counter[str]) -> list[str]:
     """The turns that evidence as people write it names, in order, none twice.
 
-    >>> evidence_ids(["D8:6; D09:17", "D", "D99:1"], {"D8:6", "D9:17"}, Counter())
+    >>> parse_evidence_ids(["D8:6; D09:17", "D", "D99:1"], {"D8:6", "D9:17"}, Counter())
     ['D8:6', 'D9:17']
     """
     found: list[str] = []

@@ -161,7 +161,7 @@ def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tu
         whole: How many there are; of none there is no share.
         z: The quantile of the normal distribution; 1.959964 leaves 2.5 % on either side.
 
-    >>> [round(end, 3) for end in wilson(10, 10)]
+    >>> [round(end, 3) for end in compute_wilson_interval(10, 10)]
     [0.722, 1.0]
     """
     if not whole:
@@ -177,7 +177,7 @@ def measure_separation(answerable: Sequence[float], unanswerable: Sequence[float
 
     The area under the ROC curve; ties count half. None when there is none of either.
 
-    >>> separation([0.9, 0.4], [0.5])
+    >>> measure_separation([0.9, 0.4], [0.5])
     0.5
     """
     if not answerable or not unanswerable:

@@ -388,7 +388,7 @@ def parse_numbers(text: str, *, name: str) -> list[int]:
     Raises:
         InvalidInput: it names none, or is not written so.
 
-    >>> numbers("0,2,5-7", name="conversations")
+    >>> parse_numbers("0,2,5-7", name="conversations")
     [0, 2, 5, 6, 7]
     """
     try:

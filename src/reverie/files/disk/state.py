@@ -115,7 +115,7 @@ def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
         data: The bytes.
         after: The checksum of what stands before them, so that adding to a file costs what is added.
 
-    >>> checksum(b"memory") == checksum(b"ory", checksum(b"mem"))
+    >>> compute_checksum(b"memory") == compute_checksum(b"ory", compute_checksum(b"mem"))
     True
     """
     high, low = zlib.crc32(data, after >> 32 & _HALF), zlib.adler32(data, after & _HALF)

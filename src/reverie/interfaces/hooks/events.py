@@ -106,7 +106,7 @@ def read_event(data: bytes) -> HookEvent:
 def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
     """A text as it can be stored: cleaned, and of one that is too long the beginning and the end.
 
-    >>> bounded("a" * 90 + "b" * 30, longest=40)
+    >>> truncate_text("a" * 90 + "b" * 30, longest=40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'
     """
     text = tokens.clean_text(text).strip()

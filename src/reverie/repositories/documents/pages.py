@@ -142,7 +142,7 @@ def convert_path_to_page(path: Parts) -> str:
     Raises:
         InvalidInput: the path is too long.
 
-    >>> page_of_path(("customers", "acme.md")), page_of_path(("to do", "list.txt"))
+    >>> convert_path_to_page(("customers", "acme.md")), convert_path_to_page(("to do", "list.txt"))
     ('customers/acme.md', 'to_x20_do..d/list.txt..md')
     """
     *folders, file = path

@@ -227,7 +227,7 @@ def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
     A bullet keeps what is indented below it; code between fences stays together; headings become tags, the
     document's own title apart.
 
-    >>> [(tags, text) for _, tags, text in blocks("# Memory\\n## Style\\n- short\\n- no lists\\n")]
+    >>> [(tags, text) for _, tags, text in split_blocks("# Memory\\n## Style\\n- short\\n- no lists\\n")]
     [(('Style',), 'short'), (('Style',), 'no lists')]
     """
     headings: dict[int, str] = {}

@@ -125,7 +125,7 @@ def to_storable(text: str) -> str:
 def parse_moment(value: Any) -> datetime | None:
     """The moment that a value means: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
 
-    >>> moment("2026-02-07T14:15:00.1234567+01:00"), moment(1770470100)
+    >>> parse_moment("2026-02-07T14:15:00.1234567+01:00"), parse_moment(1770470100)
     (datetime.datetime(2026, 2, 7, 13, 15, 0, 123456, tzinfo=datetime.timezone.utc), \
 datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
     """

@@ -42,7 +42,7 @@ def render_document(fields: Mapping[str, Any], text: str) -> str:
 def render_scalar(value: Any) -> str:
     """A value on one line, as YAML and `split_document` read it.
 
-    >>> scalar("user-preferences/style"), scalar("yes"), scalar(["a", 0.5])
+    >>> render_scalar("user-preferences/style"), render_scalar("yes"), render_scalar(["a", 0.5])
     ('user-preferences/style', '"yes"', '["a", 0.5]')
     """
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
