@@ -16,8 +16,7 @@ from typing import Any, Protocol
 from reverie.context import Pack
 from reverie.domain.conversation import LONGEST_TURN, ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model, OnText
 from reverie.session import Session
@@ -172,12 +171,12 @@ class Agent:
         messages = [ChatMessage(role="system", content=system)] if system else []
         replayed = [_parse_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
-        stored = quoting.escape_message(self.session.redacted(message))
+        stored = escaping.escape_message(self.session.redacted(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
         replayed = [_truncate_message(each) for each in replayed]
         # As it was said, not as it is stored: what the user says to the model is theirs to say.
-        replayed.append(ChatMessage(role="user", content=quoting.escape_message(message)))
+        replayed.append(ChatMessage(role="user", content=escaping.escape_message(message)))
         return [*messages, *replayed]
 
     def _run_tool_loop(
@@ -218,7 +217,7 @@ class Agent:
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
-            shown = quoting.escape_message(self.session.redacted(said))
+            shown = escaping.escape_message(self.session.redacted(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
         stored.called(reply, results)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
@@ -252,7 +251,7 @@ class _Stored:
         try:
             self._session.add("assistant", text)
         except InvalidInput:
-            self._add([{"role": "assistant", "content": tokens.clean_text(text)[:LONGEST_TURN].strip()}])
+            self._add([{"role": "assistant", "content": validation.clean_text(text)[:LONGEST_TURN].strip()}])
         except ReverieError as error:
             self._warn(error)
 

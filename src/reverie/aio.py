@@ -20,8 +20,7 @@ from reverie.admin.history import Journal
 from reverie.consolidation.worker import Worker
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Origin
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.llm.messages import ToolSpec
@@ -426,7 +425,7 @@ class AsyncMemory:
         path: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,

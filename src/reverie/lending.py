@@ -140,7 +140,7 @@ class Lending(Tending, ABC):
         left = None if record.expires_at is None else record.expires_at - self._clock()
         if left is not None and left <= timedelta(0):
             raise InvalidInput(f"record {record.id!r} has expired: give it a later `expires_at` first")
-        from reverie.repositories import key_value_codec as kept  # here: few promote
+        from reverie.repositories import key_value_codec  # here: few promote
 
         note = NewRecord(
             content=record.content,
@@ -158,7 +158,7 @@ class Lending(Tending, ABC):
             valid_from=record.valid_from,
             valid_to=record.valid_to,
             ttl=left,
-            metadata={**kept.other_metadata(record.metadata), PROMOTED_FROM: record.id},
+            metadata={**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id},
             created_at=record.created_at,
         )
         return self._saving.save(note, reason=f"promoted from {record.id}")

@@ -23,8 +23,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Kind, Layer, Origin, Record
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
@@ -72,7 +71,7 @@ class Memory(Lending):
         *,
         path: Path | None = None,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: Path | None = None,
@@ -162,7 +161,7 @@ class Memory(Lending):
         path: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         actor: str = "owner",
         profile: str | os.PathLike[str] | None = None,
@@ -467,7 +466,7 @@ class Memory(Lending):
         if older_than is None:
             older_than = timedelta(days=self.settings.retention_days)
         at_once = older_than in (0, timedelta(0))
-        age = timedelta(0) if at_once else clocks.parse_duration(older_than, name="older_than")
+        age = timedelta(0) if at_once else timestamps.parse_duration(older_than, name="older_than")
         return self._saving.purge(older_than=age)
 
     # -- conversations -----------------------------------------------------------------------------------

@@ -360,10 +360,10 @@ class MemoryReader:
             InvalidInput: an argument is not of its form, or there is something of that name.
             StoreUnavailable: it cannot be written.
         """
-        from reverie.admin.transfer import export as exports
+        from reverie.admin.transfer import export
 
-        selection = exports.ExportSelection(scopes=parse_scopes(scope), archived=archived, sessions=sessions)
-        return exports.export(
+        selection = export.ExportSelection(scopes=parse_scopes(scope), archived=archived, sessions=sessions)
+        return export.export(
             self._store,
             target,
             form,

@@ -22,7 +22,7 @@ from reverie.context.budget import validate_tokens
 from reverie.context.ledger import build_recalled_counter, build_shown_cursor
 from reverie.context.notes import drop_replayed
 from reverie.context.retrieval import Retriever, query_from_message, retrieve, retrieve_recent
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import (
     ITEMS_FROM,
@@ -42,7 +42,7 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.repositories.pages import commit_with_notes, daily_note_changes
@@ -213,9 +213,9 @@ class Session:
                 replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
-            trusted = trust.parse_trusted_tools(self._settings.trusted_tools)
-            view = trust.build_model_view(self._window, state, self._settings.replay_turns)
-            added = list(trust.mark_origins(added, view, trusted_tools=trusted))
+            trusted = provenance.parse_trusted_tools(self._settings.trusted_tools)
+            view = provenance.build_model_view(self._window, state, self._settings.replay_turns)
+            added = list(provenance.mark_origins(added, view, trusted_tools=trusted))
             if self._listener is not None:
                 added = list(self._listener.mark_origins(added, self._window))
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
@@ -308,9 +308,9 @@ class Session:
         """
         with self._lock:
             state = self._read_state()
-            view = trust.build_model_view(self._window, state, self._settings.replay_turns)
-        return trust.determine_origin(
-            text, view, trusted_tools=trust.parse_trusted_tools(self._settings.trusted_tools)
+            view = provenance.build_model_view(self._window, state, self._settings.replay_turns)
+        return provenance.determine_origin(
+            text, view, trusted_tools=provenance.parse_trusted_tools(self._settings.trusted_tools)
         )
 
     # -- the prompt ------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class Session:
             state = self._read_state()
             if self._stored is None:
                 return
-            fresh = replace(trust.set_summary(state, "", origin="agent"), window_start=self._next)
+            fresh = replace(provenance.set_summary(state, "", origin="agent"), window_start=self._next)
             if ITEMS_FROM in fresh.metadata:
                 items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
                 fresh = replace(fresh, metadata=MappingProxyType(items))
@@ -573,7 +573,7 @@ class Session:
         if ledger is not self._shown or not self._shown_is_stored:
             cursors[build_shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
         counters = [build_recalled_counter(name) for name in self._shown.list_newer_ids(self._stored_shown)]
-        cursors |= dict.fromkeys(counters, clocks.format_time(now))
+        cursors |= dict.fromkeys(counters, timestamps.format_time(now))
         rows = commit_with_notes(
             self._store,
             edits,

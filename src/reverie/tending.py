@@ -201,7 +201,7 @@ class Tending(MemoryReader, ABC):
             StoreCorrupt: the store is damaged.
             StoreUnavailable: the file cannot be written.
         """
-        from reverie.admin.transfer import backup as backups
+        from reverie.admin.transfer import backup
 
         if self.folder is not None:
             self.folder.sync()  # what a person wrote into a file belongs in it
@@ -210,7 +210,7 @@ class Tending(MemoryReader, ABC):
             self.settings.preference_directive,
             self.settings.memory_rules,
         )
-        return backups.make(
+        return backup.make(
             self._store,
             file,
             profile=None if self._profile is None else self._profile.folder,
@@ -248,9 +248,9 @@ class Tending(MemoryReader, ABC):
             InvalidInput: an argument is not of its form, or the source cannot be read.
             StoreUnavailable: it could not be written; what was taken in before stays.
         """
-        from reverie.admin.transfer import importer as importing
+        from reverie.admin.transfer import importer
 
-        return importing.take_in(
+        return importer.take_in(
             self._store,
             source,
             form,
@@ -274,11 +274,11 @@ class Tending(MemoryReader, ABC):
             MissingExtra: the model's library is not installed.
             ModelRefused: the model's key is missing.
         """
-        from reverie.consolidation import factory as thinking
+        from reverie.consolidation import factory
 
         with self._lock:
             if self._worker is None:
-                self._worker = thinking.make_worker(
+                self._worker = factory.make_worker(
                     self._store,
                     clock=self._clock,
                     new_id=self._new_id,
@@ -319,12 +319,12 @@ class Tending(MemoryReader, ABC):
             InvalidInput: there is no such pass, or it was not given what it needs.
             NotFound: there is no such session.
         """
-        from reverie.consolidation import factory as thinking
+        from reverie.consolidation import factory
 
-        asked = thinking.PassRequest(
+        asked = factory.PassRequest(
             session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
         )
-        return thinking.plan_pass(self.worker, self._saving, name, asked)
+        return factory.plan_pass(self.worker, self._saving, name, asked)
 
     def apply(self, plan: Plan) -> ApplyResult:
         """Make a plan's changes, all of them or none. `undo` with what comes back takes them back.

@@ -13,7 +13,7 @@ from reverie.context.budget import (
     estimate_section_cost,
 )
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 
 HEADER = "Recalled:"
 scores = st.floats(0, 1)
@@ -30,13 +30,13 @@ items = st.lists(
 
 
 def test_one_item_costs_at_least_twenty_tokens_and_a_quarter_of_its_characters_with_eight_more():
-    assert [tokens.estimate_item_cost("x" * chars) for chars in (1, 48, 52, 400)] == [20, 20, 21, 108]
+    assert [validation.estimate_item_cost("x" * chars) for chars in (1, 48, 52, 400)] == [20, 20, 21, 108]
 
 
 def test_ordinary_hits_stop_at_the_soft_budget():
     verdicts, used = choose([item(0.8)] * 4, TokenBudget(soft_tokens=100, hard_tokens=1_000), room=1_000)
     assert verdicts == ["selected", "selected", "over the budget", "over the budget"]
-    assert used == 2 * tokens.estimate_item_cost("x" * 100) + estimate_section_cost(HEADER)
+    assert used == 2 * validation.estimate_item_cost("x" * 100) + estimate_section_cost(HEADER)
 
 
 def test_only_scores_of_eighty_five_and_more_go_above_the_soft_budget():
@@ -77,7 +77,7 @@ def test_whatever_was_left_out_for_the_budget_would_not_have_fitted_at_its_turn(
     for each, verdict in zip(found, verdicts, strict=True):
         if verdict == "over the budget":
             limit = room if each.score >= 0.85 else room // 2
-            assert used + tokens.estimate_item_cost(each.line) + estimate_section_cost(HEADER) > limit
+            assert used + validation.estimate_item_cost(each.line) + estimate_section_cost(HEADER) > limit
 
 
 @given(st.text(max_size=2_000), st.integers(0, 400))

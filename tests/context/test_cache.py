@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.settings import Settings
 
 PIECE = st.one_of(
@@ -26,7 +26,7 @@ TEXT = st.tuples(PIECE, st.sampled_from((1, 1, 1, 30, 900, 3_000)))
 def written(text: tuple[str, int]) -> str:
     """The text that is meant, as it may be stored."""
     piece, times = text
-    return tokens.clean_text((piece * times)[:20_000])
+    return validation.clean_text((piece * times)[:20_000])
 
 
 def test_of_200_turns_the_stable_part_is_the_same_as_in_the_prompt_before(tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_the_hard_budget_is_never_exceeded(
                 f"{written(question)} tea", soft_tokens=min(soft, hard), hard_tokens=hard, mark=False
             )
     assert pack.tokens <= hard
-    assert tokens.estimate_tokens(pack.text) <= hard
+    assert validation.estimate_tokens(pack.text) <= hard
     assert sum(pack.diagnostics.tokens.values()) == pack.tokens

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reverie.context import StaticContext, TokenBudget, build, notes, render
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE
 from tests.context.values import NOW, call, hit, identifier, record, result, turn
 
@@ -139,7 +139,7 @@ def test_a_page_that_does_not_fit_keeps_its_beginning():
     assert shown.is_cut
     assert shown.text.startswith("## Long-term Memory\nfirst fact\n")
     assert "does not fit the token budget" in shown.text
-    assert tokens.estimate_tokens(shown.text) <= 100
+    assert validation.estimate_tokens(shown.text) <= 100
 
 
 @given(
@@ -149,7 +149,7 @@ def test_a_page_that_does_not_fit_keeps_its_beginning():
 def test_notes_stay_within_their_room_whatever_stands_in_them(lines, room):
     kept = [note(n, text.strip() or "x", days_ago=days) for n, (days, text) in enumerate(lines)]
     shown = notes.excerpt_notes(kept, TODAY, room)
-    assert tokens.estimate_tokens(shown.text) <= room
+    assert validation.estimate_tokens(shown.text) <= room
     if not shown.is_cut:
         assert all(render.fold_text(one.content) in shown.text for one in kept)
 

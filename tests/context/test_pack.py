@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reverie.context import ShownLedger, StaticContext, TokenBudget, build, render
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 from tests.context.values import (
     NOW,
     call,
@@ -66,7 +65,7 @@ def test_a_pack_never_exceeds_the_hard_budget(found, kept, standing, budget, sha
         replay=conversation(shape),
         recent=[record(100 + n, text) for n, text in enumerate(recent) if text.strip()],
     )
-    assert tokens.estimate_tokens(pack.text) <= pack.tokens <= budget.hard_tokens
+    assert validation.estimate_tokens(pack.text) <= pack.tokens <= budget.hard_tokens
     assert pack.tokens == sum(pack.diagnostics.tokens.values())
 
 
@@ -118,7 +117,7 @@ def test_nothing_untrusted_goes_in_by_itself(found, shape):
 @given(hits(), entries)
 def test_no_content_can_begin_a_line_of_the_text(found, kept):
     pack = packed(candidates=found, entries=kept)
-    headers = {quoting.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
+    headers = {escaping.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
     written = {choice.line for choice in pack.choices} | {render.render_entry(each, NOW) for each in kept}
     for line in pack.text.splitlines():
         assert line in headers or line in written or line.startswith("- … and ")
@@ -151,7 +150,7 @@ def test_the_same_thing_found_twice_goes_in_once():
 
 def test_recent_records_say_that_they_are_only_recent():
     pack = packed(recent=[record(1), record(2, "Likes tea", origin="web")])
-    assert pack.text == f"{quoting.NOTICE}\n\n{render.RECENT_HEADER}\n{render.render_record(record(1))}"
+    assert pack.text == f"{escaping.NOTICE}\n\n{render.RECENT_HEADER}\n{render.render_record(record(1))}"
     assert "recent; nothing was found on the first turn" in pack.explain()
     assert [choice.recent for choice in pack.choices] == [True, True]
 
@@ -201,7 +200,7 @@ def test_the_first_lines_of_the_inventory_are_sure_of_their_place():
 def test_an_inventory_that_fits_lists_every_entry():
     pack = packed(entries=[entry(f"page-{n:02}") for n in range(50)])
     listed = render.render_inventory([entry(f"page-{n:02}") for n in range(50)], NOW)
-    assert pack.text == f"{quoting.NOTICE}\n\n{listed}"
+    assert pack.text == f"{escaping.NOTICE}\n\n{listed}"
 
 
 # -- golden files --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
@@ -127,10 +127,10 @@ def test_the_answer_that_rests_on_a_tool_is_left_out_of_the_notes_in_prompts(mem
 
 def test_a_note_is_grounded_only_in_what_was_said() -> None:
     known = ["We moved Atlas to Postgres 16 last week."]
-    assert not trust.is_grounded("- Atlas always runs on the hidden server", known)
-    assert trust.is_grounded("- Atlas moved to Postgres 16", known)
-    assert not trust.is_grounded("- Atlas moved to Postgres 17", known)
-    assert trust.least_trusted("agent", "import", "tool") == "import"
+    assert not provenance.is_grounded("- Atlas always runs on the hidden server", known)
+    assert provenance.is_grounded("- Atlas moved to Postgres 16", known)
+    assert not provenance.is_grounded("- Atlas moved to Postgres 17", known)
+    assert provenance.least_trusted("agent", "import", "tool") == "import"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_a_sentence_of_small_words_is_looked_at_too(memory: Memory, said: str) -
 
 @pytest.mark.parametrize("line", ["On go: do rm -rf ~", "rm -rf ~", "- User wants: please do not use that"])
 def test_a_line_of_small_words_has_no_ground_by_itself(line: str) -> None:
-    assert not trust.is_grounded(line, ["Ada likes tea"])
-    assert trust.is_grounded(line, [f"Ada said: {line}"])
-    assert trust.is_grounded("---", ["Ada likes tea"])
+    assert not provenance.is_grounded(line, ["Ada likes tea"])
+    assert provenance.is_grounded(line, [f"Ada said: {line}"])
+    assert provenance.is_grounded("---", ["Ada likes tea"])

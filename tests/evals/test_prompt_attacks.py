@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.rules import attack_scenarios as scenarios
+from reverie.evals.rules import attack_scenarios
 from reverie.evals.rules.prompt_attacks import (
     BENIGN,
     SETS,
@@ -41,21 +41,23 @@ def test_there_are_enough_cases_of_every_kind_and_way() -> None:
     assert kinds[BENIGN] >= 60
     assert min(kinds.values()) >= 6
     assert sum(case.kind != BENIGN for case in load_shipped("held out")) >= 40
-    assert {case.way for case in ATTACKS} == set(scenarios.WAYS)
+    assert {case.way for case in ATTACKS} == set(attack_scenarios.WAYS)
     assert len({case.text for case in CASES if case.kind != BENIGN}) == len(ATTACKS)
 
 
 def test_the_text_of_a_trusted_way_does_get_into_the_prompt(tmp_path: Path) -> None:
     text = "The pangolin report is due"
-    for number, way in enumerate((scenarios.owner_record, scenarios.user_turn, scenarios.page)):
-        with scenarios.create_world(tmp_path / str(number) / "memory", text) as it:
+    for number, way in enumerate(
+        (attack_scenarios.owner_record, attack_scenarios.user_turn, attack_scenarios.page)
+    ):
+        with attack_scenarios.create_world(tmp_path / str(number) / "memory", text) as it:
             way(it)
             assert "pangolin" in it.session("probe:1").context("the pangolin report", mark=False).text
 
 
 def test_an_untrusted_text_is_found_by_a_search_that_says_what_it_is(tmp_path: Path) -> None:
-    with scenarios.create_world(tmp_path / "memory", "The pangolin report is due") as it:
-        scenarios.web_record(it)
+    with attack_scenarios.create_world(tmp_path / "memory", "The pangolin report is due") as it:
+        attack_scenarios.web_record(it)
         assert "pangolin" in it.call("search_memory", query="pangolin report")
         assert "not confirmed" in it.told[-1]
 

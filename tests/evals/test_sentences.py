@@ -13,15 +13,15 @@ from rich.console import Console
 from reverie.consolidation.rules import RULES
 from reverie.domain.errors import InvalidInput
 from reverie.evals.command import eval_command
-from reverie.evals.rules import sentence_rules as sentences
+from reverie.evals.rules import sentence_rules
 
 
-def results(name: str) -> list[sentences.SentenceVerdict]:
-    return [sentences.judge_sentence(each) for each in sentences.load_shipped(name)]
+def results(name: str) -> list[sentence_rules.SentenceVerdict]:
+    return [sentence_rules.judge_sentence(each) for each in sentence_rules.load_shipped(name)]
 
 
 def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
-    written, held = sentences.load_shipped("sentences"), sentences.load_shipped("held out")
+    written, held = sentence_rules.load_shipped("sentences"), sentence_rules.load_shipped("held out")
     assert len(written) >= 560
     assert len(held) >= 150
     assert not {each.text for each in written} & {each.text for each in held}
@@ -32,8 +32,8 @@ def test_the_sets_are_as_large_as_the_docs_say_and_share_no_sentence() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentences.Rule) -> None:
-    how = sentences.compute_figures(results("sentences"), rule)
+def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentence_rules.Rule) -> None:
+    how = sentence_rules.compute_figures(results("sentences"), rule)
     assert how.precision is not None
     assert how.precision >= 0.95
     assert how.recall is not None
@@ -41,23 +41,25 @@ def test_every_rule_is_precise_on_the_sentences_that_ship(rule: sentences.Rule) 
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentences.Rule) -> None:
-    how = sentences.compute_figures(results("held out"), rule)
+def test_every_rule_is_precise_on_the_held_out_sentences(rule: sentence_rules.Rule) -> None:
+    how = sentence_rules.compute_figures(results("held out"), rule)
     assert how.precision is not None
     assert how.precision >= 0.9
 
 
 def test_figures_count_what_is_right_wrong_and_missed() -> None:
     made = [
-        sentences.SentenceVerdict(
-            sentence=sentences.LabelledSentence(id=str(n), said="user", states=frozenset(states), text="x"),
+        sentence_rules.SentenceVerdict(
+            sentence=sentence_rules.LabelledSentence(
+                id=str(n), said="user", states=frozenset(states), text="x"
+            ),
             found=frozenset(found),
         )
         for n, (states, found) in enumerate(
             [(["fix"], ["fix"]), (["fix"], []), ([], ["fix"]), ([], []), (["failure"], ["fix", "failure"])]
         )
     ]
-    how = sentences.compute_figures(made, "fix")
+    how = sentence_rules.compute_figures(made, "fix")
     assert (how.sentences, how.stating, how.found, how.right) == (5, 2, 3, 1)
     assert how.precision == pytest.approx(1 / 3)
     assert how.recall == pytest.approx(1 / 2)
@@ -69,7 +71,7 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
     assert ran.exit_code == 0
     assert all(f" {rule}\t" in ran.output for rule in RULES)
     told = json.loads(out.read_text(encoding="utf-8"))
-    shipped = sum(len(sentences.load_shipped(name)) for name in sentences.SETS)
+    shipped = sum(len(sentence_rules.load_shipped(name)) for name in sentence_rules.SETS)
     assert len(told["sentences"]) == shipped
     assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
 
@@ -82,7 +84,7 @@ def test_errors_are_listed_when_asked_for(tmp_path: Path) -> None:
     ]
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     printed = io.StringIO()
-    sentences.main_sentences(file, show_errors=True, console=Console(file=printed))
+    sentence_rules.main_sentences(file, show_errors=True, console=Console(file=printed))
     assert "found wrongly: preference (a, user): I prefer tabs." in printed.getvalue()
     assert "missed: fix (b, user): Hello there." in printed.getvalue()
 
@@ -103,4 +105,4 @@ def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, text: str, says:
     file = tmp_path / "mine.jsonl"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match=says):
-        sentences.read_sentences(file)
+        sentence_rules.read_sentences(file)

@@ -19,9 +19,9 @@ import pytest
 from reverie import Memory, Settings
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.page import HISTORY
-from reverie.files import folder as folder_module
+from reverie.files import folder
 from reverie.files.folder import MemoryFolder
-from reverie.files.mirror import writer as mirror_module
+from reverie.files.mirror import writer
 from reverie.stores.contract.factories import (
     NOW,
     make_additions,
@@ -70,13 +70,13 @@ class Home(House):
 
 def small(patch: pytest.MonkeyPatch) -> None:
     """All files are looked at at every turn."""
-    patch.setattr(folder_module, "QUICK_S", 60.0)
+    patch.setattr(folder, "QUICK_S", 60.0)
 
 
 def large(patch: pytest.MonkeyPatch) -> None:
     """As with very many files: all of them are looked at in the background only."""
-    patch.setattr(folder_module, "QUICK_S", -1.0)
-    patch.setattr(folder_module, "SHARE", 1e-6)
+    patch.setattr(folder, "QUICK_S", -1.0)
+    patch.setattr(folder, "SHARE", 1e-6)
 
 
 @pytest.fixture(params=[small, large])
@@ -154,7 +154,7 @@ def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(home: Home) ->
 
 def test_a_record_changed_in_place_is_seen_in_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.edit_in_place("memory/000000000002.json", "Content of record 2", "By hand")
-    monkeypatch.setattr(folder_module, "SHARE", 1e6)  # so that it is time
+    monkeypatch.setattr(folder, "SHARE", 1e6)  # so that it is time
     home.folder.refresh()
     assert home.folder.flush()
     assert home.content(2) == "By hand"
@@ -278,19 +278,19 @@ def test_what_both_sides_changed_is_a_conflict_and_both_are_kept(home: Home) -> 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Much to be written is more than ten changes; each batch waits to be let on."""
-    monkeypatch.setattr(folder_module, "AT_ONCE", 10)
-    monkeypatch.setattr(mirror_module, "AT_ONCE", 10)
-    monkeypatch.setattr(mirror_module, "_BATCH", 5)
-    monkeypatch.setattr(folder_module, "_BATCHES", 1)
+    monkeypatch.setattr(folder, "AT_ONCE", 10)
+    monkeypatch.setattr(writer, "AT_ONCE", 10)
+    monkeypatch.setattr(writer, "_BATCH", 5)
+    monkeypatch.setattr(folder, "_BATCHES", 1)
     gate = threading.Semaphore(0)
-    real = mirror_module.MirrorWriter._follow
+    real = writer.MirrorWriter._follow
 
-    def follow(self: mirror_module.MirrorWriter, *args: object) -> bool:
+    def follow(self: writer.MirrorWriter, *args: object) -> bool:
         if threading.current_thread().name == "reverie-files":
             gate.acquire(timeout=20)
         return real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(mirror_module.MirrorWriter, "_follow", follow)
+    monkeypatch.setattr(writer.MirrorWriter, "_follow", follow)
 
     def let_on() -> None:
         gate.release(1_000)

@@ -14,7 +14,7 @@ from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, val
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, validate_record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.files import parsing
 from reverie.files.layout import (
     build_path,
@@ -65,7 +65,7 @@ TEXT = st.text(
     max_size=20,
 )
 WORDS = TEXT.map(lambda text: f"w{text}")
-MOMENTS = st.integers(0, 7 * 10**15).map(clock.from_microseconds)
+MOMENTS = st.integers(0, 7 * 10**15).map(timestamps.from_microseconds)
 LABELS = st.lists(WORDS.map(str.strip), max_size=3, unique=True).map(tuple)
 METADATA = st.dictionaries(WORDS, TEXT, max_size=3)
 RECORDS = st.builds(

@@ -16,7 +16,7 @@ import pytest
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.page import Page
-from reverie.files import watcher as watching
+from reverie.files import watcher
 from reverie.files.hand_edits.importer import HandEditReport
 from reverie.files.watcher import LOOK_EVERY_S, FolderWatcher, Way
 from reverie.stores.contract.factories import NOW
@@ -27,7 +27,7 @@ WAYS: tuple[Way, ...] = ("events", "polling")
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "POLL_S", 0.05)
+    monkeypatch.setattr(watcher, "POLL_S", 0.05)
 
 
 @pytest.fixture

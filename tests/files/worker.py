@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import Conflict
-from reverie.files.disk import atomic as disk
-from reverie.files.disk import rename as renaming
+from reverie.files.disk import atomic, rename
 from reverie.files.disk.state import FileState
 from reverie.stores.contract.factories import (
     NOW,
@@ -89,7 +88,7 @@ def torn(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
 
 def steps(folder: Path, way: str, stride: int) -> None:
     if way != "exchange":
-        renaming._native = None
+        rename._native = None
     if way == "rename":
         os.link = refused  # type: ignore[assignment]
     number = 0
@@ -102,8 +101,8 @@ def steps(folder: Path, way: str, stride: int) -> None:
             os.write = torn(killer.before(os.write))  # type: ignore[assignment]
             for name in ("open", "unlink", "rename", "replace", "mkdir", "rmdir"):
                 setattr(os, name, killer.before(getattr(os, name)))
-            disk.exchange = killer.before(disk.exchange)
-            disk.rename_to_new = killer.before(disk.rename_to_new)
+            atomic.exchange = killer.before(atomic.exchange)
+            atomic.rename_to_new = killer.before(atomic.rename_to_new)
             FileState._begun = killer.before(FileState._begun)  # type: ignore[method-assign]
             round_of_changes(House(place))
             os._exit(0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.record import Record
-from reverie.repositories import key_value_codec as kept
+from reverie.repositories import key_value_codec
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import PutItem
 from tests.conftest import MovableClock
@@ -116,7 +116,7 @@ def test_what_is_expected_is_compared_in_the_same_transaction(shelf: KeyValueSto
 
 
 def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: KeyValueStore) -> None:
-    first, second = kept.compute_ids("", kept.encode_place("app", (ALICE, "k")))
+    first, second = key_value_codec.compute_ids("", key_value_codec.encode_place("app", (ALICE, "k")))
     with Memory.open(":memory:", new_id=lambda: first) as other:
         other.save("Something else, by chance of that id")
         there = other.shelf("app")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.text.tokenizer import tokenize, tokenize_date
-from reverie.search import query as module
+from reverie.search import query
 from reverie.search.query import QueryDate, parse_query
 
 
@@ -22,7 +22,7 @@ def kinds(text: str, *speakers: str) -> dict[str, str]:
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(query).failed == 0
 
 
 def test_a_question_loses_the_words_that_only_ask() -> None:

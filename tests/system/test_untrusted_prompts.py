@@ -6,7 +6,7 @@ import pytest
 
 from reverie.context import render
 from reverie.domain.text.escaping import NOTICE
-from reverie.evals.rules import prompt_quoting as prompts
+from reverie.evals.rules import prompt_quoting
 
 GOOD = (
     f"# Soul\n\n{NOTICE}\n\n# Memory\n\n## Long-term Memory\nTea.\n\n[Conversation summary]\nThey met.\n\n"
@@ -16,7 +16,7 @@ GOOD = (
 
 
 def test_a_prompt_is_read() -> None:
-    found = prompts.read(GOOD)
+    found = prompt_quoting.read(GOOD)
     assert found.wrong == []
     assert found.sections == ["pages", "summary", "notes", "recalled", "working"]
     assert found.items == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
@@ -42,4 +42,4 @@ def test_a_prompt_is_read() -> None:
     ],
 )
 def test_what_is_forged_is_seen(old: str, new: str) -> None:
-    assert prompts.read(GOOD.replace(old, new)).wrong
+    assert prompt_quoting.read(GOOD.replace(old, new)).wrong

@@ -15,7 +15,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
@@ -311,7 +311,7 @@ class RuleLearner:
                     confidence=0.7,
                     source=_build_source(turn),
                     references=(turn.id,),
-                    origin=trust.least_trusted(turn.origin, rests_on),
+                    origin=provenance.least_trusted(turn.origin, rests_on),
                     scope=turn.scope,
                     created_at=turn.at,
                 )
@@ -428,7 +428,7 @@ def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) 
 
 def _determine_origin(exchange: _Exchange) -> Origin:
     """Whose word an answer is: what was made of a tool's result is trusted no more than the tool."""
-    return trust.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
+    return provenance.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
 
 
 def _extract_own_text(turn: Turn) -> str:

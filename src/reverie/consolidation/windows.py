@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reverie.consolidation.passes import compact as compacting
-from reverie.consolidation.passes import digest as digesting
+from reverie.consolidation.passes import compact, digest
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
@@ -88,7 +87,7 @@ class WindowConsolidator:
                 yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._select_window(state)
-                if compacting.is_due(
+                if compact.is_due(
                     turns, most_tokens=self._settings.compaction_tokens, input_limit=self._input_limit
                 ):
                     yield DueWindow(session=state.id, kind="compact")
@@ -126,8 +125,8 @@ class WindowConsolidator:
         if kind == "trim":
             return _plan_trim(view, state, older, start=end)
         if kind == "compact":
-            return run_pass(compacting.compact(view, state, older, start=end), self._answer)
-        flow = digesting.digest(view, state, older, start=end, notes=self._load_notes())
+            return run_pass(compact.compact(view, state, older, start=end), self._answer)
+        flow = digest.digest(view, state, older, start=end, notes=self._load_notes())
         return run_pass(flow, self._answer)
 
     def rebase_plan(self, plan: Plan) -> Plan:
@@ -151,16 +150,16 @@ class WindowConsolidator:
             return WINDOW_WITHOUT_CONSOLIDATION
         if kind == "compact":
             return self._settings.compaction_keep
-        return digesting.compute_kept_count(self._settings.memory_window)
+        return digest.compute_kept_count(self._settings.memory_window)
 
     def _select_window(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _load_notes(self) -> digesting.DigestPages:
+    def _load_notes(self) -> digest.DigestPages:
         found = self._store.pages([MEMORY])
         last = self._store.paragraphs(page=HISTORY, start=-1)
         position = last[0].position + 1 if last else 1.0
-        return digesting.DigestPages(page=found[0] if found else None, name=MEMORY, position=position)
+        return digest.DigestPages(page=found[0] if found else None, name=MEMORY, position=position)
 
 
 def _plan_trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:

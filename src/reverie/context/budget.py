@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 
 Verdict = Literal["selected", "over the layer's limit", "over the budget"]
 
@@ -100,7 +100,7 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
         if taken.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
             verdicts.append("over the layer's limit")
             continue
-        cost = tokens.estimate_item_cost(item.line)
+        cost = validation.estimate_item_cost(item.line)
         if item.header not in headers:
             cost += estimate_section_cost(item.header)
         may_use = room if item.score >= ABOVE_SOFT else min(room, budget.soft_tokens)
@@ -116,7 +116,7 @@ def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tu
 
 def estimate_section_cost(text: str) -> int:
     """Tokens that a text costs as a section of its own, with the blank line before it; nothing if empty."""
-    return tokens.estimate_tokens(text) + _SEPARATOR if text else 0
+    return validation.estimate_tokens(text) + _SEPARATOR if text else 0
 
 
 def cut_section(text: str, room: int) -> str:

@@ -15,11 +15,10 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie.context import budget as budgets
+from reverie.context import budget
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph, parse_daily_note_day
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"
@@ -84,7 +83,7 @@ def shorten_text(text: str, longest: int) -> str:
     >>> shorten_text("a long word", 8)
     'a lon...'
     """
-    line = tokens.clean_text(_LINE_END.sub(" ", text.strip())).strip()
+    line = validation.clean_text(_LINE_END.sub(" ", text.strip())).strip()
     return line if len(line) <= longest else line[: longest - len(_CUT_MARK)] + _CUT_MARK
 
 
@@ -95,7 +94,7 @@ def remove_answer(line: str) -> str:
     '[14:15] User: What does the page say? | Assistant: (not confirmed; search_conversation_history shows it)'
     """
     asked, between, _ = line.partition(_BETWEEN)
-    return f"{asked}{between}({quoting.NOT_CONFIRMED}; search_conversation_history shows it)"
+    return f"{asked}{between}({escaping.NOT_CONFIRMED}; search_conversation_history shows it)"
 
 
 # -- showing -----------------------------------------------------------------------------------------------
@@ -115,16 +114,16 @@ class Excerpt(NamedTuple):
 
 def render_memory_section(page: str) -> str:
     """The page `MEMORY.md` under its headers, as it stands in a pack; empty when there is nothing in it."""
-    plain = quoting.escape_block(page).strip()
+    plain = escaping.escape_block(page).strip()
     return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
 
 
 def excerpt_long_term(page: str, room: int) -> Excerpt:
     """The section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
-    plain = quoting.escape_block(page).strip()
+    plain = escaping.escape_block(page).strip()
     if not plain:
         return Excerpt("", False)
-    text = budgets.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
+    text = budget.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
     return Excerpt(text, text != f"{LONG_TERM_HEADER}\n{plain}")
 
 
@@ -141,7 +140,7 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
     for count in range(len(fitting), 0, -1):
         is_cut = count < len(newest_first)
         text = _render_notes(fitting[:count], today, is_cut=is_cut)
-        if budgets.estimate_section_cost(text) <= room:
+        if budget.estimate_section_cost(text) <= room:
             return Excerpt(text, is_cut)
     return Excerpt("", bool(newest_first))
 
@@ -173,7 +172,7 @@ def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[t
     """As many of the lines, made safe to quote, as have together at most so many characters."""
     found: list[tuple[date, str]] = []
     for day, line in newest_first:
-        said = quoting.escape_line_start(line)
+        said = escaping.escape_line_start(line)
         most -= len(said) + 1
         if most < -1:
             break

@@ -20,9 +20,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from reverie.context import budget as budgets
 from reverie.context import notes, render
-from reverie.context.budget import BudgetItem, TokenBudget
+from reverie.context.budget import (
+    BudgetItem,
+    TokenBudget,
+    choose,
+    count_fitting_lines,
+    cut_section,
+    estimate_section_cost,
+    format_left_out,
+)
 from reverie.context.ledger import ShownLedger
 from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
@@ -30,9 +37,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import timestamps as clock
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, timestamps, validation
 from reverie.search.hits import Explanation, Hit
 
 SectionName = Literal["profile", "pages", "summary", "notes", "recalled", "working", "related"]
@@ -54,7 +59,7 @@ _WEAK = 0.1
 twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "summary")
-_NOTICE_TOKENS = budgets.estimate_section_cost(quoting.NOTICE)
+_NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
 
 
@@ -206,7 +211,7 @@ class Pack:
     def _costs(self) -> dict[str, int]:
         """What each section costs, and the line that says what they are."""
         found: dict[str, int] = {section.name: section.tokens for section in self.sections}
-        return found | ({"notice": budgets.estimate_section_cost(self.notice)} if self.notice else {})
+        return found | ({"notice": estimate_section_cost(self.notice)} if self.notice else {})
 
     @property
     def _standing(self) -> int:
@@ -230,7 +235,7 @@ class Pack:
     @property
     def tokens(self) -> int:
         """What `text` is counted as: at least its estimate, at most `hard_tokens`."""
-        return sum(section.tokens for section in self.sections) + budgets.estimate_section_cost(self.notice)
+        return sum(section.tokens for section in self.sections) + estimate_section_cost(self.notice)
 
     @property
     def soft_tokens(self) -> int:
@@ -370,38 +375,30 @@ def build(
     stable, cut = _build_stable_sections(standing, budget)
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in entries if entry.live(now)]
-    sure = min(budget.working, budgets.count_fitting_lines(render.WORKING_HEADER, lines, room))
-    reserved = budgets.estimate_section_cost(_render_inventory(lines, sure, room))
+    sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
+    reserved = estimate_section_cost(_render_inventory(lines, sure, room))
 
     found = [(hit, False) for hit in candidates] + [(_to_hit(record), True) for record in recent]
     judged = _judge(found, replay=replay, shown=seen, now_at=now_at, now=now)
     choices, used = _choose(judged, budget, room=room - reserved)
     recalled = _render_recalled(choices)
-    fit = budgets.count_fitting_lines(render.WORKING_HEADER, lines, room - used)
+    fit = count_fitting_lines(render.WORKING_HEADER, lines, room - used)
     working = _render_inventory(lines, fit, room - used)
 
-    noted = _build_notes_section(
-        standing, stable, now, room - used - budgets.estimate_section_cost(working), budget
-    )
+    noted = _build_notes_section(standing, stable, now, room - used - estimate_section_cost(working), budget)
 
     sections = [*stable]
     if noted.text:
-        sections.append(
-            PackSection(name="notes", text=noted.text, tokens=budgets.estimate_section_cost(noted.text))
-        )
+        sections.append(PackSection(name="notes", text=noted.text, tokens=estimate_section_cost(noted.text)))
     if recalled:
         sections.append(PackSection(name="recalled", text=recalled, tokens=used))
     if working:
-        sections.append(
-            PackSection(name="working", text=working, tokens=budgets.estimate_section_cost(working))
-        )
+        sections.append(PackSection(name="working", text=working, tokens=estimate_section_cost(working)))
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
     whole = render.render_related(related)
-    beside = budgets.cut_section(whole, min(related_tokens, left))
+    beside = cut_section(whole, min(related_tokens, left))
     if beside:
-        sections.append(
-            PackSection(name="related", text=beside, tokens=budgets.estimate_section_cost(beside))
-        )
+        sections.append(PackSection(name="related", text=beside, tokens=estimate_section_cost(beside)))
     if beside != whole:
         cut.append("related")
     if noted.is_cut:
@@ -414,7 +411,7 @@ def build(
         choices=tuple(choices),
         replay=replayed,
         budget=budget,
-        notice=quoting.NOTICE if any(section.name != "profile" for section in sections) else "",
+        notice=escaping.NOTICE if any(section.name != "profile" for section in sections) else "",
         cut=tuple(cut),
         entries_left_out=len(lines) - fit,
     )
@@ -432,7 +429,7 @@ def _build_stable_sections(
     texts: dict[SectionName, str] = {
         "profile": "\n\n".join(text.strip() for text in standing.profile if text.strip()),
         "pages": "\n\n".join(text.strip() for text in standing.pages if text.strip()),
-        "summary": f"{render.SUMMARY_HEADER}\n{quoting.escape_block(summary)}" if summary else "",
+        "summary": f"{render.SUMMARY_HEADER}\n{escaping.escape_block(summary)}" if summary else "",
     }
     left = budget.hard_tokens
     kept: dict[SectionName, PackSection] = {}
@@ -445,9 +442,9 @@ def _build_stable_sections(
             room = left - budget.soft_tokens // 2
         elif name == "pages":
             room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
-        whole = tokens.clean_text(texts[name])
-        text = budgets.cut_section(whole, room)
-        cost = budgets.estimate_section_cost(text)
+        whole = validation.clean_text(texts[name])
+        text = cut_section(whole, room)
+        cost = estimate_section_cost(text)
         if text:
             kept[name] = PackSection(name=name, text=text, tokens=cost)
         if text != whole:
@@ -461,8 +458,8 @@ def _build_notes_section(
 ) -> notes.Excerpt:
     """The daily notes as far as they fit into what is left; under the header of memory if no page has it."""
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
-    room = min(room, budget.notes_tokens) - tokens.estimate_tokens(header)
-    found = notes.excerpt_notes(standing.notes, clock.to_utc(now, name="now").date(), max(room, 0))
+    room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
+    found = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
     return found._replace(text=header + found.text) if found.text else found
 
 
@@ -504,7 +501,7 @@ def _judge(
                 hit=hit,
                 verdict=verdict,
                 line=line,
-                tokens=tokens.estimate_item_cost(line),
+                tokens=validation.estimate_item_cost(line),
                 recent=recent,
                 shown_at=shown_at,
             )
@@ -523,7 +520,7 @@ def _choose(
         for choice in choices
         if choice.verdict == "selected"
     ]
-    verdicts, used = budgets.choose(items, budget, room=room)
+    verdicts, used = choose(items, budget, room=room)
     settled = iter(verdicts)
     return [
         replace(choice, verdict=next(settled)) if choice.verdict == "selected" else choice
@@ -550,9 +547,9 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
     """The inventory with the first `count` lines and how many more there are; empty if that does not fit."""
     if not lines:
         return ""
-    rest = [budgets.format_left_out(len(lines) - count)] if count < len(lines) else []
+    rest = [format_left_out(len(lines) - count)] if count < len(lines) else []
     text = "\n".join([render.WORKING_HEADER, *lines[:count], *rest])
-    return text if budgets.estimate_section_cost(text) <= room else ""
+    return text if estimate_section_cost(text) <= room else ""
 
 
 def _to_hit(record: Record) -> Hit:

@@ -13,7 +13,7 @@ from typing import Protocol
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, UNTRUSTED, Record
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 
@@ -105,7 +105,7 @@ def query_from_message(message: str) -> str:
     half = LONGEST_QUERY // 2
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"
-    return tokens.clean_text(message).strip()
+    return validation.clean_text(message).strip()
 
 
 def _limit_trusted(found: Sequence[Hit], limit: int) -> list[Hit]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reverie.domain.conversation import Turn
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 
 NO_RESULT = "[no result was recorded]"
 """What a chat API is told where a call has no stored result."""
@@ -87,7 +86,7 @@ def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))
             unanswered += answer is None
-            content = NO_RESULT if answer is None else quoting.escape_message(turns[answer].content)
+            content = NO_RESULT if answer is None else escaping.escape_message(turns[answer].content)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     orphans = tuple(t.id for n, t in enumerate(turns) if t.role == "tool" and n not in call_of)
     return ReplayWindow(
@@ -128,7 +127,7 @@ def _find_safe_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[i
 
 
 def _to_message(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": turn.role, "content": quoting.escape_message(turn.content)}
+    message: dict[str, Any] = {"role": turn.role, "content": escaping.escape_message(turn.content)}
     name = _NOT_IN_NAME.sub("_", turn.speaker).strip("_")[:_LONGEST_API_NAME]
     if name:
         message["name"] = name
@@ -143,9 +142,9 @@ def _to_message(turn: Turn) -> dict[str, Any]:
 def _estimate_cost(messages: Sequence[dict[str, Any]]) -> int:
     total = 0
     for message in messages:
-        total += _MESSAGE_OVERHEAD + tokens.estimate_tokens(message["content"])
+        total += _MESSAGE_OVERHEAD + validation.estimate_tokens(message["content"])
         for call in message.get("tool_calls", ()):
-            total += tokens.estimate_tokens(call["function"]["name"]) + tokens.estimate_tokens(
+            total += validation.estimate_tokens(call["function"]["name"]) + validation.estimate_tokens(
                 call["function"]["arguments"]
             )
     return total

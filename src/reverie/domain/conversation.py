@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, validate_choice
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -104,7 +103,7 @@ class Turn:
             "position": self.position,
             "role": self.role,
             "content": self.content,
-            "at": clock.format_time(self.at),
+            "at": timestamps.format_time(self.at),
             "speaker": self.speaker,
             "tool_calls": [
                 {"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls
@@ -128,7 +127,7 @@ class Turn:
                 position=data["position"],
                 role=data["role"],
                 content=data["content"],
-                at=clock.parse_time(data["at"], name="at"),
+                at=timestamps.parse_time(data["at"], name="at"),
                 speaker=data.get("speaker", ""),
                 tool_calls=tuple(ToolCall(**call) for call in data.get("tool_calls", ())),
                 tool_call_id=data.get("tool_call_id", ""),
@@ -167,7 +166,7 @@ class SessionState:
         """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal state."""
         return {
             "id": self.id,
-            "created_at": clock.format_time(self.created_at),
+            "created_at": timestamps.format_time(self.created_at),
             "status": self.status,
             "scope": self.scope,
             "window_start": self.window_start,
@@ -185,7 +184,7 @@ class SessionState:
         try:
             state = cls(
                 id=data["id"],
-                created_at=clock.parse_time(data["created_at"], name="created_at"),
+                created_at=timestamps.parse_time(data["created_at"], name="created_at"),
                 status=data.get("status", "active"),
                 scope=data.get("scope", ""),
                 window_start=data.get("window_start", 0),
@@ -235,7 +234,7 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
             position=0,
             role=given["role"],
             content=given["content"],
-            at=now if at is None else clock.to_utc(at, name="at"),
+            at=now if at is None else timestamps.to_utc(at, name="at"),
             speaker=given.get("speaker") or "",
             tool_calls=_parse_tool_calls(given.get("tool_calls")),
             tool_call_id=given.get("tool_call_id") or "",
@@ -276,7 +275,7 @@ def validate_turn(turn: Turn) -> Turn:
         validate_text(call.name, name="tool name", longest=LONGEST_NAME)
         validate_raw_text(call.arguments, name="tool arguments", longest=LONGEST_TURN, empty=True)
     validate_scope(turn.scope)
-    clock.to_utc(turn.at, name="at")
+    timestamps.to_utc(turn.at, name="at")
     _validate_metadata(turn.metadata)
     return turn
 
@@ -291,7 +290,7 @@ def validate_session(state: SessionState) -> SessionState:
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
     if state.window_start < 0:
         raise InvalidInput(f"window_start is {state.window_start!r}: it is a whole number from 0")
-    clock.to_utc(state.created_at, name="created_at")
+    timestamps.to_utc(state.created_at, name="created_at")
     _validate_metadata(state.metadata)
     return state
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import normalize_labels
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 AGENT = "agent"
@@ -53,7 +53,7 @@ class Entry:
 
     def to_searchable_text(self) -> str:
         """The text that search looks at: key, data, tags and category."""
-        return "\n".join((self.key, self.data, *self.tags, categories.to_search_words(self.category)))
+        return "\n".join((self.key, self.data, *self.tags, category.to_search_words(self.category)))
 
 
 def build_scope_namespace(scope: str) -> str:
@@ -72,10 +72,10 @@ def validate_entry(entry: Entry) -> Entry:
     validate_text(entry.key, name="key", longest=LONGEST_KEY)
     validate_raw_text(entry.data, name="data", longest=LONGEST_DATA, empty=True)
     if entry.category is not None:
-        categories.validate_category(entry.category)
+        category.validate_category(entry.category)
     if normalize_labels(entry.tags, name="tag") != entry.tags:
         raise InvalidInput(f"tags are {entry.tags!r}: no tag twice, none with spaces around it")
-    clock.to_utc(entry.stored_at, name="stored_at")
+    timestamps.to_utc(entry.stored_at, name="stored_at")
     if entry.expires_at is not None:
-        clock.to_utc(entry.expires_at, name="expires_at")
+        timestamps.to_utc(entry.expires_at, name="expires_at")
     return entry

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_raw_text
 
 
@@ -231,11 +231,11 @@ def validate_filter(wanted: Filter) -> Filter:
         for text in texts:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
     if wanted.category is not None:
-        categories.validate_category(wanted.category)
+        category.validate_category(wanted.category)
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
         moment = getattr(wanted, name)
         if moment is not None:
-            clock.to_utc(moment, name=name)
+            timestamps.to_utc(moment, name=name)
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
     return wanted
@@ -246,7 +246,7 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
     return (
         (wanted.archived is None or record.archived == wanted.archived)
         and (wanted.scopes is None or record.scope in wanted.scopes)
-        and (wanted.category is None or categories.is_within_category(record.category, wanted.category))
+        and (wanted.category is None or category.is_within_category(record.category, wanted.category))
         and all(tag in record.tags for tag in wanted.tags)
         and (not wanted.kinds or record.kind in wanted.kinds)
         and (not wanted.layers or record.layer in wanted.layers)

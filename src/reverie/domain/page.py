@@ -15,8 +15,7 @@ from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
@@ -63,7 +62,11 @@ class Page:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
-        return {"name": self.name, "content": self.content, "updated_at": clock.format_time(self.updated_at)}
+        return {
+            "name": self.name,
+            "content": self.content,
+            "updated_at": timestamps.format_time(self.updated_at),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Page:
@@ -72,7 +75,7 @@ class Page:
             page = cls(
                 name=data["name"],
                 content=data["content"],
-                updated_at=clock.parse_time(data["updated_at"], name="updated_at"),
+                updated_at=timestamps.parse_time(data["updated_at"], name="updated_at"),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(f"not a page: {error!r}") from None
@@ -117,7 +120,7 @@ class Paragraph:
             "id": self.id,
             "page": self.page,
             "position": self.position,
-            "at": clock.format_time(self.at),
+            "at": timestamps.format_time(self.at),
             "content": self.content,
             "source": self.source,
         }
@@ -130,7 +133,7 @@ class Paragraph:
                 id=data["id"],
                 page=data["page"],
                 position=float(data["position"]),
-                at=clock.parse_time(data["at"], name="at"),
+                at=timestamps.parse_time(data["at"], name="at"),
                 content=data["content"],
                 source=data.get("source", ""),
             )
@@ -189,7 +192,7 @@ def validate_page(page: Page) -> Page:
     validate_raw_text(page.content, name="content", longest=LONGEST_PAGE, empty=True)
     if "\r" in page.content:
         raise InvalidInput("content has carriage returns: end lines with a line feed alone")
-    clock.to_utc(page.updated_at, name="updated_at")
+    timestamps.to_utc(page.updated_at, name="updated_at")
     return page
 
 
@@ -218,5 +221,5 @@ def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
         raise InvalidInput(f"position is {paragraph.position!r}: it is a number")
     validate_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
-    clock.to_utc(paragraph.at, name="at")
+    timestamps.to_utc(paragraph.at, name="at")
     return paragraph

@@ -11,12 +11,10 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import ids
-from reverie.domain.text import relative_dates as dates
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import ids, relative_dates, timestamps
 from reverie.domain.text.validation import validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
@@ -166,8 +164,10 @@ class Record:
         """
         segments = (self.category or "").split("/")
         named = "/".join(segment for segment in segments if segment and not _is_kind_name(segment))
-        days = " ".join(str(start) for _, start, _ in dates.parse_dates(self.metadata.get(DATES, "")))
-        parts = (self.content, *self.tags, categories.to_search_words(named or None), days)
+        days = " ".join(
+            str(start) for _, start, _ in relative_dates.parse_dates(self.metadata.get(DATES, ""))
+        )
+        parts = (self.content, *self.tags, category.to_search_words(named or None), days)
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class Record:
         values = dict(data)
         for name in _TIMES & set(values):
             if values[name] is not None:
-                values[name] = clock.parse_time(values[name], name=name)
+                values[name] = timestamps.parse_time(values[name], name=name)
         for name in ("tags", "references"):
             if name in values:
                 values[name] = tuple(values[name])
@@ -216,7 +216,7 @@ def _is_kind_name(segment: str) -> bool:
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, datetime):
-        return clock.format_time(value)
+        return timestamps.format_time(value)
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -233,7 +233,7 @@ def validate_record(record: Record) -> Record:
     ids.validate_id(record.id)
     validate_text(record.content, name="content", longest=LONGEST_CONTENT)
     if record.category is not None:
-        categories.validate_category(record.category)
+        category.validate_category(record.category)
     validate_choice(record.kind, KINDS, name="kind")
     validate_choice(record.layer, LAYERS, name="layer")
     validate_choice(record.origin, ORIGINS, name="origin")
@@ -251,7 +251,7 @@ def validate_record(record: Record) -> Record:
     for name in _TIMES:
         moment = getattr(record, name)
         if moment is not None:
-            clock.to_utc(moment, name=name)
+            timestamps.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
     for key, text in record.metadata.items():

@@ -27,8 +27,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.state import FileState, StateUnavailable
@@ -63,7 +62,7 @@ class MemoryFolder:
         root: Path,
         store: Store,
         *,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         notice: Callable[[Sequence[JournalEntry]], None] = lambda rows: None,
     ) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
-from reverie.domain import category as categories
+from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category, validate_category
 from reverie.domain.conversation import SessionState, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
@@ -28,7 +28,7 @@ from reverie.domain.record import (
     validate_choice,
     validate_record,
 )
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.files import layout
 from reverie.files.names import parse_session_id
 
@@ -324,7 +324,7 @@ def _is_switch(value: Any) -> bool:
 def _is_moment(value: Any) -> datetime:
     if not isinstance(value, str):
         raise _NotOfForm('a time, such as "2026-02-07T10:30:00Z"')
-    return clock.parse_time(value, name="time")
+    return timestamps.parse_time(value, name="time")
 
 
 def _make_nullable(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -361,7 +361,7 @@ _RECORD: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "created_at": _is_moment,
         "updated_at": _is_moment,
         "last_seen_at": _is_moment,
-        "category": _make_nullable(categories.validate_category),
+        "category": _make_nullable(validate_category),
         "kind": _is_text,
         "layer": _is_text,
         "tags": lambda value: normalize_labels(_is_list(value), name="tag"),
@@ -437,7 +437,7 @@ def build_record(
     if "content" not in given:
         raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
     if "category" not in given and place.form == "record":
-        given["category"] = None if place.category is None else categories.validate_category(place.category)
+        given["category"] = None if place.category is None else validate_category(place.category)
     kind: Kind = given.setdefault("kind", _infer_kind(place, given.get("category")))
     validate_choice(kind, KINDS, name="kind")
     if kind == "anti_pattern":
@@ -452,9 +452,9 @@ def build_record(
 def _infer_kind(place: layout.FileLocation, category: str | None) -> Kind:
     if place.form == "episodic":
         return "event"
-    if categories.is_within_category(category, categories.ANTI_PATTERNS):
+    if is_within_category(category, ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
 
 
 def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
@@ -500,7 +500,7 @@ def build_turn(
     for name in ("role", "content"):
         if name not in said:
             raise InvalidInput(f"{line}: the field {name!r} is missing")
-    said["at"] = clock.format_time(said["at"]) if isinstance(said["at"], datetime) else said["at"]
+    said["at"] = timestamps.format_time(said["at"]) if isinstance(said["at"], datetime) else said["at"]
     said["metadata"] = dict(said.get("metadata") or {})
     if said.get("scope", "") != state.scope:
         raise InvalidInput(f"{line}: its scope is not that of the session: take the field out")
@@ -534,7 +534,7 @@ def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
     found = _STAMP.match(paragraph)
     if found is not None and (found[1] or day is not None):
         try:
-            return clock.parse_time(f"{found[1] or day}T{found[2]}:{found[3]}")
+            return timestamps.parse_time(f"{found[1] or day}T{found[2]}:{found[3]}")
         except InvalidInput:
             pass  # `[99:99]` is no time, and may stand in a text
     if day is None or abs(otherwise - datetime.combine(day, time(12), UTC)) <= timedelta(hours=12):

@@ -28,8 +28,7 @@ from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor, build_redactor
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.files import parsing
@@ -90,7 +89,7 @@ def rebuild(
     folder: Path,
     *,
     analyse: Analyse,
-    clock: Clock = clocks.utc_now,
+    clock: Clock = timestamps.utc_now,
     new_id: NewId = ids.generate_id,
     force: bool = False,
     redactor: Redactor | None = None,

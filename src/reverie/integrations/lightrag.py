@@ -26,7 +26,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 
 try:
@@ -387,7 +387,7 @@ class LightRAGIndexer:
         *,
         scope: str = "",
         past: bool = False,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
     ) -> None:
         """Follow a memory; nothing is sent before `start` or `send`.
 

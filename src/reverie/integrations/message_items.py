@@ -25,7 +25,7 @@ from reverie.domain.conversation import (
     Turn,
 )
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.repositories.pages import find_notes_from_turns
 from reverie.session import Session
 
@@ -194,7 +194,7 @@ class MessageItems:
     def _draft_silent_turn(self, items: Sequence[Any]) -> dict[str, Any]:
         """The turn of items of which none says anything; it says of what sort they are."""
         sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
-        content = tokens.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
+        content = validation.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
         return _draft_turn(
             ItemText(role="system", content=f"[{content}]"), [_wrap_item(item) for item in items]
         )
@@ -210,7 +210,9 @@ def _is_something(said: ItemText) -> bool:
     if said.call is not None or said.role == "tool":
         return True
     try:
-        tokens.validate_raw_text(tokens.clean_text(said.content), name="content", longest=len(said.content))
+        validation.validate_raw_text(
+            validation.clean_text(said.content), name="content", longest=len(said.content)
+        )
     except InvalidInput:  # nothing, or nothing that anybody sees
         return False
     return True
@@ -277,4 +279,4 @@ def _to_storable(text: str) -> str:
 
 
 def _to_name(text: str) -> str:
-    return tokens.clean_text(text)[:LONGEST_NAME].strip() or "unnamed"
+    return validation.clean_text(text)[:LONGEST_NAME].strip() or "unnamed"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
@@ -268,6 +268,6 @@ def _find_last_question(items: Sequence[Any]) -> str | None:
     """What the user asked last; None where that cannot be told."""
     for item in reversed(items):
         said = extract_content(item)
-        if said is not None and said.role == "user" and tokens.clean_text(said.content).strip():
+        if said is not None and said.role == "user" and validation.clean_text(said.content).strip():
             return said.content
     return None

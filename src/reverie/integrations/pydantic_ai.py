@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
@@ -488,7 +488,7 @@ def _extract_text(content: object) -> str:
         return content
     if not isinstance(content, Sequence):
         return ""
-    return tokens.clean_text("\n".join(map(_extract_part_text, content)))
+    return validation.clean_text("\n".join(map(_extract_part_text, content)))
 
 
 def _extract_part_text(part: object) -> str:

@@ -17,7 +17,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
@@ -32,9 +32,9 @@ from reverie.domain.record import (
     validate_record,
 )
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import relative_dates as dates
+from reverie.domain.text import relative_dates
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories import key_value_codec as kept
+from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, validate_count
 from reverie.stores.protocol import Store
@@ -98,7 +98,7 @@ class KeyValueStore:
         Raises:
             InvalidInput: name, scope or origin is not of its form.
         """
-        self.name = categories.validate_category(name, name="shelf")
+        self.name = category.validate_category(name, name="shelf")
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
@@ -181,7 +181,7 @@ class KeyValueStore:
         wanted = {_validate_place(put.namespace, put.key): put for put in puts}
         for place, put in wanted.items():
             if put.value is not None:
-                kept.encode_document(put.value)
+                key_value_codec.encode_document(put.value)
                 self._refuse_secret(place)
         if wanted and not self._run_with_retries(lambda: self._put_all(wanted, expected or {})):
             raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
@@ -267,7 +267,7 @@ class KeyValueStore:
                 for record in self._store.find(self._build_filter((), alive=None))
                 if record.expires_at is not None
                 and record.expires_at <= now
-                and kept.decode_place(self.name, record) is not None
+                and key_value_codec.decode_place(self.name, record) is not None
             ]
             for start in range(0, len(over), _CHUNK):
                 edits = [
@@ -297,16 +297,16 @@ class KeyValueStore:
         return found
 
     def _is_record_of(self, record: Record, place: Place) -> bool:
-        return record.scope == self.scope and kept.decode_place(self.name, record) == place
+        return record.scope == self.scope and key_value_codec.decode_place(self.name, record) == place
 
     def _compute_ids(self, place: Place) -> list[str]:
-        return kept.compute_ids(self.scope, kept.encode_place(self.name, place))
+        return key_value_codec.compute_ids(self.scope, key_value_codec.encode_place(self.name, place))
 
     def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
         """What a record keeps now; None for one that is archived, expired or keeps nothing here."""
         if record.archived or (record.expires_at is not None and record.expires_at <= now):
             return None
-        return kept.decode(self.name, record, score=score)
+        return key_value_codec.decode(self.name, record, score=score)
 
     def _put_all(
         self, wanted: Mapping[Place, PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
@@ -333,11 +333,11 @@ class KeyValueStore:
         """The record that shall stand for the value."""
         if old is None or self._read(old, now) is None:
             old = self._build_blank_record(place, self._find_free_id(place) if old is None else old.id, now)
-        record = kept.encode(old, put, self._redactor.text)
-        days = dates.resolve_dates(record.content, now, zone=self._zone)
+        record = key_value_codec.encode(old, put, self._redactor.text)
+        days = relative_dates.resolve_dates(record.content, now, zone=self._zone)
         metadata = {name: text for name, text in record.metadata.items() if name != DATES}
         if days:
-            metadata[DATES] = dates.format_dates(days)
+            metadata[DATES] = relative_dates.format_dates(days)
         return validate_record(
             replace(
                 record,
@@ -363,7 +363,7 @@ class KeyValueStore:
         return Record(
             id=id,
             content="(empty)",
-            category=kept.build_category(self.name, place[0]),
+            category=key_value_codec.build_category(self.name, place[0]),
             kind="fact",
             layer=HOME_LAYERS["fact"],
             origin=self._origin,
@@ -371,19 +371,19 @@ class KeyValueStore:
             created_at=now,
             updated_at=now,
             last_seen_at=now,
-            metadata=MappingProxyType({KEPT: kept.encode_place(self.name, place)}),
+            metadata=MappingProxyType({KEPT: key_value_codec.encode_place(self.name, place)}),
         )
 
     def _refuse_secret(self, place: Place) -> None:
         """Raise `InvalidInput` where a name is a secret: replaced it would be another's, or nobody's."""
-        where = kept.encode_place(self.name, place)
+        where = key_value_codec.encode_place(self.name, place)
         if self._redactor.text(where) != where:
             raise InvalidInput(
                 "a key or namespace holds what looks like a secret: choose another that tells nothing"
             )
 
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
-        category = kept.build_category(self.name, namespace)
+        category = key_value_codec.build_category(self.name, namespace)
         return Filter(scopes=(self.scope,), category=category, alive_at=alive)
 
     def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:

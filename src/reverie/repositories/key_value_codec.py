@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from reverie.domain import category as categories
+from reverie.domain.category import LONGEST
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
 from reverie.domain.text.validation import clean_text
@@ -119,7 +119,7 @@ def build_category(shelf: str, namespace: Namespace) -> str:
     category = shelf
     for label in namespace:
         segment = _NOT_IN_A_CATEGORY.sub("-", label) or "-"
-        if len(category) + 1 + len(segment) > categories.LONGEST:
+        if len(category) + 1 + len(segment) > LONGEST:
             break
         category = f"{category}/{segment}"
     return category

@@ -22,10 +22,10 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import relative_dates as dates
+from reverie.domain.text import relative_dates
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import clean_text
-from reverie.repositories import key_value_codec as kept
+from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Place
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
@@ -403,15 +403,15 @@ class KnowledgeGraph:
         self, place: Place, content: str, metadata: Mapping[str, str], tags: tuple[str, ...], now: datetime
     ) -> Change:
         """The edit that makes a record for a place in the graph; it has the same id whoever makes it."""
-        where = kept.encode_place(CATEGORY, place)
-        names = kept.compute_ids(self.scope, where)
+        where = key_value_codec.encode_place(CATEGORY, place)
+        names = key_value_codec.compute_ids(self.scope, where)
         there = {record.id: record for record in self._store.records(names)}
         free = [name for name in names if name not in there or there[name].metadata.get(KEPT) == where]
         old = there.get(free[0]) if free else None
         if not free or (old is not None and not old.archived):
             raise Conflict(f"record {names[0]!r} was put there meanwhile: read again")
-        days = dates.resolve_dates(content, now, zone=self._zone)
-        noted = {DATES: dates.format_dates(days)} if days else {}
+        days = relative_dates.resolve_dates(content, now, zone=self._zone)
+        noted = {DATES: relative_dates.format_dates(days)} if days else {}
         record = Record(
             id=free[0],
             content=content,

@@ -41,8 +41,7 @@ from reverie.domain.page import (
 )
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.three_way_merge import merge_text
-from reverie.domain.text import timestamps as clocks
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.settings import Settings
@@ -353,7 +352,7 @@ class Pages:
             StoreUnavailable: it could not be written; nothing was changed.
         """
         validate_page_name(name)
-        given = None if at is None else clocks.to_utc(at, name="at")
+        given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
             return self._add(self._build_paragraph(name, text, given, source), reason=reason or "append")
         if at is not None or source:
@@ -395,7 +394,7 @@ class Pages:
         return found[0] if found else None
 
     def _resolve_moment(self, given: datetime | None, name: str) -> datetime:
-        return clocks.to_utc(self._clock() if given is None else given, name=name)
+        return timestamps.to_utc(self._clock() if given is None else given, name=name)
 
     def _rewrite_page(
         self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
@@ -477,7 +476,7 @@ def daily_note_changes(
     edits: list[Change] = []
     places: dict[str, float] = {}
     for question, answer in notes.iterate_exchanges(turns, since=since, now=now):
-        at = clocks.to_utc(answer.at, name="at")
+        at = timestamps.to_utc(answer.at, name="at")
         page = format_daily_note_name(at.date())
         line = notes.render_exchange(question.content, answer.content, at)
         note = _create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
@@ -542,7 +541,7 @@ def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph
     ids: dict[str, set[str]] = {}
     for turn in turns:
         if turn.role == "assistant":
-            ids.setdefault(format_daily_note_name(clocks.to_utc(turn.at, name="at").date()), set()).add(
+            ids.setdefault(format_daily_note_name(timestamps.to_utc(turn.at, name="at").date()), set()).add(
                 turn.id
             )
     return [
@@ -566,7 +565,7 @@ def _guard_rewrite(old: str, new: str) -> tuple[str, tuple[str, ...]]:
 
 def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
     """The text with plain line ends, if it may be stored."""
-    return _LINE_ENDS.sub("\n", tokens.validate_raw_text(text, name=name, longest=longest, empty=empty))
+    return _LINE_ENDS.sub("\n", validation.validate_raw_text(text, name=name, longest=longest, empty=empty))
 
 
 def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:

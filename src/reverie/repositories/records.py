@@ -16,7 +16,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
-from reverie.domain import category as categories
+from reverie.domain.category import (
+    ANTI_PATTERNS,
+    GENERAL,
+    USER_PREFERENCES,
+    is_within_category,
+    validate_category,
+)
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
@@ -39,8 +45,7 @@ from reverie.domain.record import (
     validate_record,
 )
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
-from reverie.domain.text import relative_dates as dates
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import relative_dates, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.search.analyzer import analyze
@@ -344,15 +349,15 @@ class RecordRepository:
     def _build_record(self, note: NewRecord) -> Record:
         """The note as a record, checked."""
         now = self._clock()
-        category = None if note.category is None else categories.validate_category(note.category)
+        category = None if note.category is None else validate_category(note.category)
         kind = note.kind if note.kind is not None else _infer_kind(category)
         validate_choice(kind, KINDS, name="kind")
         tags = normalize_labels(note.tags, name="tag")
         if kind == "anti_pattern":
-            category = category or f"{categories.ANTI_PATTERNS}/{categories.GENERAL}"
+            category = category or f"{ANTI_PATTERNS}/{GENERAL}"
             tags = tuple(dict.fromkeys((*tags, ANTI_PATTERN_TAG)))
-        created = now if note.created_at is None else clock.to_utc(note.created_at, name="created_at")
-        ttl = None if note.ttl is None else clock.parse_duration(note.ttl)
+        created = now if note.created_at is None else timestamps.to_utc(note.created_at, name="created_at")
+        ttl = None if note.ttl is None else timestamps.parse_duration(note.ttl)
         record = Record(
             id=self._new_id(),
             content=note.content,
@@ -383,11 +388,11 @@ class RecordRepository:
         """The record with what relative dates in it mean, from the moment it was said."""
         if DATES in record.metadata or not isinstance(record.content, str):
             return record
-        found = dates.resolve_dates(record.content, record.created_at, zone=self._zone)
+        found = relative_dates.resolve_dates(record.content, record.created_at, zone=self._zone)
         if not found:
             return record
         return replace(
-            record, metadata=MappingProxyType({**record.metadata, DATES: dates.format_dates(found)})
+            record, metadata=MappingProxyType({**record.metadata, DATES: relative_dates.format_dates(found)})
         )
 
     # -- changing ----------------------------------------------------------------------------------------
@@ -624,9 +629,9 @@ def _to_saved(decision: Decision) -> SaveResult:
 
 
 def _infer_kind(category: str | None) -> Kind:
-    if categories.is_within_category(category, categories.ANTI_PATTERNS):
+    if is_within_category(category, ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
 
 
 def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
@@ -651,4 +656,4 @@ _NOTE_FIELDS = {f.name for f in fields(NewRecord)}
 
 
 def _to_utc(moment: datetime | None, name: str) -> datetime | None:
-    return None if moment is None else clock.to_utc(moment, name=name)
+    return None if moment is None else timestamps.to_utc(moment, name=name)

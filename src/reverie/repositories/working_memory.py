@@ -15,12 +15,12 @@ from enum import Enum
 from typing import Final
 
 from reverie.context import render
-from reverie.domain import category as categories
+from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, parse_duration
 from reverie.domain.text.validation import validate_text
 from reverie.search.query import parse_query
@@ -171,7 +171,7 @@ class WorkingMemory:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:
             raise InvalidInput(f"limit is {limit!r}: it is a whole number from 1 to {MOST_HITS:,}")
         if category is not None:
-            categories.validate_category(category)
+            validate_category(category)
         wanted = normalize_labels(tags, name="tag")
         if query is not None:
             validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
@@ -179,7 +179,7 @@ class WorkingMemory:
         allowed = [
             entry
             for entry in entries
-            if (category is None or categories.is_within_category(entry.category, category))
+            if (category is None or is_within_category(entry.category, category))
             and all(tag in entry.tags for tag in wanted)
         ]
         if query is None:
@@ -233,8 +233,10 @@ class WorkingMemory:
         known = self._analysed.get(entry.key)
         if known is not None and known[0] == entry:
             return known[1]
-        tokens = analysis.tokenize(entry.to_searchable_text())
-        return Passage(key=0, terms=analysis.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
+        tokens = tokenizer.tokenize(entry.to_searchable_text())
+        return Passage(
+            key=0, terms=tokenizer.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp()
+        )
 
     def _describe_full_memory(self, now: datetime) -> str:
         entries = self._store.entries(self.namespace, now=now)

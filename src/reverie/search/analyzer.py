@@ -8,7 +8,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import tokenizer
 
 _LONGEST_REMEMBERED = 2_000
 
@@ -33,19 +33,19 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     return AnalyzedText(
         terms=terms,
         length=length,
-        cues=(_cues_again if short else analysis.extract_cues)(text),
+        cues=(_cues_again if short else tokenizer.extract_cues)(text),
         speaker=(value.speaker or value.role).casefold(),
-        dates=analysis.pack(analysis.tokenize_date(value.at)),
+        dates=tokenizer.pack(tokenizer.tokenize_date(value.at)),
     )
 
 
 def _pack_tokens(text: str) -> tuple[str, int]:
-    tokens = analysis.tokenize(text)
-    return analysis.pack(tokens), len(tokens)
+    tokens = tokenizer.tokenize(text)
+    return tokenizer.pack(tokens), len(tokens)
 
 
 _packed_again = lru_cache(maxsize=2_048)(_pack_tokens)
-_cues_again = lru_cache(maxsize=2_048)(analysis.extract_cues)
+_cues_again = lru_cache(maxsize=2_048)(tokenizer.extract_cues)
 
 
 def _extract_keys(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 
@@ -110,7 +110,7 @@ class Hit:
             "type": self.type,
             "score": round(self.score, 6),
             "content": self.content,
-            "at": clock.format_time(self.at),
+            "at": timestamps.format_time(self.at),
             "kind": self.kind,
             "layer": self.layer,
             "why": {

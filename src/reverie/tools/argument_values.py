@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 
 def get_text(given: Mapping[str, Any], name: str) -> str:
@@ -29,4 +29,4 @@ def get_texts(given: Mapping[str, Any], name: str) -> list[str]:
 def get_moment(given: Mapping[str, Any], name: str) -> datetime | None:
     """The argument of that name, a date or a time; raises `InvalidInput` if it is none."""
     value = get_optional_text(given, name)
-    return None if value is None else clock.parse_time(value, name=name)
+    return None if value is None else timestamps.parse_time(value, name=name)

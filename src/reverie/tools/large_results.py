@@ -19,10 +19,9 @@ from typing import Any, ParamSpec, overload
 from reverie.context import render
 from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 from reverie.repositories.working_memory import WorkingMemory, sanitize_text
-from reverie.tools import rendering as lines
+from reverie.tools import rendering
 from reverie.tools.chunking import split_text
 from reverie.tools.groups.working_memory import build_working_tools
 from reverie.tools.toolset import Tool, ToolResult, Toolset
@@ -94,7 +93,7 @@ class LargeResultStore:
             told: The answer.
             name: The tool's name.
         """
-        if tokens.estimate_tokens(told.text) <= self._most_tokens:
+        if validation.estimate_tokens(told.text) <= self._most_tokens:
             return told
         entry = (told.data or {}).get("entry")
         if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
@@ -123,7 +122,7 @@ class LargeResultStore:
         prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
         cut = split_text(text, self._most_tokens * 4)
         wanted = [_Piece(key=f"{prefix}/{n}-of-{len(cut)}", text=each) for n, each in enumerate(cut, start=1)]
-        size = lines.format_count(len(text), "character")
+        size = rendering.format_count(len(text), "character")
         what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
         try:
             kept = self._store_pieces(wanted, tagged=True)
@@ -173,15 +172,15 @@ class LargeResultStore:
 
     def _format_result(self, what: str, kept: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
         said = [
-            f"{what}. It was set aside in working memory in {lines.format_count(len(kept), 'piece')}: read one "
+            f"{what}. It was set aside in working memory in {rendering.format_count(len(kept), 'piece')}: read one "
             f"with {self._get} by its key, or find the right one with {self._search}.",
             *(
-                f"- {piece.key}, {lines.format_count(len(piece.text), 'character')}: {extract_beginning(piece.text)}"
+                f"- {piece.key}, {rendering.format_count(len(piece.text), 'character')}: {extract_beginning(piece.text)}"
                 for piece in kept
             ),
         ]
         if left:
-            size = lines.format_count(sum(len(piece.text) for piece in left), "character")
+            size = rendering.format_count(sum(len(piece.text) for piece in left), "character")
             said.append(
                 f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
                 f"{self._drop}, then call {self._get} with {', '.join(piece.key for piece in left)}."
@@ -193,7 +192,7 @@ class LargeResultStore:
         return ToolResult("\n".join(said), data)
 
     def _format_beginning(self, text: str, what: str) -> ToolResult:
-        shown = quoting.fence(text[: self._most_tokens * 4])
+        shown = escaping.fence(text[: self._most_tokens * 4])
         return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import timestamps
 from reverie.tools.groups.conversation import build_conversation_tools
 from reverie.tools.groups.knowledge_graph import build_knowledge_graph_tools
 from reverie.tools.groups.memory_operation import build_memory_tool
@@ -32,7 +32,7 @@ def memory_tools(
     *,
     session: str | SessionLike | None = None,
     groups: Sequence[str] = DEFAULT_GROUPS,
-    clock: Callable[[], datetime] = clocks.utc_now,
+    clock: Callable[[], datetime] = timestamps.utc_now,
     source: str = "",
 ) -> Toolset:
     """The tools over a memory, or over a scope of one; `Memory.tools` is the usual way.

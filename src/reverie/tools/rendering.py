@@ -16,8 +16,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import escaping, timestamps
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 from reverie.tools.schemas import (
@@ -54,7 +53,7 @@ Hits = Sequence[Hit]
 
 def format_verbatim(text: str) -> str:
     """A text as it stands, for a tool that is asked for all of it, between marks that it cannot foresee."""
-    return quoting.fence(text)
+    return escaping.fence(text)
 
 
 def format_count(count: int, one: str, many: str = "") -> str:
@@ -88,10 +87,10 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "kind": hit.kind,
         "content": render.quote_text(hit.content, id=hit.id, matched=hit.why.matched),
         "category": record.category if record is not None else None,
-        "tags": [quoting.escape_line(tag) for tag in record.tags] if record is not None else [],
+        "tags": [escaping.escape_line(tag) for tag in record.tags] if record is not None else [],
         "score": round(hit.score, 4),
         "age": format_age(record.updated_at if record is not None else hit.at, now),
-        "at": clock.format_time(hit.at),
+        "at": timestamps.format_time(hit.at),
         "origin": _get_value(hit).origin,
         "trusted": hit.is_trusted,
         "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
@@ -107,13 +106,13 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
         "category": record.category,
         "kind": record.kind,
         "layer": record.layer,
-        "tags": [quoting.escape_line(tag) for tag in record.tags],
+        "tags": [escaping.escape_line(tag) for tag in record.tags],
         "confidence": record.confidence,
         "importance": record.importance,
         "origin": record.origin,
         "seen_count": record.seen_count,
-        "created_at": clock.format_time(record.created_at),
-        "updated_at": clock.format_time(record.updated_at),
+        "created_at": timestamps.format_time(record.created_at),
+        "updated_at": timestamps.format_time(record.updated_at),
     }
 
 
@@ -123,7 +122,7 @@ def describe_record(record: Record, now: datetime) -> list[str]:
     if record.valid_to is not None and not is_valid_at(record, now):
         told.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
     if record.origin in UNTRUSTED:
-        told.append(f"from {_SOURCES[record.origin]}, {quoting.NOT_CONFIRMED}")
+        told.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
     return told
 
 
@@ -191,7 +190,7 @@ def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
         "key": entry.key,
         "characters": len(entry.data),
         "category": entry.category,
-        "tags": [quoting.escape_line(tag) for tag in entry.tags],
+        "tags": [escaping.escape_line(tag) for tag in entry.tags],
         "expires_in_seconds": None if remaining is None else int(remaining.total_seconds()),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
 from reverie.tools.toolset import build_schema
 
@@ -20,7 +20,7 @@ IDENTIFIER: Schema = {"type": "string", "minLength": 1}
 CATEGORY: Schema = {
     "type": "string",
     "minLength": 1,
-    "maxLength": categories.LONGEST,
+    "maxLength": category.LONGEST,
     "description": "A slash path of letters, digits, _ and -, such as user-preferences/style.",
 }
 IN_CATEGORY: Schema = {**CATEGORY, "description": "Only this category and those below it."}

@@ -224,10 +224,10 @@ class Toolset(Sequence[Tool]):
                 None for 5,000.
             ttl: How long pieces are kept; None until they are dropped.
         """
-        from reverie.tools import large_results as large
+        from reverie.tools import large_results
 
-        most = large.MOST_TOKENS if most_tokens is None else most_tokens
-        return large.with_chunking(self, working, most_tokens=most, ttl=ttl)
+        most = large_results.MOST_TOKENS if most_tokens is None else most_tokens
+        return large_results.with_chunking(self, working, most_tokens=most, ttl=ttl)
 
     # -- shapes ------------------------------------------------------------------------------------------
 
@@ -238,9 +238,9 @@ class Toolset(Sequence[Tool]):
             strict: Whether to ask for strict arguments where a schema allows it: then every argument is
                 required, and one that may be left out may be null.
         """
-        from reverie.tools import provider_schemas as shapes
+        from reverie.tools import provider_schemas
 
-        return [shapes.to_openai(tool, strict=strict) for tool in self]
+        return [provider_schemas.to_openai(tool, strict=strict) for tool in self]
 
     def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
         """The tools as OpenAI's Responses takes them.
@@ -248,9 +248,9 @@ class Toolset(Sequence[Tool]):
         Args:
             strict: As in `to_openai`.
         """
-        from reverie.tools import provider_schemas as shapes
+        from reverie.tools import provider_schemas
 
-        return [shapes.to_openai_responses(tool, strict=strict) for tool in self]
+        return [provider_schemas.to_openai_responses(tool, strict=strict) for tool in self]
 
     def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
         """The tools as Anthropic's Messages takes them, always in the same order and words.
@@ -258,15 +258,15 @@ class Toolset(Sequence[Tool]):
         Args:
             cached: Whether to mark the last one as the end of a prefix that the server keeps.
         """
-        from reverie.tools import provider_schemas as shapes
+        from reverie.tools import provider_schemas
 
-        return shapes.to_anthropic(self, cached=cached)
+        return provider_schemas.to_anthropic(self, cached=cached)
 
     def mcp(self) -> list[dict[str, Any]]:
         """The tools as the Model Context Protocol lists them, with output schemas and annotations."""
-        from reverie.tools import provider_schemas as shapes
+        from reverie.tools import provider_schemas
 
-        return [shapes.to_mcp(tool) for tool in self]
+        return [provider_schemas.to_mcp(tool) for tool in self]
 
     # -- calling -----------------------------------------------------------------------------------------
 

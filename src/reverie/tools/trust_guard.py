@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import MEMORY, parse_daily_note_day
 from reverie.domain.record import UNTRUSTED, Origin, Record
@@ -68,12 +68,12 @@ class _Wary:
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
                     "confirmed: save it as a memory of its own, or ask the owner"
                 )
-            changes["origin"] = trust.least_trusted(found.origin, origin, changes.get("origin", "owner"))
+            changes["origin"] = provenance.least_trusted(found.origin, origin, changes.get("origin", "owner"))
         return self._memory.update(id, expected=expected, **changes)
 
     def _lower_origin(self, content: object, origin: Origin) -> Origin:
         return (
-            trust.least_trusted(origin, self._heard.origin_of(content))
+            provenance.least_trusted(origin, self._heard.origin_of(content))
             if isinstance(content, str)
             else origin
         )

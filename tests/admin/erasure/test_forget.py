@@ -567,9 +567,9 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
 def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie.admin.erasure import eraser as forgetting
+    from reverie.admin.erasure import eraser
 
-    monkeypatch.setattr(forgetting, "_WAIT_FOR_READERS_S", 0.0)
+    monkeypatch.setattr(eraser, "_WAIT_FOR_READERS_S", 0.0)
     folder = tmp_path / "m"
     store = SQLiteStore(folder / "reverie.db", analyse=analyze, busy_timeout=timedelta(seconds=0.2))
     with Memory(store, path=folder) as memory, Memory.open(folder) as other:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.safe_reading import ZipArchive, iter_elements, parse_json
 from tests.admin.transfer import samples
 
@@ -51,13 +51,13 @@ def test_an_archive_with_names_that_lead_out_is_refused(tmp_path: Path, name: st
 def test_a_zip_bomb_is_refused_before_it_fills_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 1_000_000)
+    monkeypatch.setattr(safe_reading, "_ALWAYS_ALLOWED", 1_000_000)
     bomb = b'[{"mapping": {}, "id": "' + b"a" * 30_000_000 + b'"}]'
     refused(zipped(tmp_path / "x.zip", {"conversations.json": bomb}), "no honest archive")
 
 
 def test_a_bomb_whose_header_lies_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 1_000_000)
+    monkeypatch.setattr(safe_reading, "_ALWAYS_ALLOWED", 1_000_000)
     file = zipped(tmp_path / "x.zip", {"conversations.json": b'["' + b"a" * 30_000_000 + b'"]'})
     data = bytearray(file.read_bytes())
     for place in (data.index(b"PK\x03\x04") + 22, data.index(b"PK\x01\x02") + 24):
@@ -82,7 +82,7 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: p
     refused(zipped(tmp_path / "y.zip", {"readme.txt": b"x"}), "no archive of ChatGPT or Claude")
     backup = {"manifest.json": b"{}", "reverie.db": b""}
     refused(zipped(tmp_path / "z.zip", backup), "reverie recover")
-    monkeypatch.setattr(sources, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(safe_reading, "MOST_MEMBERS", 1)
     refused(tmp_path / "z.zip", "2 files in it: at most 1 are read")
 
 
@@ -156,7 +156,7 @@ def test_a_list_is_read_one_element_at_a_time_however_it_is_cut(monkeypatch: pyt
         return {f'k{n}"': value(depth + 1) for n in range(3)}
 
     for chunk in (1, 2, 5, 1 << 20):
-        monkeypatch.setattr(sources, "_CHUNK", chunk)
+        monkeypatch.setattr(safe_reading, "_CHUNK", chunk)
         for _ in range(30):
             data = [chance.choice([{"a": value()}, 5, -1.5e-7, None, True, value()]) for _ in range(4)]
             text = json.dumps(data, ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 1]))
@@ -167,8 +167,8 @@ def test_a_list_is_read_one_element_at_a_time_however_it_is_cut(monkeypatch: pyt
 
 
 def test_one_element_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LARGEST_ELEMENT", 1_000_000)
-    monkeypatch.setattr(sources, "_CHUNK", 10_000)
+    monkeypatch.setattr(safe_reading, "LARGEST_ELEMENT", 1_000_000)
+    monkeypatch.setattr(safe_reading, "_CHUNK", 10_000)
     for begin in ('["', '[{"a": "', "[" + "1" * 10, "{"):
         with pytest.raises(InvalidInput, match="in one piece"):
             list(iter_elements(io.BytesIO((begin + "1" * 3_000_000).encode())))
@@ -180,7 +180,7 @@ def test_one_element_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_line_that_is_too_long_is_named_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(safe_reading, "LONGEST_LINE", 10_000)
     long = json.dumps({"type": "entity", "name": "n", "observations": ["x" * 3_000_000]})
     lines = [json.dumps(samples.MCP[0]), long, json.dumps(samples.MCP[1])]
     file = samples.text(tmp_path / "x.jsonl", "\n".join(lines))
@@ -221,7 +221,7 @@ def test_pipes_devices_and_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_files_over_the_limit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LARGEST_FILE", 1_000)
+    monkeypatch.setattr(safe_reading, "LARGEST_FILE", 1_000)
     samples.text(tmp_path / "MEMORY.md", "x" * 2_000)
     samples.text(tmp_path / "2026-01-01.md", "[10:00] fine\n")
     with Memory.open(":memory:") as memory:

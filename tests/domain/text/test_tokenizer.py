@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import tokenizer
 from reverie.domain.text.tokenizer import (
     extract_cues,
     is_question,
@@ -25,7 +25,7 @@ TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control char
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(analysis).failed == 0
+    assert doctest.testmod(tokenizer).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_packed_string_counts_and_shows_adjacency() -> None:
 @given(TEXT)
 def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text: str) -> None:
     found = tokenize(text)
-    assert all(0 < len(token) <= analysis.LONGEST_TOKEN and token.split() == [token] for token in found)
+    assert all(0 < len(token) <= tokenizer.LONGEST_TOKEN and token.split() == [token] for token in found)
     assert unpack(pack(found)) == found
     for token in found:
         assert pack(found).count(f" {token} ") == found.count(token)
@@ -137,9 +137,9 @@ def test_a_hundred_thousand_characters_are_analysed_in_linear_time(unit: str) ->
 
 def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
     before = tokenize("remembering well-known getUserName")
-    for number in range(analysis._Chunks.LIMIT + 10):
+    for number in range(tokenizer._Chunks.LIMIT + 10):
         tokenize(f"word{number}")
-    assert len(analysis._chunks) <= analysis._Chunks.LIMIT
+    assert len(tokenizer._chunks) <= tokenizer._Chunks.LIMIT
     assert tokenize("remembering well-known getUserName") == before
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.files.disk import atomic as disk_module
-from reverie.files.disk import rename as renaming
+from reverie.files.disk import atomic, rename
 from reverie.files.disk.atomic import DRAFTS, AtomicFolder, UnsafePath
 
 FILE = "memory/a/1.json"
@@ -26,15 +25,15 @@ def no_links(*args: object, **options: object) -> None:
 
 
 def exchanging(patch: pytest.MonkeyPatch) -> None:
-    assert renaming._native is not None
+    assert rename._native is not None
 
 
 def linking(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(renaming, "_native", None)
+    patch.setattr(rename, "_native", None)
 
 
 def renaming_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(renaming, "_native", None)
+    patch.setattr(rename, "_native", None)
     patch.setattr(os, "link", no_links)
 
 
@@ -52,7 +51,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
         assert not list((tmp_path / top / DRAFTS).glob("*")), "something was left"
 
 
-def written(disk: AtomicFolder, path: str, data: bytes) -> disk_module.FileStamp:
+def written(disk: AtomicFolder, path: str, data: bytes) -> atomic.FileStamp:
     seen = disk.create(path, data)
     assert seen is not None
     return seen
@@ -137,14 +136,14 @@ def test_an_edit_just_before_the_exchange_is_put_back(
 ) -> None:
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real, times = disk_module.exchange, iter([True])
+    real, times = atomic.exchange, iter([True])
 
     def late(one: str, other: str) -> None:
         if next(times, False):
             save(root / FILE, b"theirs\n")
         real(one, other)
 
-    monkeypatch.setattr(disk_module, "exchange", late)
+    monkeypatch.setattr(atomic, "exchange", late)
     assert disk.replace(FILE, b"two\n", seen) is None
     assert (root / FILE).read_bytes() == b"theirs\n"
     assert sorted(os.listdir(root / "memory/a")) == ["1.json"]
@@ -156,13 +155,13 @@ def test_two_edits_around_the_exchange_are_both_kept(
 ) -> None:
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real, edits = disk_module.exchange, iter([b"first\n", b"second, longer\n"])
+    real, edits = atomic.exchange, iter([b"first\n", b"second, longer\n"])
 
     def late(one: str, other: str) -> None:
         save(root / FILE, next(edits))
         real(one, other)
 
-    monkeypatch.setattr(disk_module, "exchange", late)
+    monkeypatch.setattr(atomic, "exchange", late)
     assert disk.replace(FILE, b"two\n", seen) is None
     kept = {name: (root / "memory/a" / name).read_bytes() for name in os.listdir(root / "memory/a")}
     assert kept == {"1.json": b"first\n", "1.json.recovered-1": b"second, longer\n"}
@@ -174,7 +173,7 @@ def test_an_edit_is_put_back_even_if_our_file_was_removed_meanwhile(
 ) -> None:
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real, times = disk_module.exchange, iter([1, 2])
+    real, times = atomic.exchange, iter([1, 2])
 
     def late(one: str, other: str) -> None:
         if next(times) == 1:
@@ -183,7 +182,7 @@ def test_an_edit_is_put_back_even_if_our_file_was_removed_meanwhile(
             (root / FILE).unlink()
         real(one, other)
 
-    monkeypatch.setattr(disk_module, "exchange", late)
+    monkeypatch.setattr(atomic, "exchange", late)
     assert disk.replace(FILE, b"two\n", seen) is None
     assert (root / FILE).read_bytes() == b"theirs\n"
 
@@ -214,13 +213,13 @@ def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
     renaming_aside(monkeypatch)
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    real = disk_module.rename_to_new
+    real = atomic.rename_to_new
 
     def late(one: str, other: str) -> None:
         (root / FILE).write_bytes(b"theirs\n")
         real(one, other)
 
-    monkeypatch.setattr(disk_module, "rename_to_new", late)
+    monkeypatch.setattr(atomic, "rename_to_new", late)
     assert disk.replace(FILE, b"two\n", seen) is None
     assert (root / FILE).read_bytes() == b"theirs\n"
 

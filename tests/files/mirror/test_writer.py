@@ -19,7 +19,7 @@ from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.files.layout import render_episodic
-from reverie.files.mirror import writer as mirror_module
+from reverie.files.mirror import writer
 from reverie.files.mirror.writer import patch_episodic_file
 from reverie.stores.contract.factories import (
     NOW,
@@ -120,7 +120,7 @@ def test_adding_a_turn_costs_what_the_turn_is_long(house: House, monkeypatch: py
         raise AssertionError("the whole session was read")
 
     monkeypatch.setattr(house.store, "turns", refuse)
-    monkeypatch.setattr(mirror_module, "present", refuse)
+    monkeypatch.setattr(writer, "present", refuse)
     house.make(make_additions(make_turn(200)))
     monkeypatch.undo()
     agree(house)
@@ -229,7 +229,7 @@ def test_what_another_process_committed_and_did_not_write_is_made_good(house: Ho
 def test_much_that_is_to_be_made_good_is_left_to_the_background(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_module, "AT_ONCE", 10)
+    monkeypatch.setattr(writer, "AT_ONCE", 10)
     house.make(make_additions(make_record(1)))
     house.commit(make_additions(*(make_record(n) for n in range(100, 120))))
     assert not house.make(make_additions(make_record(2))).complete
@@ -239,7 +239,7 @@ def test_much_that_is_to_be_made_good_is_left_to_the_background(
 
 
 def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror_module, "_BATCH", 7)
+    monkeypatch.setattr(writer, "_BATCH", 7)
     for number in range(20):
         house.commit(make_additions(make_record(number * 2), make_record(number * 2 + 1, layer="episodic")))
         house.commit(make_additions(*([make_session("x")] if number == 0 else []), make_turn(number, "x")))
@@ -254,7 +254,7 @@ def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.Mon
 def test_a_turn_added_between_two_batches_is_written_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_module, "_BATCH", 3)
+    monkeypatch.setattr(writer, "_BATCH", 3)
     house.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
     rows = house.commit(make_additions(make_turn(2, "x")))
     assert not house.mirror.write(batches=1).complete  # the first three changes; the file holds all turns
@@ -396,7 +396,7 @@ def test_after_any_changes_the_files_say_what_the_store_says(house: House, seed:
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     house: House, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_module, "_BATCH", 5)
+    monkeypatch.setattr(writer, "_BATCH", 5)
     changes = Changes(house, seed)
     for step in range(150):
         rows = house.commit(changes.one())

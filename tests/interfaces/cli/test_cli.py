@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reverie.admin.transfer.conversations import read_conversations
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import EXITS
 from reverie.memory import Memory
@@ -121,7 +121,7 @@ def test_what_is_remembered_is_saved_with_every_field(answer: Answer, folder: Pa
     assert (record["scope"], record["pinned"]) == ("user:alice", True)
     assert record["valid_from"] == "2025-01-31T00:00:00Z"
     assert record["valid_to"] == "2026-01-31T08:00:00Z"
-    lives = clock.parse_time(record["expires_at"]) - clock.parse_time(record["created_at"])
+    lives = timestamps.parse_time(record["expires_at"]) - timestamps.parse_time(record["created_at"])
     assert abs(lives - timedelta(days=2)) < timedelta(seconds=5)
     with Memory.open(folder) as memory:
         stored = memory.get(record["id"])

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reverie.domain.errors import NotFound
-from reverie.interfaces.cli import main as program
+from reverie.interfaces.cli import main
 from reverie.interfaces.cli.main import cli
 from reverie.memory import Memory
 from tests.interfaces.conftest import PROGRAM, environment, process
@@ -311,7 +311,7 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
     def broken() -> None:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr(program.ReverieGroup, "get_command", lambda self, ctx, name: broken)
+    monkeypatch.setattr(main.ReverieGroup, "get_command", lambda self, ctx, name: broken)
     result = CliRunner().invoke(cli, ["version"])
     line = one_line(result)
     assert result.exit_code == 70

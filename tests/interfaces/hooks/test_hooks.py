@@ -19,7 +19,7 @@ from click.testing import Result
 
 from reverie import Memory
 from reverie.domain.conversation import Turn
-from reverie.interfaces.hooks import runner as running
+from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, read_event, truncate_text
 from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
@@ -58,7 +58,7 @@ def tell(folder: Path) -> Callable[..., str]:
     def told(name: str, **fields: Any) -> str:
         how = {key: fields.pop(key) for key in list(fields) if key in HookOptions.__dataclass_fields__}
         event = {"session_id": ID, "cwd": str(folder.parent), "hook_event_name": EVENTS[name], **fields}
-        written = running.run(name, HookOptions(folder=str(folder), **how), json.dumps(event).encode())
+        written = runner.run(name, HookOptions(folder=str(folder), **how), json.dumps(event).encode())
         if not written:
             return ""
         shown = json.loads(written)["hookSpecificOutput"]
@@ -120,7 +120,7 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
 )
 def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
     for event in ("user-prompt", "stop"):
-        output = running.try_run(event, HookOptions(folder=str(folder)), _Input(data))
+        output = runner.try_run(event, HookOptions(folder=str(folder)), _Input(data))
         assert output == b""
         complaint = capfd.readouterr().err
         if data != b'{"session_id": 7}' or event == "stop":
@@ -558,7 +558,7 @@ def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[...,
 
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:
-    assert running.parse_arguments(
+    assert runner.parse_arguments(
         ["--folder", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
     ) == HookOptions(folder="a", scope="b", per_project=True, quiet=True, timeout=3.0)
     for wrong in (
@@ -570,7 +570,7 @@ def test_the_options_are_read_without_click_as_click_reads_them() -> None:
         ["word"],
         ["--help"],
     ):
-        assert running.parse_arguments(wrong) is None
+        assert runner.parse_arguments(wrong) is None
 
 
 def test_an_event_is_read_tolerantly() -> None:

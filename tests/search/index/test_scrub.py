@@ -20,7 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
-from reverie.search.index import search_index as follower
+from reverie.search.index import search_index
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
@@ -272,7 +272,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
     assert index.fold()
     forget(store, secret)
     writer = TantivyIndex(folder)._writer()
-    monkeypatch.setattr(follower, "_WAIT_FOR_SCRUB_S", 0.2)
+    monkeypatch.setattr(search_index, "_WAIT_FOR_SCRUB_S", 0.2)
     begun = time.monotonic()
     assert index.scrub() is False
     assert time.monotonic() - begun < 5

@@ -16,7 +16,7 @@ from typing import Any
 
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import extract_specifics
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
 
@@ -120,8 +120,10 @@ class Actor:
         self.asked.append(ask)
         given = MOODS[self.mood](self, seen(ask))
         reply = given if isinstance(given, ModelReply) else ModelReply(text=given)
-        read = sum(tokens.estimate_tokens(message.content) for message in ask.messages)
-        usage = TokenUsage(requests=1, input_tokens=read, output_tokens=tokens.estimate_tokens(reply.text))
+        read = sum(validation.estimate_tokens(message.content) for message in ask.messages)
+        usage = TokenUsage(
+            requests=1, input_tokens=read, output_tokens=validation.estimate_tokens(reply.text)
+        )
         return ModelReply(text=reply.text, finish=reply.finish, model=self.name, usage=usage)
 
     def some(self, records: Sequence[Shown], most: int = 4) -> list[Shown]:

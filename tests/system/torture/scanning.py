@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tantivy
 
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import tokenizer
 
 _SPACES = re.compile(rb"(?:\s|\\[nrt])+")
 
@@ -51,9 +51,9 @@ def words_in(folder: Path, words: Iterable[str]) -> list[str]:
             found += [
                 f"{file.relative_to(folder)}: {word}"
                 for word in wanted
-                if any(form in data for form in {*_forms(word), analysis.stem(word)[:64].encode()})
+                if any(form in data for form in {*_forms(word), tokenizer.stem(word)[:64].encode()})
             ]
-    return found + [f"index: {word}" for word in indexed(folder) & {*wanted, *map(analysis.stem, wanted)}]
+    return found + [f"index: {word}" for word in indexed(folder) & {*wanted, *map(tokenizer.stem, wanted)}]
 
 
 def indexed(folder: Path) -> set[str]:
@@ -96,7 +96,7 @@ def _forms(run: str) -> Iterator[bytes]:
     for order in ("utf-16-le", "utf-16-be"):
         yield run.encode(order)
     yield json.dumps(run)[1:-1].lower().encode()
-    tokens = analysis.tokenize(run)
+    tokens = tokenizer.tokenize(run)
     if len(tokens) > 1:
         yield "  ".join(tokens).encode()
         yield " ".join(tokens).encode()

@@ -25,7 +25,7 @@ from reverie.admin.erasure.eraser import PENDING
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.passage import SEARCHABLE
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import tokenizer
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from tests.system.torture.scanning import found_in, indexed, tables, words_in
@@ -229,7 +229,7 @@ def rest(memory: Memory) -> dict[str, tuple[Any, Any]]:
 
 def gone(memory: Memory, folder: Path, other: Other, secret: Secret) -> None:
     """Nobody finds it, everybody counts right, and no byte says it."""
-    tokens = sorted(set(analysis.tokenize(secret.text)))
+    tokens = sorted(set(tokenizer.tokenize(secret.text)))
     assert other.ask("look", [secret.text]) == [0]
     fresh = SearchIndex(memory._store, None, analyse=analyze)
     counted = [fresh.frequencies(subject, tokens, None) for subject in SEARCHABLE]
@@ -270,7 +270,7 @@ def scenario(folder: Path, seed: int) -> None:
             assert all(other.ask("look", texts)), "else it has nothing in its caches"
             for secret in secrets:
                 assert found_in(folder, [secret.text]), "else this test could not fail"
-                assert set(map(analysis.stem, secret.words)) & indexed(folder)
+                assert set(map(tokenizer.stem, secret.words)) & indexed(folder)
 
             assert memory.forget(by_id.id, turns=True).pending == ()
             gone(memory, folder, other, by_id)

@@ -14,7 +14,7 @@ import pytest
 
 from reverie import Memory, Record
 from reverie.domain.change import Change
-from reverie.search.index import tantivy_index as module
+from reverie.search.index import tantivy_index
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import TantivyIndex
 
@@ -44,7 +44,7 @@ def just_before_the_writer(monkeypatch: pytest.MonkeyPatch, act: Callable[[], An
             waiting.pop()()
         return original(self)
 
-    monkeypatch.setattr(module.TantivyIndex, "_writer", writer)
+    monkeypatch.setattr(tantivy_index.TantivyIndex, "_writer", writer)
 
 
 def test_two_that_fold_at_once_count_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
-from reverie.domain.text import timestamps as clock
-from reverie.domain.text import tokenizer as analysis
+from reverie.domain.text import timestamps, tokenizer
 
 _ALIKE = 0.5
 """The share of an archived record's words that must stand in another for its content to have gone there."""
@@ -184,7 +183,7 @@ class Blame:
             "repetitions": [
                 {
                     "change": each.change,
-                    "at": clock.format_time(each.at),
+                    "at": timestamps.format_time(each.at),
                     "actor": each.actor,
                     "outcome": each.outcome,
                     "words": each.words,
@@ -198,7 +197,7 @@ class Blame:
                 for line in self.lines
             ],
             "recalled": self.recalled,
-            "recalled_at": None if self.recalled_at is None else clock.format_time(self.recalled_at),
+            "recalled_at": None if self.recalled_at is None else timestamps.format_time(self.recalled_at),
         }
 
 
@@ -263,11 +262,11 @@ def find_merged_ids(record: Record, transaction: Sequence[JournalEntry], merged_
             archived.append(after)
     named = {name for other in written for name in other.metadata.get(merged_from, "").split()}
     own = record.metadata.get(merged_from, "").split()
-    words = {other.id: frozenset(analysis.tokenize(other.content)) for other in written}
+    words = {other.id: frozenset(tokenizer.tokenize(other.content)) for other in written}
     for source in archived:
         if source.id in named or source.scope != record.scope:
             continue
-        said = frozenset(analysis.tokenize(source.content))
+        said = frozenset(tokenizer.tokenize(source.content))
         shares = {name: len(said & there) / max(1, len(said)) for name, there in words.items()}
         if shares.get(record.id, 0.0) >= max(_ALIKE, *shares.values()):
             own.append(source.id)
@@ -305,7 +304,7 @@ def _to_change_dict(change: BlameChange | None) -> dict[str, Any] | None:
     return {
         "sequence": change.sequence,
         "batch": change.batch,
-        "at": clock.format_time(change.at),
+        "at": timestamps.format_time(change.at),
         "actor": change.actor,
         "reason": change.reason,
         "what": change.what,
@@ -314,7 +313,7 @@ def _to_change_dict(change: BlameChange | None) -> dict[str, Any] | None:
 
 
 def _format_time(moment: datetime) -> str:
-    return clock.format_time(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
+    return timestamps.format_time(moment.replace(microsecond=0)).replace("T", " ").removesuffix("Z")
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from reverie.admin.history import blame as blames
+from reverie.admin.history import blame
 from reverie.admin.history.blame import Blame, BlameLine
 from reverie.admin.history.diff import Difference, compute_difference
 from reverie.admin.history.positions import (
@@ -25,7 +25,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.search.searcher import validate_count
 from reverie.stores.protocol import Store
 
@@ -162,7 +162,7 @@ class Journal:
         if is_log(_validate_id(id)):
             return self._blame_log(id)
         rows = self._select_rows(id)
-        changes = tuple(blames.describe_change(row) for row in rows)
+        changes = tuple(blame.describe_change(row) for row in rows)
         newest = rows[-1].edit
         known = _find_latest_value(rows)
         named = self._extract_named_ids(known)
@@ -179,11 +179,11 @@ class Journal:
             sessions=self._extract_sessions(known),
             merged=tuple(merged.values()),
             related=tuple(record for name, record in records.items() if name not in merged),
-            repetitions=blames.find_repetitions(rows),
+            repetitions=blame.find_repetitions(rows),
             changes=changes,
-            lines=blames.attribute_lines(rows, changes) if isinstance(known, Page) else (),
+            lines=blame.attribute_lines(rows, changes) if isinstance(known, Page) else (),
             recalled=self._store.count(build_recalled_counter(id)) if counted else None,
-            recalled_at=None if last_recalled is None else clock.parse_time(last_recalled),
+            recalled_at=None if last_recalled is None else timestamps.parse_time(last_recalled),
         )
 
     # -- inside ----------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Journal:
         lines = []
         for number, paragraph in enumerate(paragraphs, 1):
             wrote = [row for row in self._select_rows(paragraph.id) if _is_content_change(row)]
-            change = blames.describe_change(wrote[-1]) if wrote and not wrote[-1].forgotten else None
+            change = blame.describe_change(wrote[-1]) if wrote and not wrote[-1].forgotten else None
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))
@@ -253,7 +253,7 @@ class Journal:
             if not isinstance(after, Record) or after.archived or not _is_content_change(row):
                 continue
             together = list_transaction_rows(self._store, row.sequence)
-            for name in blames.find_merged_ids(after, together, MERGED_FROM):
+            for name in blame.find_merged_ids(after, together, MERGED_FROM):
                 record = named.get(name) or self._find_last_known(name)
                 if record is not None:
                     found[name] = record

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.stores.protocol import Store
 
 When = datetime | int
@@ -30,7 +30,7 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
         NotFound: there is no change of that number.
     """
     if isinstance(when, datetime):
-        moment = clock.to_utc(when, name=name)
+        moment = timestamps.to_utc(when, name=name)
         return next((row.sequence for row in iter_rows_backwards(store) if row.at <= moment), 0)
     number = _validate_number(store, when, name)
     return list_transaction_rows(store, number)[-1].sequence if number else 0
@@ -39,7 +39,7 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
 def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """The number of the last change made before then, or before the transaction of a change number."""
     if isinstance(when, datetime):
-        moment = clock.to_utc(when, name=name)
+        moment = timestamps.to_utc(when, name=name)
         return next((row.sequence for row in iter_rows_backwards(store) if row.at < moment), 0)
     number = _validate_number(store, when, name)
     return get_row(store, number).batch - 1 if number else 0

@@ -25,7 +25,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
@@ -44,7 +44,9 @@ class SnapshotStore(InMemoryStore):
         last: The number of the last change made by then.
     """
 
-    def __init__(self, store: Store, when: When, *, analyse: Analyse, now: Clock = clock.utc_now) -> None:
+    def __init__(
+        self, store: Store, when: When, *, analyse: Analyse, now: Clock = timestamps.utc_now
+    ) -> None:
         """Read what there was.
 
         Args:
@@ -63,7 +65,7 @@ class SnapshotStore(InMemoryStore):
         self._has_words = False
         self.last = sequence_at(store, when)
         if isinstance(when, datetime):
-            self.moment = clock.to_utc(when)
+            self.moment = timestamps.to_utc(when)
         else:
             self.moment = get_row(store, self.last).at if self.last else now()
         for key, value in sorted(_select_present_values(store, self.last).items(), key=lambda one: one[0]):
@@ -205,7 +207,7 @@ class SnapshotStore(InMemoryStore):
 
     def _refuse(self) -> NoReturn:
         raise InvalidInput(
-            f"the memory as it was at {clock.format_time(self.moment)} cannot be changed: "
+            f"the memory as it was at {timestamps.format_time(self.moment)} cannot be changed: "
             "change it as it is now"
         )
 

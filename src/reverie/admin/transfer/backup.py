@@ -33,11 +33,11 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from reverie.admin.erasure.reapply import reapply_tombstones
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish, sync_folder
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
@@ -94,7 +94,7 @@ class Backup:
         """Every field, as JSON has it."""
         return {
             "path": str(self.path),
-            "made_at": clock.format_time(self.made_at),
+            "made_at": timestamps.format_time(self.made_at),
             "size": self.size,
             "sequence": self.sequence,
             "records": self.records,
@@ -177,7 +177,7 @@ def make(
             "format": FORMAT,
             "version": VERSION,
             "reverie": installed("reverie"),
-            "made_at": clock.format_time(at),
+            "made_at": timestamps.format_time(at),
             **about,
         }
         _pack(file, files, manifest, progress or _ignore_progress)
@@ -235,7 +235,7 @@ def _pack(
         for name, source in files:
             hashed, size = hashlib.sha256(), 0
             with (
-                sources.open_file(source) as opened,
+                safe_reading.open_file(source) as opened,
                 archive.open(_build_zip_entry(name), "w", force_zip64=True) as member,
             ):
                 while data := opened.read(_CHUNK):
@@ -293,7 +293,7 @@ class _Opened:
         said = self.manifest
         try:
             counts = {name: int(said[name]) for name in _COUNTS}
-            made_at = clock.parse_time(str(said["made_at"]), name="made_at")
+            made_at = timestamps.parse_time(str(said["made_at"]), name="made_at")
         except (KeyError, TypeError, ValueError):
             raise self._build_damaged_error("its manifest is not complete") from None
         profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
@@ -322,7 +322,9 @@ class _Opened:
         if self._archive.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
             raise self._build_foreign_error("its manifest is too long")
         try:
-            manifest = sources.parse_json_object(self._translate_errors(lambda: self._archive.read(MANIFEST)))
+            manifest = safe_reading.parse_json_object(
+                self._translate_errors(lambda: self._archive.read(MANIFEST))
+            )
         except InvalidInput as error:
             raise self._build_damaged_error(f"its manifest cannot be read ({error})") from None
         if manifest.get("format") != FORMAT:
@@ -365,7 +367,7 @@ class _Opened:
             raise self._build_damaged_error(str(error)) from None
 
     def _has_zip_header(self) -> bool:
-        with sources.open_file(self._path) as file:
+        with safe_reading.open_file(self._path) as file:
             return file.read(2) == b"PK"
 
     def _build_damaged_error(self, what: str) -> StoreCorrupt:
@@ -423,8 +425,12 @@ def recover(
     source = Path(file).expanduser().absolute()
     place = Path(folder).expanduser().absolute()
     own = place if profile is None else Path(profile).expanduser().absolute()
-    moment = clock.utc_now() if at is None else at
-    with sources.open_file(source) as opened, _Opened(opened, source) as archive, ExitStack() as cleaning:
+    moment = timestamps.utc_now() if at is None else at
+    with (
+        safe_reading.open_file(source) as opened,
+        _Opened(opened, source) as archive,
+        ExitStack() as cleaning,
+    ):
         backup = archive.backup()
         try:
             if not place.exists():

@@ -15,7 +15,7 @@ from typing import Any, Literal, TextIO, get_args
 
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
@@ -270,7 +270,7 @@ def _parse_time(message: Mapping[str, Any], place: str) -> datetime | None:
         if value in (None, ""):
             continue
         if isinstance(value, str):
-            return clock.parse_time(value, name=f"{place}: {key}")
+            return timestamps.parse_time(value, name=f"{place}: {key}")
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _parse_epoch(value, f"{place}: {key}")
         raise InvalidInput(f"{place}: {key} is {value!r}: pass ISO 8601 text, or seconds since 1970")

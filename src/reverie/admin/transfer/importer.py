@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer.batch import ImportBatch, SeenItems
-from reverie.admin.transfer.formats import detection
-from reverie.admin.transfer.formats import registry as reading
+from reverie.admin.transfer.formats import detection, registry
 from reverie.admin.transfer.items import (
     Form,
     FoundPage,
@@ -145,7 +144,9 @@ def take_in(
         dry_run=dry_run,
         progress=progress or _ignore_progress,
     )
-    return intake.take(reading.read(path, found, ImportTerms(now=clock(), scope=scope, origin=origin)), found)
+    return intake.take(
+        registry.read(path, found, ImportTerms(now=clock(), scope=scope, origin=origin)), found
+    )
 
 
 def _ignore_progress(count: int) -> None:

@@ -15,11 +15,10 @@ from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.reply_parsing import UnusableReply, strip_reasoning
 from reverie.consolidation.planning.transcript import format_transcript
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
 NAME = "compact"
@@ -82,8 +81,8 @@ def compact(view: PassInput, state: SessionState, older: Sequence[Turn], *, star
             summary, note = _parse_summary(reply)
         else:
             note = f"no summary: {reply.why}"
-    heard = (trust.get_summary_origin(state), *(turn.origin for turn in older))
-    after = trust.set_summary(state, summary or state.summary, origin=trust.least_trusted(*heard))
+    heard = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
+    after = provenance.set_summary(state, summary or state.summary, origin=provenance.least_trusted(*heard))
     after = replace(after, window_start=start)
     why = f"{len(older)} turns are summarised" if summary else f"{len(older)} turns leave the window ({note})"
     step = PlanStep(edit=Change(before=state, after=after), why=why, sources=tuple(turn.id for turn in older))
@@ -98,7 +97,7 @@ def _plan(
 
 
 def _build_request(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:
-    before = f"What was said before these messages:\n{quoting.fence(state.summary)}\n\n"
+    before = f"What was said before these messages:\n{escaping.fence(state.summary)}\n\n"
     text = view.fill_prompt(PROMPT, summary=before if state.summary else "", conversation=conversation)
     return ModelRequest(
         messages=(ChatMessage(role="user", content=text),),
@@ -115,7 +114,7 @@ def _parse_summary(reply: ModelReply) -> tuple[str, str]:
         text = strip_reasoning(reply.text)
     except UnusableReply as error:
         return "", f"no summary: {error}"
-    text = tokens.clean_text(text).strip()[:_LONGEST_SUMMARY]
+    text = validation.clean_text(text).strip()[:_LONGEST_SUMMARY]
     if not text or reply.finish == "refused":
         return "", "no summary: the answer is empty or was refused"
     if reply.finish == "length":

@@ -20,13 +20,13 @@ from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text
 from reverie.consolidation.planning.transcript import format_transcript
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import HISTORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.rewrites import guard_rewrite
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import fence, remove_fence, unquoted_text
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest
 
@@ -145,7 +145,7 @@ def stamp_paragraph(text: str, at: datetime) -> str:
     >>> stamp_paragraph("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
     '[2025-01-15 10:31] User asked.'
     """
-    folded = " ".join(tokens.clean_text(text).split())
+    folded = " ".join(validation.clean_text(text).split())
     return f"[{at:%Y-%m-%d %H:%M}] {_STAMP.sub('', folded, count=1)[:_LONGEST_PARAGRAPH]}".strip()
 
 
@@ -159,7 +159,7 @@ def _build_request(view: PassInput, conversation: str, notes: DigestPages) -> Mo
         messages=(ChatMessage(role="user", content=text),),
         purpose=NAME,
         schema=SCHEMA,
-        max_tokens=MOST_TOKENS + tokens.estimate_tokens(memory),
+        max_tokens=MOST_TOKENS + validation.estimate_tokens(memory),
         temperature=0.3,
         timeout_s=120.0,
     )
@@ -198,7 +198,7 @@ def _build_steps(
     why = f"what {len(older)} turns came to"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
     before = notes.page.content if notes.page is not None else ""
-    clean = tokens.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
+    clean = validation.clean_text(update).replace("\r\n", "\n").replace("\r", "\n").strip()
     if not clean or clean == before.strip() or clean == "(empty)":
         return steps, ()
     clean, doubted = _drop_unconfirmed_lines(clean, before, older)
@@ -243,7 +243,7 @@ def _drop_unconfirmed_lines(update: str, before: str, older: Sequence[Turn]) -> 
     kept: list[str] = []
     doubted: list[str] = []
     for line in update.split("\n"):
-        is_known = line.strip() in old or not line.strip() or trust.is_grounded(line, known)
+        is_known = line.strip() in old or not line.strip() or provenance.is_grounded(line, known)
         (kept if is_known else doubted).append(line)
     return "\n".join(kept), tuple(doubted)
 
@@ -265,7 +265,7 @@ def _build_failed_plan(view: PassInput, why: str, reply: ModelReply | ModelFailu
 
 
 def _split_sentences(text: str) -> list[str]:
-    found = [" ".join(part.split()) for part in _SENTENCE_END.split(tokens.clean_text(text))]
+    found = [" ".join(part.split()) for part in _SENTENCE_END.split(validation.clean_text(text))]
     return [part for part in found if part] or [""]
 
 

@@ -21,7 +21,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
 from reverie.domain.similarity.attribution import find_subject_mismatch, find_unsupported
 from reverie.domain.similarity.specifics import extract_specifics
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import fence
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
@@ -61,7 +61,7 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
         ),
         purpose=NAME,
         schema=SCHEMA,
-        max_tokens=1_000 + 2 * tokens.estimate_tokens(note.content),
+        max_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
         temperature=0.2,
         timeout_s=60.0,
     )

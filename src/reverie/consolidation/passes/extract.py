@@ -16,7 +16,7 @@ from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_texts
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
@@ -82,7 +82,7 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
         output: What the step put out.
         step: Its name, such as `GOAL:deploy`.
     """
-    text = tokens.clean_text(output).strip()
+    text = validation.clean_text(output).strip()
     if len(text) < SHORTEST_OUTPUT:
         return Extraction(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]

@@ -26,7 +26,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.comparison import compute_keys, read_again
 from reverie.domain.similarity.specifics import extract_specifics, parse_word_set
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
@@ -174,7 +174,7 @@ def _select_last_evidence(evidence: Sequence[tuple[Turn, str]]) -> list[tuple[Tu
     kept: list[tuple[Turn, str]] = []
     room = MOST_EARLIER_TOKENS
     for turn, before in reversed(evidence):
-        room -= tokens.estimate_tokens(_format_line(turn, before))
+        room -= validation.estimate_tokens(_format_line(turn, before))
         if room < 0:
             break
         kept.append((turn, before))
@@ -211,7 +211,7 @@ def _split_parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Tu
     part: list[tuple[Turn, str]] = []
     size = 0
     for turn, before in evidence[-MOST_TURNS:]:
-        cost = tokens.estimate_tokens(_format_line(turn, before))
+        cost = validation.estimate_tokens(_format_line(turn, before))
         if part and size + cost > MOST_TOKENS:
             yield part
             part, size = [], 0

@@ -22,8 +22,7 @@ from reverie.consolidation.planning.signals import BAD, Signal, format_signals
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
-from reverie.domain.text import tokenizer as analysis
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import tokenizer, validation
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest
 
@@ -281,7 +280,7 @@ def _iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
 
 def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterator[list[Record]]:
     """The changed records, each with those most alike, in parts of at most `MOST_TOKENS`."""
-    words = {record.id: frozenset(analysis.tokenize(record.to_searchable_text())) for record in records}
+    words = {record.id: frozenset(tokenizer.tokenize(record.to_searchable_text())) for record in records}
     having: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         for word in words[record.id]:
@@ -290,7 +289,7 @@ def _build_offers(records: Sequence[Record], changed: frozenset[str]) -> Iterato
     size = 0
     for record in sorted((r for r in records if r.id in changed), key=lambda r: (r.created_at, r.id)):
         group = [record, *_find_most_similar(record, words, having)]
-        cost = sum(tokens.estimate_item_cost(each.content) for each in group if each.id not in part)
+        cost = sum(validation.estimate_item_cost(each.content) for each in group if each.id not in part)
         if part and size + cost > MOST_TOKENS:
             yield list(part.values())
             part, size = {}, 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from reverie.consolidation.rules.wording import compile_pattern
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
@@ -18,7 +18,7 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("It fails. See Dr. Weiss:\\n- `x = 1`\\n> quoted")
     ['It fails.', 'See Dr. Weiss:', '`x = 1`']
     """
-    plain = _FENCE.sub("\n", tokens.clean_text(text[:LONGEST_TEXT]))
+    plain = _FENCE.sub("\n", validation.clean_text(text[:LONGEST_TEXT]))
     lines = [line.strip() for line in plain.split("\n")]
     kept = "\n".join("" if line.startswith((">", "|", "$ ", "#!")) else line for line in lines)
     kept = _WRAPPED.sub(" ", kept)

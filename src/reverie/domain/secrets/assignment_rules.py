@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets import checksums
 from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import Span
 
@@ -203,7 +203,7 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if group == "bare":
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value = text[start:end]
-    if not value or checks.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
+    if not value or checksums.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
         return None
     how = "set" if any(mark in joined for mark in "=:：＝") else "said" if joined.strip() else "beside"
     if how != "set" and core.lower() == "pass" and not (how == "beside" and _is_strong(value)):
@@ -346,23 +346,23 @@ def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
         )
     ):
         return False
-    if _NUMBER.re.fullmatch(value) or (_SNAKE.re.fullmatch(value) and not checks.is_random(value)):
+    if _NUMBER.re.fullmatch(value) or (_SNAKE.re.fullmatch(value) and not checksums.is_random(value)):
         return False
-    if checks.is_uuid(value):
+    if checksums.is_uuid(value):
         return how != "beside" and "token" not in line.name.lower()[:2]
-    if checks.is_random(value, least=16 if how == "set" else 14 if how == "said" else 20):
-        return how != "beside" or not checks.is_hex(value)
+    if checksums.is_random(value, least=16 if how == "set" else 14 if how == "said" else 20):
+        return how != "beside" or not checksums.is_hex(value)
     if how == "beside":
         return False
     if how == "said":
-        return len(value) >= 10 and checks.is_random(value, least=10)
-    if len(value) >= 10 and checks.is_random(value, least=10):
+        return len(value) >= 10 and checksums.is_random(value, least=10)
+    if len(value) >= 10 and checksums.is_random(value, least=10):
         return quoted or line.is_shouted or line.is_whole
     symbols = sum(not char.isalnum() for char in value)
     if (
         len(value) >= 16
         and _is_mixed(value)
-        and (symbols >= 3 or checks.compute_entropy(value) >= 3.6)
+        and (symbols >= 3 or checksums.compute_entropy(value) >= 3.6)
         and "/" not in value
     ):
         return quoted or line.is_shouted or line.is_whole
@@ -388,7 +388,7 @@ def _is_strong(value: str) -> bool:
     digits = any(char.isdigit() for char in value)
     inner = any(char.isupper() for char in value[1:]) and any(char.islower() for char in value)
     marks = any(char in "!@#$%^&*+=?~" for char in value)
-    return letters and (digits + inner + marks >= 2) and not checks.is_hex(value)
+    return letters and (digits + inner + marks >= 2) and not checksums.is_hex(value)
 
 
 def _is_year(value: str) -> bool:

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from reverie.domain.secrets import assignment_rules as assigned
-from reverie.domain.secrets import structural_rules as framed
-from reverie.domain.secrets import vendor_rules as providers
+from reverie.domain.secrets import assignment_rules, structural_rules, vendor_rules
 from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import SecretRule, Span
 
@@ -41,7 +39,7 @@ _NO_SPAN: tuple[Span, ...] = ()
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
-            *(rule.kind for rule in (providers.KEY_BLOCK, *providers.RULES, *framed.RULES)),
+            *(rule.kind for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES)),
             "cookie",
             "card number",
             "password",
@@ -55,8 +53,8 @@ KINDS: tuple[str, ...] = tuple(
 """Every kind of secret there is a name for."""
 
 
-_BY_FORM = tuple((trigger, rule) for rule in providers.RULES for trigger in rule.triggers)
-_BY_FRAME = tuple((trigger, rule) for rule in framed.RULES for trigger in rule.triggers)
+_BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in rule.triggers)
+_BY_FRAME = tuple((trigger, rule) for rule in structural_rules.RULES for trigger in rule.triggers)
 
 
 class Redactor:
@@ -155,7 +153,7 @@ class Redactor:
         if not self.enabled:
             return None
         lower = name.lower()
-        for rule in (providers.KEY_BLOCK, *providers.RULES, *framed.RULES[:3]):
+        for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
             for span in rule.spans(name, lower):
                 return span.kind
         return OWN if any(own.search(name) for own in self._own) else None
@@ -173,12 +171,12 @@ class Redactor:
             for rule in _select_triggered_rules(_BY_FORM, runs):
                 yield from rule.spans(text, runs)
         if "private key" in lower:
-            yield from providers.KEY_BLOCK.spans(text, lower)
+            yield from vendor_rules.KEY_BLOCK.spans(text, lower)
         for rule in _select_triggered_rules(_BY_FRAME, lower):
             yield from rule.spans(text, lower)
-        yield from framed.find_cookies(text, lower)
-        yield from framed.find_cards(text, lower)
-        yield from assigned.find_spans(text, lower)
+        yield from structural_rules.find_cookies(text, lower)
+        yield from structural_rules.find_cards(text, lower)
+        yield from assignment_rules.find_spans(text, lower)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:

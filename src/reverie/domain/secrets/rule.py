@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets import checksums
 from reverie.domain.secrets.lazy_regex import compile_pattern
 
 
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 def is_not_placeholder(found: SecretMatch) -> bool:
     """Whether it is no placeholder."""
-    return not checks.is_placeholder(found.text)
+    return not checksums.is_placeholder(found.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets import checksums
 from reverie.domain.secrets.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets.rule import SecretMatch, SecretRule, Span, is_not_placeholder
 
@@ -19,32 +19,38 @@ _MADE_UP_PASSWORDS = frozenset(
 
 def _is_url_password(found: SecretMatch) -> bool:
     value = found.text
-    return not (value.lower() in _MADE_UP_PASSWORDS or checks.is_placeholder(value) or value[0] in "$%{<[:")
+    return not (
+        value.lower() in _MADE_UP_PASSWORDS or checksums.is_placeholder(value) or value[0] in "$%{<[:"
+    )
 
 
 def _is_bearer_token(found: SecretMatch) -> bool:
     value = found.text
-    if checks.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
+    if checksums.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
         return False
     has_digit = any(char.isdigit() for char in value)
     return (
-        checks.is_jwt(value)
-        or checks.is_random(value, least=12)
+        checksums.is_jwt(value)
+        or checksums.is_random(value, least=12)
         or (has_digit and len(value) >= 16 and "/" not in value)
     )
 
 
 def _is_basic_credential(found: SecretMatch) -> bool:
-    return checks.is_basic(found.text)
+    return checksums.is_basic(found.text)
 
 
 def _is_aws_pair(found: SecretMatch) -> bool:
     value = found.text
-    return checks.is_random(value, least=20) and not checks.is_hex(value) and not checks.is_placeholder(value)
+    return (
+        checksums.is_random(value, least=20)
+        and not checksums.is_hex(value)
+        and not checksums.is_placeholder(value)
+    )
 
 
 def _is_aws_secret(found: SecretMatch) -> bool:
-    return not checks.is_placeholder(found.text) and len(set(found.text)) > 15
+    return not checksums.is_placeholder(found.text) and len(set(found.text)) > 15
 
 
 def _is_flag_password(found: SecretMatch) -> bool:
@@ -205,9 +211,9 @@ def find_cookies(text: str, lower: str) -> Iterator[Span]:
     for match in compile_pattern(_COOKIE, False).finditer(text):
         for pair in _PAIR.re.finditer(match["value"]):
             name, value = pair.groups()
-            if name.lower() in _ATTRIBUTES or checks.is_placeholder(value):
+            if name.lower() in _ATTRIBUTES or checksums.is_placeholder(value):
                 continue
-            if checks.is_random(value, least=12) or (
+            if checksums.is_random(value, least=12) or (
                 _SESSION.re.search(name) and len(value) >= 8 and any(map(str.isdigit, value))
             ):
                 begin = match.start("value") + pair.start(2)
@@ -240,7 +246,7 @@ def find_cards(text: str, lower: str) -> Iterator[Span]:
         return
     for match in _CARD.re.finditer(text):
         digits = "".join(char for char in match.group() if char.isdigit())
-        if not checks.is_card(digits):
+        if not checksums.is_card(digits):
             continue
         before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 30]
         told = _ABOUT_CARDS.re.search(before) or _ABOUT_CARDS.re.search(after)

@@ -6,7 +6,7 @@ them. Every quantifier is bounded or possessive, so that no text takes more than
 
 from __future__ import annotations
 
-from reverie.domain.secrets import checksums as checks
+from reverie.domain.secrets import checksums
 from reverie.domain.secrets.rule import SecretMatch, SecretRule, is_not_placeholder
 
 _B = r"(?<![A-Za-z0-9])"  # where a token may begin
@@ -22,21 +22,21 @@ def _build_token_rule(kind: str, triggers: str, pattern: str, *, case: bool = Tr
 def _is_github_token(found: SecretMatch) -> bool:
     text = found.text
     payload = text.rpartition("_")[2]
-    return checks.has_crc(payload) or not checks.is_placeholder(payload)
+    return checksums.has_crc(payload) or not checksums.is_placeholder(payload)
 
 
 def _is_sk_key(found: SecretMatch) -> bool:
     """`sk-` begins the keys of many, and names of CSS classes."""
     rest = found.text[3:]
-    return checks.is_random(rest) and not checks.is_placeholder(rest)
+    return checksums.is_random(rest) and not checksums.is_placeholder(rest)
 
 
 def _is_random_token(found: SecretMatch) -> bool:
-    return checks.is_random(found.text) and not checks.is_placeholder(found.text)
+    return checksums.is_random(found.text) and not checksums.is_placeholder(found.text)
 
 
 def _is_jwt_token(found: SecretMatch) -> bool:
-    return checks.is_jwt(found.text)
+    return checksums.is_jwt(found.text)
 
 
 def _is_key_block(found: SecretMatch) -> bool:
@@ -47,7 +47,7 @@ def _is_key_block(found: SecretMatch) -> bool:
 
 def _is_discord_token(found: SecretMatch) -> bool:
     head = found.text.partition(".")[0]
-    return checks.is_random(found.text.replace(".", "")) and len(set(head)) > 5
+    return checksums.is_random(found.text.replace(".", "")) and len(set(head)) > 5
 
 
 _PEM_LINE = r"(?:[ \t\r\n>|#\"'+,;]|\\[rnt\\])"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
 from reverie.domain.text.escaping import escape_line
 
@@ -46,9 +46,9 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
     )
     if new:
         return f"no source says: {', '.join(sorted(new))}"
-    there = trust.extract_content_words("\n".join(sources))
-    for sentence in trust.split_sentences(text):
-        words = trust.extract_content_words(sentence)
+    there = provenance.extract_content_words("\n".join(sources))
+    for sentence in provenance.split_sentences(text):
+        words = provenance.extract_content_words(sentence)
         least = _LEAST_KNOWN * len(words) if len(words) >= _FEWEST_WORDS else min(1, len(words))
         if len(words & there) < least:
             return f"no source says: {escape_line(sentence)[:_LONGEST_SHOWN]}"

@@ -15,7 +15,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
 from reverie.files.expected import is_earlier_version, render_expected_content
-from reverie.files.hand_edits import base_versions as bases
+from reverie.files.hand_edits import base_versions
 from reverie.files.hand_edits.base_versions import ACTOR, FileParts
 from reverie.files.hand_edits.intake import (
     DELETED,
@@ -138,7 +138,7 @@ class FileClaims:
         stranger = claim.stranger
         name = claim.id or self._find_renamed_record(claim) or self._intake.new_id()
         ours = next(iter(self._find_record(name)), None)
-        known = bases.list_versions(self._store, name, Record)
+        known = base_versions.list_versions(self._store, name, Record)
         back = ours is None or (ours.archived and not stranger.place.archived)
         back = back and self._intake.has_reappeared(stranger, name)
         exact = self._find_written_version(stranger, ours, known)
@@ -168,19 +168,19 @@ class FileClaims:
         written = stranger.written
         if written is None and ours is not None:
             written = self._intake.ledger.find(build_path(ours))
-        return bases.find_written_version(known, render_record, written)
+        return base_versions.find_written_version(known, render_record, written)
 
     def _find_base_version(self, claim: _Claim, known: Sequence[Record], exact: int | None) -> Record | None:
         """The version that the person began with."""
         if exact is None:
-            base = bases.find_closest_version(known, claim.fields)
+            base = base_versions.find_closest_version(known, claim.fields)
             return None if base is None else self._reconstruct_base(claim.stranger, base, claim.fields)
         if is_earlier_version(self._store, claim.stranger.path, claim.stranger.data):
             return known[exact]  # it was put back to what it was before
         return self._reconstruct_base(claim.stranger, known[exact], claim.fields)
 
     def _reconstruct_base(self, stranger: ChangedFile, written: Record, fields: Fields) -> Record:
-        unseen = bases.list_unseen_changes(
+        unseen = base_versions.list_unseen_changes(
             self._store, written.id, Record, self._intake.get_save_time(stranger)
         )
         return reconstruct_base(written, fields, unseen)
@@ -238,7 +238,7 @@ class FileClaims:
     def _take_day(self, day: _Day) -> None:
         stranger, intake = day.stranger, self._intake
         present_records = self._select_day_records(stranger.path)
-        pieces = bases.reconstruct_written_pieces(
+        pieces = base_versions.reconstruct_written_pieces(
             self._store, stranger.path, FileParts(None, tuple(present_records)), stranger.written
         )
         if pieces is None and intake.is_stale(stranger, None):
@@ -265,7 +265,7 @@ class FileClaims:
         ours = next(iter(self._find_record(name)), None) if name is not None else None
         base = None if began is None or name is None else began.get(name)
         if name is not None and ours is not None:
-            known = bases.list_versions(self._store, name, Record)
+            known = base_versions.list_versions(self._store, name, Record)
             if base is not None:
                 base = self._reconstruct_base(stranger, base, fields)
             elif began is None and self._build_edited_record(stranger, fields, ours) in known:
@@ -279,7 +279,9 @@ class FileClaims:
                     f"the id {name!r} is that of {build_path(ours)!r}: take it out to make a new record"
                 )
             else:
-                base = ours if began is not None else bases.find_closest_version(known, fields) or ours
+                base = (
+                    ours if began is not None else base_versions.find_closest_version(known, fields) or ours
+                )
                 base = self._reconstruct_base(stranger, base, fields)
         said = build_placed_record(
             fields,
@@ -364,7 +366,7 @@ class FileClaims:
 
     def _decide_resaved_record(self, claim: _Claim, made: Record) -> MergeDecision:
         """What a file changes of the record that was made of it before: an editor still had its name open."""
-        base = bases.list_versions(self._store, made.id, Record)[-1]
+        base = base_versions.list_versions(self._store, made.id, Record)[-1]
         said = build_placed_record(
             claim.fields, id=made.id, base=base, path=claim.stranger.path, now=self._intake.now
         )

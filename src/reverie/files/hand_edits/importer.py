@@ -22,8 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reverie.domain.change import JournalEntry, Subject
-from reverie.domain.text import ids
-from reverie.domain.text import timestamps as clocks
+from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.atomic import AtomicFolder
@@ -104,7 +103,7 @@ class HandEditImporter:
         state: FileState,
         root: Path,
         *,
-        clock: Clock = clocks.utc_now,
+        clock: Clock = timestamps.utc_now,
         new_id: NewId = ids.generate_id,
         notice: Callable[[Sequence[JournalEntry]], None] = _ignore_rows,
     ) -> None:

@@ -26,7 +26,7 @@ from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
 from reverie.files.expected import ExpectedContent, is_earlier_version, render_expected_content
-from reverie.files.hand_edits import base_versions as bases
+from reverie.files.hand_edits import base_versions
 from reverie.files.hand_edits.base_versions import ACTOR
 from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
 from reverie.files.hand_edits.redaction import redact_file
@@ -237,9 +237,11 @@ class HandEditRun:
             return None
         datas: list[bytes]
         if place.form == "record":
-            datas = [render_record(each) for each in bases.list_versions(self.store, place.name, Record)]
+            datas = [
+                render_record(each) for each in base_versions.list_versions(self.store, place.name, Record)
+            ]
         else:
-            datas = [render_page(each) for each in bases.list_versions(self.store, place.name, Page)]
+            datas = [render_page(each) for each in base_versions.list_versions(self.store, place.name, Page)]
         for data in datas:
             if compute_checksum(data) == number:
                 return FileRecord(path, len(data), -1, number)
@@ -318,7 +320,7 @@ class HandEditRun:
     def is_recent(self, stranger: ChangedFile, name: str) -> bool:
         """Whether a thing was new so shortly before a file was saved that an editor may not have shown it."""
         rows = self.store.journal(id=name, limit=1)
-        return bool(rows) and rows[0].at >= self.get_save_time(stranger) - bases.OPEN_FOR
+        return bool(rows) and rows[0].at >= self.get_save_time(stranger) - base_versions.OPEN_FOR
 
     def settle(self, stranger: ChangedFile) -> None:
         """Note that what a file says is accounted for, so that it may be written in our own form."""

@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from reverie.domain import category as categories
+from reverie.domain import category
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -103,7 +103,7 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
     was = base is not None and base.archived
     if place.form == "record" and moved:
         if base is not None and theirs.category == base.category:
-            folder = None if place.category is None else categories.validate_category(place.category)
+            folder = None if place.category is None else category.validate_category(place.category)
             theirs = replace(theirs, category=folder)
         if theirs.archived == was and place.archived != was:
             theirs = replace(theirs, archived_at=now if place.archived else None)

@@ -6,7 +6,7 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.files import parsing
-from reverie.files.hand_edits import base_versions as bases
+from reverie.files.hand_edits import base_versions
 from reverie.files.hand_edits.base_versions import FileParts
 from reverie.files.hand_edits.intake import (
     DELETED,
@@ -31,8 +31,8 @@ from reverie.stores.tombstones import drop_forgotten
 def import_page(intake: HandEditRun, stranger: ChangedFile) -> None:
     """Take in an edited or new page: the changes of both sides are in the result."""
     store, name = intake.store, stranger.place.name
-    known = bases.list_versions(store, name, Page)
-    exact = bases.find_written_version(known, render_page, stranger.written)
+    known = base_versions.list_versions(store, name, Page)
+    exact = base_versions.find_written_version(known, render_page, stranger.written)
     if exact is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
     ours = next(iter(store.pages([name])), None)
@@ -40,9 +40,9 @@ def import_page(intake: HandEditRun, stranger: ChangedFile) -> None:
     theirs = parsing.build_page(name, text, now=intake.now)
     if drop_forgotten(store, theirs) != theirs:
         raise CannotImport(FORGOTTEN)
-    base = bases.find_closest_page(known, text) if exact is None else known[exact]
+    base = base_versions.find_closest_page(known, text) if exact is None else known[exact]
     if base is not None:
-        unseen = bases.list_unseen_changes(store, name, Page, intake.get_save_time(stranger))
+        unseen = base_versions.list_unseen_changes(store, name, Page, intake.get_save_time(stranger))
         base = reconstruct_page_base(base, text, unseen)
     intake.commit(stranger, decide_page(base, ours, theirs))
     return intake.settle(stranger)
@@ -52,7 +52,7 @@ def import_log(intake: HandEditRun, stranger: ChangedFile) -> None:
     """Take in an edited or new log: paragraphs changed, added, taken out."""
     name = stranger.place.name
     ours = intake.store.paragraphs(page=name)
-    pieces = bases.reconstruct_written_pieces(
+    pieces = base_versions.reconstruct_written_pieces(
         intake.store, stranger.path, FileParts(None, tuple(ours)), stranger.written
     )
     base = None if pieces is None else [each for each in pieces.values if isinstance(each, Paragraph)]
@@ -79,14 +79,14 @@ def import_session(intake: HandEditRun, stranger: ChangedFile) -> None:
     name = lines.state.get("id") or parse_session_id(stranger.place.name) or ""
     state = store.session(name) if name else None
     turns = store.turns(session=name) if state is not None else []
-    pieces = bases.reconstruct_written_pieces(
+    pieces = base_versions.reconstruct_written_pieces(
         store, stranger.path, FileParts(state, tuple(turns)), stranger.written
     )
     if pieces is None and intake.is_stale(stranger, name):
         return intake.settle(stranger)
     base = None
     if pieces is not None and pieces.state is not None:
-        unseen = bases.list_unseen_changes(store, name, SessionState, intake.get_save_time(stranger))
+        unseen = base_versions.list_unseen_changes(store, name, SessionState, intake.get_save_time(stranger))
         began = reconstruct_base(pieces.state, {**lines.state, "id": name}, unseen)
         base = (began, [each for each in pieces.values if isinstance(each, Turn)])
     decision = decide_session(
@@ -96,7 +96,7 @@ def import_session(intake: HandEditRun, stranger: ChangedFile) -> None:
         lines,
         now=intake.now,
         new_id=intake.new_id,
-        earlier=lambda turn: bases.list_versions(store, turn, Turn),
+        earlier=lambda turn: base_versions.list_versions(store, turn, Turn),
         is_recent=lambda turn: intake.is_recent(stranger, turn),
     )
     intake.commit(stranger, decision)

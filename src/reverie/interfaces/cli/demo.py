@@ -21,7 +21,7 @@ import click
 
 from reverie.admin.transfer.conversations import read_conversations
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation
 from reverie.interfaces.cli.prompts import confirm
@@ -169,7 +169,7 @@ def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
     text = (files(__package__) / "demo_records.jsonl").read_text(encoding="utf-8")
     for line in text.splitlines():
         note = json.loads(line)
-        moment = clock.parse_time(note.pop("at"))
+        moment = timestamps.parse_time(note.pop("at"))
         yield moment, partial(memory.save, note.pop("content"), source=SOURCE, origin="agent", **note)
 
 
@@ -292,9 +292,9 @@ def _draw(showing: DemoView) -> None:
     from rich.rule import Rule
     from rich.text import Text
 
-    from reverie.interfaces.cli import rich_output as drawing
+    from reverie.interfaces.cli import rich_output
 
-    out = drawing.create_console()
+    out = rich_output.create_console()
     out.print(Rule(Text("Reverie"), style="dim"))
     for sentence in _describe_replay(showing):
         out.print(Padding(Text(output.one_line(sentence)), (1, 0, 0, 0)))
@@ -302,12 +302,12 @@ def _draw(showing: DemoView) -> None:
         out.print()
         out.print(Text(answer.question, style="bold"))
         out.print()
-        drawing.print_hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
-        drawing.print_hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
+        rich_output.print_hits(answer.hits[:1], answer.question, explain=True, out=out, now=MORNING_AFTER)
+        rich_output.print_hits(answer.hits[1:], answer.question, out=out, now=MORNING_AFTER)
         pack = answer.pack
         title = f"what the prompt gets: {pack.tokens:,} of {pack.hard_tokens:,} tokens"
         text = Text(output.escape_text(pack.text), no_wrap=True, overflow="ellipsis")
-        out.print(drawing.render_panel(text, title=title))
+        out.print(rich_output.render_panel(text, title=title))
     out.print()
     out.print(Text(UNANSWERABLE, style="bold"))
     out.print()

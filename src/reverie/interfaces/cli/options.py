@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import NotFound
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class CommandContext:
         *,
         create: bool = False,
         folder: str | None = None,
-        clock: clock.Clock = clock.utc_now,
+        clock: timestamps.Clock = timestamps.utc_now,
         model: str | None = None,
         actor: str = "owner",
     ) -> Iterator[Memory]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 if TYPE_CHECKING:
     from reverie.search.hits import Hit
@@ -134,12 +134,12 @@ def format_age(moment: datetime, now: datetime) -> str:
 
 def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """The words that a question and a hit share, as the hit has them; a neighbour's as the question does."""
-    from reverie.domain.text import tokenizer as analysis
+    from reverie.domain.text import tokenizer
 
     left, found = set(hit.why.matched), list[str]()
     for surface, parts, wholes in [
-        *analysis.tokenize_chunks(hit.content),
-        *analysis.tokenize_chunks(question or ""),
+        *tokenizer.tokenize_chunks(hit.content),
+        *tokenizer.tokenize_chunks(question or ""),
     ]:
         shared = left.intersection((*parts, *wholes))
         if shared and len(surface) <= _LONGEST_WORD:
@@ -180,5 +180,5 @@ def _escape(found: re.Match[str]) -> str:
 
 def _to_json(value: object) -> object:
     if isinstance(value, datetime):
-        return clock.format_time(value)
+        return timestamps.format_time(value)
     return str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[datetime]
@@ -57,8 +57,8 @@ class TimeParam(_ParamType):
         if isinstance(value, datetime):
             return value
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
-            return clock.utc_now() - clock.parse_duration(value, name=_get_option_name(param))
-        return clock.parse_time(value, name=_get_option_name(param))
+            return timestamps.utc_now() - timestamps.parse_duration(value, name=_get_option_name(param))
+        return timestamps.parse_time(value, name=_get_option_name(param))
 
 
 class ChangeParam(TimeParam):

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli.output import (
     escape_text,
     format_age,
@@ -63,7 +63,7 @@ def print_hits(
     now: datetime | None = None,
 ) -> None:
     """What a search found: score, words, where they stand and when they were said; with `explain`, why."""
-    out, now = out or create_console(), now or clock.utc_now()
+    out, now = out or create_console(), now or timestamps.utc_now()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(ratio=1)
@@ -155,7 +155,7 @@ def _cut(text: str) -> str:
 
 def print_records(found: Iterable[Record]) -> None:
     """A list of records."""
-    out, now = create_console(), clock.utc_now()
+    out, now = create_console(), timestamps.utc_now()
     for record in found:
         out.print(Text(_cut(record.content)))
         out.print(Padding(Text(_describe_record(record, now), style=_QUIET), (0, 0, 1, 0)))
@@ -198,7 +198,7 @@ def tally(found: Mapping[str, int]) -> None:
 
 def print_sessions(found: Iterable[SessionOverview]) -> None:
     """A list of sessions."""
-    now = clock.utc_now()
+    now = timestamps.utc_now()
     table = _create_table("session", "status", "turns", "last turn")
     for each in found:
         table.add_row(
@@ -209,7 +209,7 @@ def print_sessions(found: Iterable[SessionOverview]) -> None:
 
 def print_pages(found: Iterable[PageOverview]) -> None:
     """A list of pages and logs."""
-    now = clock.utc_now()
+    now = timestamps.utc_now()
     table = _create_table("page", "size", "changed")
     for each in found:
         table.add_row(Text(one_line(each.name)), each.size, format_age(each.updated_at, now))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import validation as tokens
+from reverie.domain.text import validation
 
 EVENTS: Mapping[str, str] = {
     "session-start": "SessionStart",
@@ -109,7 +109,7 @@ def truncate_text(text: str, *, longest: int = LONGEST_SAID) -> str:
     >>> truncate_text("a" * 90 + "b" * 30, longest=40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\\n[cut: 80 characters]\\nbbbbbbbbbb'
     """
-    text = tokens.clean_text(text).strip()
+    text = validation.clean_text(text).strip()
     if len(text) <= longest:
         return text
     end = longest // 4
@@ -122,5 +122,5 @@ def _get_text(told: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 def _serialize_arguments(given: Any) -> str:
     written = json.dumps(given, ensure_ascii=False) if isinstance(given, Mapping) else "{}"
-    written = tokens.clean_text(written)
+    written = validation.clean_text(written)
     return written if len(written) <= _LONGEST_RESULT else json.dumps({"cut": written[:_LONGEST_RESULT]})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
-from reverie.domain import provenance as trust
+from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.hooks.events import HookEvent
@@ -235,13 +235,13 @@ def _determine_origin(answer: str, exchange: TranscriptExchange, session: Sessio
     """`tool` where the answer may rest on a tool that is not trusted, or that cannot be told; else empty."""
     if exchange.tools is not None and all(_is_trusted(name, place) for name in exchange.tools):
         return ""
-    return "" if trust.is_said_by_owner(answer, session.turns()) else "tool"
+    return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
 
 
 def _is_trusted(name: str, place: HookTarget) -> bool:
     plain = _SERVER.sub("", name, count=1)
-    patterns = trust.parse_trusted_tools(place.settings.trusted_tools)
-    return plain in trust.ACKNOWLEDGING or any(
+    patterns = provenance.parse_trusted_tools(place.settings.trusted_tools)
+    return plain in provenance.ACKNOWLEDGING or any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
     )
 

@@ -20,8 +20,7 @@ from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, parse_daily_note_day, validate_page_name
 from reverie.domain.record import Record
-from reverie.domain.text import escaping as quoting
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import escaping, timestamps
 from reverie.interfaces.mcp.offer import ServedMemory
 
 PAGE = "reverie://memory/"
@@ -177,7 +176,7 @@ def _build_record_resource(found: Record) -> types.Resource:
 
 
 def _shorten_title(text: str) -> str:
-    line = quoting.escape_line(text[: _LONGEST_TITLE * 4])
+    line = escaping.escape_line(text[: _LONGEST_TITLE * 4])
     return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
 
 
@@ -185,7 +184,7 @@ def _build_annotations(at: datetime | None, priority: float) -> types.Annotation
     return types.Annotations(
         audience=["user", "assistant"],
         priority=priority,
-        last_modified=None if at is None else clock.format_time(at),
+        last_modified=None if at is None else timestamps.format_time(at),
     )
 
 
@@ -280,7 +279,7 @@ def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
 def _render_turn(turn: Turn) -> str:
     who = f"{turn.role} {_shorten_title(turn.speaker)}" if turn.speaker else turn.role
     calls = ", ".join(call.name for call in turn.tool_calls)
-    text = quoting.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
+    text = escaping.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
     quote_of = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     return f"**{who}** ({turn.at:%Y-%m-%d %H:%M} UTC, {turn.id}):\n{quote_of}"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import tantivy
 from tantivy import Occur, Query
 
-from reverie.domain import category as categories
+from reverie.domain.category import list_ancestors
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, get_scope, get_searchable_kind
@@ -491,7 +491,7 @@ def _add_record(document: tantivy.Document, record: Record) -> None:
     document.add_integer("pinned", int(record.pinned))
     for name, text in (("kind", record.kind), ("layer", record.layer), ("origin", record.origin)):
         document.add_text(name, text)
-    for category in categories.list_ancestors(record.category):
+    for category in list_ancestors(record.category):
         document.add_text("category", category)
     for tag in record.tags:
         document.add_text("tag", tag)

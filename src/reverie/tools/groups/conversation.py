@@ -10,10 +10,8 @@ from reverie.domain.conversation import ROLES
 from reverie.domain.filter import ScopedTurnRestrictions
 from reverie.llm.messages import ToolSpec
 from reverie.search.hits import Hit, SearchMode
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
-from reverie.tools.groups import records as long_term
+from reverie.tools import argument_values, rendering, schemas
+from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
@@ -34,15 +32,15 @@ def build_conversation_tools(
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = _search_turns(memory, given, session)
-        data = {"hits": [lines.build_hit_data(hit, now()) for hit in hits]}
+        data = {"hits": [rendering.build_hit_data(hit, now()) for hit in hits]}
         if not hits:
             return ToolResult(
                 "Found nothing that was said about it. Try other words, or mode literal.",
                 data,
             )
-        said = lines.format_count(len(hits), "place")
+        said = rendering.format_count(len(hits), "place")
         return ToolResult(
-            "\n".join([f"Found {said}:", *(lines.render_hit(hit, now()) for hit in hits)]), data
+            "\n".join([f"Found {said}:", *(rendering.render_hit(hit, now()) for hit in hits)]), data
         )
 
     return Toolset(
@@ -52,18 +50,18 @@ def build_conversation_tools(
                 run=search,
                 reads_only=True,
                 idempotent=True,
-                result=long_term.FOUND,
+                result=records.FOUND,
             )
         ]
     )
 
 
 def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    query, limit = taking.get_text(given, "query"), given.get("limit", _HITS)
+    query, limit = argument_values.get_text(given, "query"), given.get("limit", _HITS)
     mode: SearchMode = given.get("mode") or "words"
-    after, before = taking.get_moment(given, "since"), taking.get_moment(given, "until")
+    after, before = argument_values.get_moment(given, "since"), argument_values.get_moment(given, "until")
     only: ScopedTurnRestrictions = {"created_after": after, "created_before": before}
-    asked = taking.get_optional_text(given, "session")
+    asked = argument_values.get_optional_text(given, "session")
     if asked is not None:
         only["session"] = this if this is not None and asked == _THIS else asked
     if given.get("role"):

@@ -10,14 +10,11 @@ from reverie.context import render
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.secrets import redact_secrets
-from reverie.domain.text import escaping as quoting
+from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
-from reverie.tools.groups import memory_operation as operations
-from reverie.tools.groups import records as long_term
+from reverie.tools import argument_values, rendering, schemas
+from reverie.tools.groups import memory_operation, records
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
@@ -36,7 +33,7 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
     """
 
     def edit(given: Mapping[str, Any]) -> ToolResult:
-        old, new = given.get("old") or "", taking.get_text(given, "new")
+        old, new = given.get("old") or "", argument_values.get_text(given, "new")
         if given.get("id"):
             if given.get("page"):
                 raise InvalidInput("pass id for a record or page for a page, not both")
@@ -57,14 +54,14 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
 def _edit_record(
     memory: MemoryLike, given: Mapping[str, Any], old: str, new: str, now: datetime
 ) -> ToolResult:
-    record = long_term.get_live_record(memory, given)
+    record = records.get_live_record(memory, given)
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
     content = replace_once(record.content, old, new, where=record.id)
-    after = operations.update_record(memory, record, content=content)
+    after = memory_operation.update_record(memory, record, content=content)
     return ToolResult(
-        f"Edited {after.id}:\n{lines.render_record(after, now)}",
-        {"edited": after.id, "text": quoting.strip_invisible(after.content)},
+        f"Edited {after.id}:\n{rendering.render_record(after, now)}",
+        {"edited": after.id, "text": escaping.strip_invisible(after.content)},
     )
 
 
@@ -161,8 +158,8 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    said = f"{name} ({lines.format_count(len(text), 'character')}):\n{lines.format_verbatim(text)}"
-    return ToolResult(said, {"page": name, "text": quoting.strip_invisible(text)})
+    said = f"{name} ({rendering.format_count(len(text), 'character')}):\n{rendering.format_verbatim(text)}"
+    return ToolResult(said, {"page": name, "text": escaping.strip_invisible(text)})
 
 
 _EDITED = schemas.build_object_schema(edited=schemas.STRING, text=schemas.STRING)

@@ -12,12 +12,10 @@ from typing import Any
 from reverie.context import render
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
-from reverie.domain.text import escaping as quoting
+from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
+from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.memory_protocol import MemoryLike
 from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
@@ -27,9 +25,9 @@ OUTCOME = schemas.build_enum_schema(
     ["created", "reinforced", "extended"],
     "created; reinforced when it was known already; extended when it adds to what was known.",
 )
-FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(lines.HIT))
-_SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=lines.RECORD)
-_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, deleted=lines.RECORD)
+FOUND = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.HIT))
+_SAVED = schemas.build_object_schema(id=schemas.IDENTIFIER, outcome=OUTCOME, record=rendering.RECORD)
+_ONE = schemas.build_object_schema(id=schemas.IDENTIFIER, deleted=rendering.RECORD)
 
 
 def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
@@ -43,9 +41,9 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
     def save(given: Mapping[str, Any]) -> ToolResult:
         saved = memory.save(
-            taking.get_text(given, "content"),
-            category=taking.get_optional_text(given, "category"),
-            tags=taking.get_texts(given, "tags"),
+            argument_values.get_text(given, "content"),
+            category=argument_values.get_optional_text(given, "category"),
+            tags=argument_values.get_texts(given, "tags"),
             source=source,
             origin="agent",
             rough=True,
@@ -54,24 +52,26 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         hits = memory.search(
-            taking.get_optional_text(given, "query"),
+            argument_values.get_optional_text(given, "query"),
             limit=given.get("limit", _HITS),
-            category=taking.get_optional_text(given, "category"),
-            tags=taking.get_texts(given, "tags"),
+            category=argument_values.get_optional_text(given, "category"),
+            tags=argument_values.get_texts(given, "tags"),
         )
         return format_hits_result(hits, now())
 
     def read(given: Mapping[str, Any]) -> ToolResult:
         record = get_live_record(memory, given, archived=True)
         where = f" ({record.category})" if record.category else ""
-        said = [f"[{record.id}]{where}, {record.kind}, {', '.join(lines.describe_record(record, now()))}:"]
+        said = [
+            f"[{record.id}]{where}, {record.kind}, {', '.join(rendering.describe_record(record, now()))}:"
+        ]
         if record.archived:
             said[0] = (
                 f"{said[0][:-1]}, archived ({render.render_label(record.archive_reason) or 'no reason given'}):"
             )
         return ToolResult(
-            "\n".join([*said, lines.format_verbatim(record.content)]),
-            {"record": lines.build_record_data(record), "text": quoting.strip_invisible(record.content)},
+            "\n".join([*said, rendering.format_verbatim(record.content)]),
+            {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
         )
 
     def delete(given: Mapping[str, Any]) -> ToolResult:
@@ -107,22 +107,26 @@ def format_saved_result(saved: SaveResult) -> str:
 
 def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
     """The same for a program."""
-    return {"id": saved.record.id, "outcome": saved.outcome, "record": lines.build_record_data(saved.record)}
+    return {
+        "id": saved.record.id,
+        "outcome": saved.outcome,
+        "record": rendering.build_record_data(saved.record),
+    }
 
 
-def format_hits_result(hits: lines.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
+def format_hits_result(hits: rendering.Hits, now: datetime, *, nothing: str = "") -> ToolResult:
     """What a model is told of records that a search found."""
-    data = {"hits": [lines.build_hit_data(hit, now) for hit in hits]}
+    data = {"hits": [rendering.build_hit_data(hit, now) for hit in hits]}
     if not hits:
         hint = nothing or "Try other words, or list_memory_categories to see what there is."
         return ToolResult(f"Found nothing. {hint}", data)
-    found = lines.format_count(len(hits), "memory", "memories")
-    return ToolResult("\n".join([f"Found {found}:", *(lines.render_hit(hit, now) for hit in hits)]), data)
+    found = rendering.format_count(len(hits), "memory", "memories")
+    return ToolResult("\n".join([f"Found {found}:", *(rendering.render_hit(hit, now) for hit in hits)]), data)
 
 
 def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
     """The record that the argument `id` names; raises `NotFound`, saying which tool finds the right one."""
-    wanted = taking.get_text(given, "id").strip().strip("[]")
+    wanted = argument_values.get_text(given, "id").strip().strip("[]")
     found = memory.get(wanted)
     if found is None or (found.archived and not archived):
         raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")
@@ -139,12 +143,12 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
         )
     gone = memory.archive(record.id, reason=given.get("reason") or "deleted by the agent")
     return ToolResult(
-        f'Deleted {gone.id}: "{quoting.escape_line(gone.content)}". It is in the archive and can be restored.',
-        {"id": gone.id, "deleted": lines.build_record_data(gone)},
+        f'Deleted {gone.id}: "{escaping.escape_line(gone.content)}". It is in the archive and can be restored.',
+        {"id": gone.id, "deleted": rendering.build_record_data(gone)},
     )
 
 
-_RECORD_TEXT = schemas.build_object_schema(record=lines.RECORD, text=schemas.STRING)
+_RECORD_TEXT = schemas.build_object_schema(record=rendering.RECORD, text=schemas.STRING)
 _COUNTED = schemas.build_object_schema(
     categories=schemas.build_array_schema(
         schemas.build_object_schema(category=schemas.allow_null(schemas.CATEGORY), count=schemas.COUNT)

@@ -11,16 +11,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reverie.context import render
-from reverie.domain import entry as entries
+from reverie.domain import entry
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound, WorkingMemoryFull
-from reverie.domain.text import escaping as quoting
+from reverie.domain.text import escaping
 from reverie.domain.text.timestamps import utc_now
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
-from reverie.tools import argument_values as taking
-from reverie.tools import rendering as lines
-from reverie.tools import schemas
+from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
 
 _HITS = 10
@@ -142,17 +140,17 @@ def _store_entry(
 ) -> ToolResult:
     try:
         entry = working.set(
-            taking.get_text(given, "key"),
-            taking.get_text(given, data),
+            argument_values.get_text(given, "key"),
+            argument_values.get_text(given, data),
             ttl=ttl,
-            category=taking.get_optional_text(given, "category"),
-            tags=taking.get_texts(given, "tags"),
+            category=argument_values.get_optional_text(given, "category"),
+            tags=argument_values.get_texts(given, "tags"),
         )
     except WorkingMemoryFull as error:
         return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
     return ToolResult(
         f"Stored under {entry.key}, {_format_lifetime(entry, now())}.",
-        {"entry": lines.build_entry_data(entry, now())},
+        {"entry": rendering.build_entry_data(entry, now())},
     )
 
 
@@ -161,8 +159,8 @@ def _read(
 ) -> ToolResult:
     entry = _get_entry(working, given, listing)
     return ToolResult(
-        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{lines.format_verbatim(entry.data)}",
-        {"entry": lines.build_entry_data(entry, now()), "text": quoting.strip_invisible(entry.data)},
+        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{rendering.format_verbatim(entry.data)}",
+        {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
     )
 
 
@@ -170,20 +168,22 @@ def _search_entries(
     working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
 ) -> ToolResult:
     hits = working.search(
-        taking.get_optional_text(given, "query"),
-        category=taking.get_optional_text(given, "category"),
-        tags=taking.get_texts(given, "tags"),
+        argument_values.get_optional_text(given, "query"),
+        category=argument_values.get_optional_text(given, "category"),
+        tags=argument_values.get_texts(given, "tags"),
         limit=given.get("limit", _HITS),
     )
     at = now()
-    data = {"hits": [{**lines.build_entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]}
+    data = {
+        "hits": [{**rendering.build_entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]
+    }
     if not hits:
         return ToolResult(
-            f"Found nothing among {lines.format_count(len(working.list()), 'entry', 'entries')}.", data
+            f"Found nothing among {rendering.format_count(len(working.list()), 'entry', 'entries')}.", data
         )
-    found = lines.format_count(len(hits), "entry", "entries")
+    found = rendering.format_count(len(hits), "entry", "entries")
     return ToolResult(
-        "\n".join([f"Found {found}:", *(lines.render_entry_hit(hit, at) for hit in hits)]), data
+        "\n".join([f"Found {found}:", *(rendering.render_entry_hit(hit, at) for hit in hits)]), data
     )
 
 
@@ -193,13 +193,13 @@ def _list_entries(
     prefix = given.get("prefix") or ""
     found = working.list(prefix)
     at = now()
-    data = {"entries": [lines.build_entry_data(entry, at) for entry in found]}
+    data = {"entries": [rendering.build_entry_data(entry, at) for entry in found]}
     if not found:
         return ToolResult(
             f"There is no key under {render.render_label(prefix)}." if prefix else "There is nothing.", data
         )
-    said = lines.format_count(len(found), "entry", "entries")
-    return ToolResult("\n".join([f"{said}:", *(lines.render_entry(entry, at) for entry in found)]), data)
+    said = rendering.format_count(len(found), "entry", "entries")
+    return ToolResult("\n".join([f"{said}:", *(rendering.render_entry(entry, at) for entry in found)]), data)
 
 
 def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
@@ -210,7 +210,7 @@ def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: st
 
 
 def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
-    key = taking.get_text(given, "key")
+    key = argument_values.get_text(given, "key")
     entry = working.entry(key) or working.entry(key.strip())
     if entry is None:
         keys = [render.render_label(each.key) for each in working.list()]
@@ -234,20 +234,20 @@ def _format_lifetime(entry: Entry, now: datetime) -> str:
 
 # -- schemas -----------------------------------------------------------------------------------------------
 
-_ENTRY = schemas.build_object_schema(entry=lines.ENTRY)
-_ENTRIES = schemas.build_object_schema(entries=schemas.build_array_schema(lines.ENTRY))
-_TEXT = schemas.build_object_schema(entry=lines.ENTRY, text=schemas.STRING)
+_ENTRY = schemas.build_object_schema(entry=rendering.ENTRY)
+_ENTRIES = schemas.build_object_schema(entries=schemas.build_array_schema(rendering.ENTRY))
+_TEXT = schemas.build_object_schema(entry=rendering.ENTRY, text=schemas.STRING)
 _DROPPED = schemas.build_object_schema(key=schemas.STRING)
-_HITS_SCHEMA = schemas.build_object_schema(hits=schemas.build_array_schema(lines.ENTRY_HIT))
+_HITS_SCHEMA = schemas.build_object_schema(hits=schemas.build_array_schema(rendering.ENTRY_HIT))
 
-_KEY = schemas.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entries.LONGEST_KEY)
+_KEY = schemas.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entry.LONGEST_KEY)
 _TTL: schemas.Schema = {
     "type": "number",
     "minimum": 0.01,
     "maximum": _LONGEST_TTL_MINUTES,
     "description": "After how many minutes it goes by itself.",
 }
-_DATA = schemas.build_text_schema("The text to keep.", longest=entries.LONGEST_DATA, empty=True)
+_DATA = schemas.build_text_schema("The text to keep.", longest=entry.LONGEST_DATA, empty=True)
 _ASKED: schemas.Schema = {
     **schemas.QUERY,
     "description": "Words of the key, the text, the tags or the category.",
@@ -317,7 +317,7 @@ _PAD_LIST = ToolSpec(
     parameters=build_schema(
         prefix=schemas.build_text_schema(
             "Only keys that are this or go on from it after /, : or a dot.",
-            longest=entries.LONGEST_KEY,
+            longest=entry.LONGEST_KEY,
             empty=True,
         )
     ),

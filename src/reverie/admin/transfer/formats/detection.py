@@ -9,10 +9,9 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, rockbot, workspace
-from reverie.admin.transfer.formats.native import codec as documents
-from reverie.admin.transfer.formats.native import manifest
+from reverie.admin.transfer.formats.native import codec, manifest
 from reverie.admin.transfer.items import FORMS, Form
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, MEMORY, is_log
@@ -35,10 +34,10 @@ def detect_format(path: Path) -> Form:
     """
     if path.is_dir():
         return _detect_folder_format(path)
-    with sources.open_file(path) as file:
+    with safe_reading.open_file(path) as file:
         head = file.read(16)
     if head.startswith(_ZIP):
-        with sources.ZipArchive(path) as archive:
+        with safe_reading.ZipArchive(path) as archive:
             return _detect_archive_format(archive)
     if head.startswith(_SQLITE):
         raise InvalidInput(f"{path.name} is a database: open its folder, or make a backup of it")
@@ -51,20 +50,20 @@ def detect_format(path: Path) -> Form:
 
 
 def _detect_text_format(path: Path) -> Form:
-    with sources.open_file(path) as file:
-        for _, line in sources.iter_lines(file):
+    with safe_reading.open_file(path) as file:
+        for _, line in safe_reading.iter_lines(file):
             first = line
             break
         else:
             raise InvalidInput(f"{path.name} is empty")
     if first is None:
-        raise InvalidInput(f"{path.name}: its first line has over {sources.LONGEST_LINE:,} bytes")
+        raise InvalidInput(f"{path.name}: its first line has over {safe_reading.LONGEST_LINE:,} bytes")
     try:
-        data = sources.parse_json(first)
+        data = safe_reading.parse_json(first)
     except InvalidInput:
         data = None
     if not isinstance(data, dict):  # one document over several lines, or a list
-        with sources.open_file(path) as file:
+        with safe_reading.open_file(path) as file:
             data = _read_first_element(file, path.name)
     form = _detect_object_format(data)
     if form is None:
@@ -72,12 +71,12 @@ def _detect_text_format(path: Path) -> Form:
     return form
 
 
-def _read_first_element(file: sources.Readable, name: str) -> Any:
+def _read_first_element(file: safe_reading.Readable, name: str) -> Any:
     try:
-        text = next(sources.iter_elements(file), None)
+        text = next(safe_reading.iter_elements(file), None)
         if text is None:
             raise InvalidInput("an empty list")
-        return sources.parse_json(text)
+        return safe_reading.parse_json(text)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: cannot tell what it is ({error}): {_KNOWN}") from None
 
@@ -89,7 +88,7 @@ def _detect_object_format(data: Any) -> Form | None:
         return "chatgpt"
     if claude.is_conversation(data):
         return "claude"
-    if data.get("type") == "header" and data.get("format") == documents.FORMAT:
+    if data.get("type") == "header" and data.get("format") == codec.FORMAT:
         return "jsonl"
     if data.get("type") in ("entity", "relation") or {"entities", "relations"} <= set(data):
         return "mcp"
@@ -102,7 +101,7 @@ def _detect_object_format(data: Any) -> Form | None:
     return None
 
 
-def _detect_archive_format(archive: sources.ZipArchive) -> Form:
+def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
     if "manifest.json" in archive.names and "reverie.db" in archive.names:
         raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
     for name in archive.names:
@@ -119,8 +118,8 @@ def _detect_archive_format(archive: sources.ZipArchive) -> Form:
 
 def _is_own_markdown(path: Path) -> bool:
     return (
-        sources.read_text(path).startswith("---")
-        and re.search(r"^(?:id|kind|created_at):", sources.read_text(path), re.MULTILINE) is not None
+        safe_reading.read_text(path).startswith("---")
+        and re.search(r"^(?:id|kind|created_at):", safe_reading.read_text(path), re.MULTILINE) is not None
     )
 
 
@@ -145,7 +144,7 @@ def _detect_folder_format(folder: Path) -> Form:
 
 
 def _list_names(folder: Path) -> list[tuple[str, Path]]:
-    found = [(name, path) for name, path in sources.iter_files(folder) if path is not None]
+    found = [(name, path) for name, path in safe_reading.iter_files(folder) if path is not None]
     return found[:_LOOKED_AT]
 
 
@@ -163,7 +162,11 @@ def _detect_file_format(name: str, path: Path) -> Form | None:
         return "golemcore" if golemcore.is_item(_read_first_object(path)) else None
     if name.endswith(".json"):
         try:
-            return "rockbot" if rockbot.is_entry(sources.parse_json_object(sources.read_text(path))) else None
+            return (
+                "rockbot"
+                if rockbot.is_entry(safe_reading.parse_json_object(safe_reading.read_text(path)))
+                else None
+            )
         except InvalidInput:
             return None
     return None
@@ -173,7 +176,7 @@ def _is_own(path: Path, form: str) -> bool:
     """Whether a file in a place of the readable folder is one of it: it has fields that only ours have."""
     if form == "record":
         try:
-            data = sources.parse_json_object(sources.read_text(path))
+            data = safe_reading.parse_json_object(safe_reading.read_text(path))
         except InvalidInput:
             return False
     else:
@@ -183,8 +186,8 @@ def _is_own(path: Path, form: str) -> bool:
 
 def _read_first_object(path: Path) -> dict[str, Any]:
     """The first line of a file that is a JSON object; an empty one where there is none."""
-    with sources.open_file(path) as file:
-        for _, data in sources.iter_documents(file):
+    with safe_reading.open_file(path) as file:
+        for _, data in safe_reading.iter_documents(file):
             if isinstance(data, dict):
                 return data
     return {}

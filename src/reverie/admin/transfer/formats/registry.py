@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import detection
-from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, rockbot, workspace
-from reverie.admin.transfer.formats.foreign import mcp_memory as mcp
-from reverie.admin.transfer.formats.native import folder, markdown
-from reverie.admin.transfer.formats.native import jsonl as lines
+from reverie.admin.transfer.formats.foreign import chatgpt, claude, golemcore, mcp_memory, rockbot, workspace
+from reverie.admin.transfer.formats.native import folder, jsonl, markdown
 from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
@@ -49,9 +47,9 @@ def _read_rockbot(path: Path, terms: ImportTerms) -> Iterator[Item]:
 
 _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
-        "jsonl": lines.read,
+        "jsonl": jsonl.read,
         "markdown": markdown.read_file,
-        "mcp": mcp.read,
+        "mcp": mcp_memory.read,
         "golemcore": _read_golemcore,
         "rockbot": _read_rockbot,
         "notes": workspace.read_file,
@@ -72,20 +70,20 @@ def _read_conversations(path: Path, form: Form, terms: ImportTerms) -> Iterator[
     """The conversations of a file, of an archive, or of an archive that was unpacked."""
     reader = chatgpt.read if form == "chatgpt" else claude.read
     if path.is_dir():
-        for name, file in sources.iter_files(path):
+        for name, file in safe_reading.iter_files(path):
             if file is not None and detection.CONVERSATIONS.fullmatch(name):
-                with sources.open_file(file) as conversations:
+                with safe_reading.open_file(file) as conversations:
                     yield from reader(conversations, terms, name=name)
             else:
                 yield _build_skipped(name)
         return
-    with sources.open_file(path) as opened:
+    with safe_reading.open_file(path) as opened:
         is_archive = opened.read(4) == b"PK\x03\x04"
         opened.seek(0)
         if not is_archive:
             yield from reader(opened, terms, name=path.name)
             return
-    with sources.ZipArchive(path) as archive:
+    with safe_reading.ZipArchive(path) as archive:
         for name in sorted(archive.names):
             if detection.CONVERSATIONS.fullmatch(name):
                 with archive.opened(name) as member:

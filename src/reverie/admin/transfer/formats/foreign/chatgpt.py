@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
 from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
@@ -30,7 +30,7 @@ def is_conversation(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get("mapping"), dict)
 
 
-def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
+def read(file: safe_reading.Readable, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """The conversations of a file.
 
     Args:
@@ -41,10 +41,10 @@ def read(file: sources.Readable, terms: ImportTerms, *, name: str) -> Iterator[I
     Raises:
         InvalidInput: it cannot be read any further.
     """
-    for number, text in enumerate(sources.iter_elements(file), start=1):
+    for number, text in enumerate(safe_reading.iter_elements(file), start=1):
         place = f"{name}, conversation {number}"
         try:
-            yield from parse_conversation(sources.parse_json_object(text), terms, place=place)
+            yield from parse_conversation(safe_reading.parse_json_object(text), terms, place=place)
         except InvalidInput as error:
             yield Skipped(what="session", place=place, why=notes.get_skip_reason(error), detail=str(error))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reverie.domain import category as categories
+from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category, validate_category
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, LAYERS, LONGEST_LABEL, MOST_LABELS, Kind, Layer
 from reverie.domain.text.validation import clean_text
@@ -97,7 +97,7 @@ class ForeignFields:
         if not isinstance(value, str):
             return None
         try:
-            return categories.validate_category(value.strip().strip("/"))
+            return validate_category(value.strip().strip("/"))
         except InvalidInput:
             return None
 
@@ -148,9 +148,9 @@ datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
 
 def infer_kind(category: str | None) -> Kind:
     """The kind of a record of which nothing but the category is known."""
-    if categories.is_within_category(category, categories.ANTI_PATTERNS):
+    if is_within_category(category, ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if categories.is_within_category(category, categories.USER_PREFERENCES) else "fact"
+    return "preference" if is_within_category(category, USER_PREFERENCES) else "fact"
 
 
 def _normalize_name(name: str) -> str:

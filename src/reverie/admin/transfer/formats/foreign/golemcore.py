@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.items import (
@@ -26,7 +26,7 @@ from reverie.admin.transfer.items import (
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 FORM = "golemcore"
 
@@ -41,8 +41,8 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         terms: How they are to be taken in.
         name: What to call the file.
     """
-    with sources.open_file(path) as file:
-        for number, data in sources.iter_documents(file):
+    with safe_reading.open_file(path) as file:
+        for number, data in safe_reading.iter_documents(file):
             place = f"{name}, line {number}"
             if isinstance(data, InvalidInput):
                 yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
@@ -114,6 +114,6 @@ def _collect_extra_metadata(fields: ForeignFields) -> dict[str, str]:
     rest = {
         "title": fields.text("title").strip(),
         "type": "" if fields.kind("type", "kind") else fields.label("type", "kind"),
-        "last_accessed_at": "" if accessed is None else clock.format_time(accessed),
+        "last_accessed_at": "" if accessed is None else timestamps.format_time(accessed),
     }
     return {name: text for name, text in rest.items() if text}

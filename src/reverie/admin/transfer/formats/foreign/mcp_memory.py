@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
 from reverie.admin.transfer.items import (
@@ -54,8 +54,8 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     if graph is not None:
         yield from parse_object(graph, terms, place=path.name)
         return
-    with sources.open_file(path) as file:
-        for number, data in sources.iter_documents(file):
+    with safe_reading.open_file(path) as file:
+        for number, data in safe_reading.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
                 yield Skipped(what="line", place=place, why=notes.get_skip_reason(data), detail=str(data))
@@ -66,7 +66,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
 def _read_whole_graph(path: Path) -> dict[str, Any] | None:
     """A graph that is one object, on one line or on several; None for one of an object a line."""
     try:
-        data = sources.parse_json_object(sources.read_text(path))
+        data = safe_reading.parse_json_object(safe_reading.read_text(path))
     except InvalidInput:
         return None
     return data if "type" not in data else None

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields, infer_kind
 from reverie.admin.transfer.items import (
@@ -47,7 +47,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
         name: Its path below the folder of memory, whose folders are the category if the entry names none.
     """
     try:
-        data = sources.parse_json_object(sources.read_text(path))
+        data = safe_reading.parse_json_object(safe_reading.read_text(path))
     except InvalidInput as error:
         yield Skipped(what="file", place=name, why=notes.get_skip_reason(error), detail=str(error))
         return

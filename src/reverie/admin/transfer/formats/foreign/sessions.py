@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.conversations import SOURCE_ID, parse_turns
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, build_tool_call
@@ -37,14 +37,16 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     """
     try:
         if path.suffix == ".json":
-            data = sources.parse_json_object(sources.read_text(path))
+            data = safe_reading.parse_json_object(safe_reading.read_text(path))
             yield from _Reading(name, terms, data).messages(
                 (f"{name}, message {number}", each)
                 for number, each in enumerate(_validate_messages(data.pop("messages", None)), start=1)
             )
             return
-        with sources.open_file(path) as file:
-            numbered = ((f"{name}, line {number}", data) for number, data in sources.iter_documents(file))
+        with safe_reading.open_file(path) as file:
+            numbered = (
+                (f"{name}, line {number}", data) for number, data in safe_reading.iter_documents(file)
+            )
             first = next(numbered, None)
             if first is None:
                 yield Skipped(what="session", place=name, why="empty")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import golemcore, rockbot, sessions
 from reverie.admin.transfer.formats.native.markdown import get_modified_time
@@ -38,7 +38,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read.
     """
     inner = (folder / MEMORY).is_dir() and folder.name != MEMORY
-    files = sorted(sources.iter_files(folder), key=lambda each: _get_sort_key(each[0]))
+    files = sorted(safe_reading.iter_files(folder), key=lambda each: _get_sort_key(each[0]))
     for name, path in files:
         within = name.removeprefix(f"{MEMORY}/") if inner else name
         outside = inner and within == name and not name.startswith(f"{SESSIONS}/")
@@ -84,7 +84,7 @@ def _read_file(path: Path, within: str, terms: ImportTerms, *, place: str) -> It
 
 def _read_note(path: Path, name: str, terms: ImportTerms, place: str) -> Iterator[Item]:
     try:
-        text = sources.read_text(path)
+        text = safe_reading.read_text(path)
     except InvalidInput as error:
         yield Skipped(what="page", place=place, why=notes.get_skip_reason(error), detail=str(error))
         return

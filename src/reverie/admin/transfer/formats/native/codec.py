@@ -16,7 +16,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 FORMAT = "reverie"
 """How our own exports call themselves."""
@@ -45,7 +45,7 @@ def build_header(form: str, *, at: datetime) -> dict[str, Any]:
         form: Which of our formats it is.
         at: When it was made.
     """
-    return {"format": FORMAT, "form": form, "version": VERSION, "made_at": clock.format_time(at)}
+    return {"format": FORMAT, "form": form, "version": VERSION, "made_at": timestamps.format_time(at)}
 
 
 def validate_header(data: Mapping[str, Any], place: str) -> None:

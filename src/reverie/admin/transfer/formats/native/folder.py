@@ -12,11 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.atomic_writes import AtomicTree
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.native import codec as documents
-from reverie.admin.transfer.formats.native import manifest
+from reverie.admin.transfer.formats.native import codec, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
 from reverie.admin.transfer.formats.native.markdown import get_modified_time, read_page_file
@@ -92,7 +91,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or was made by a newer Reverie.
     """
     known = manifest.read_manifest(folder)
-    for name, file in sources.iter_files(folder):
+    for name, file in safe_reading.iter_files(folder):
         place = layout.parse_path(name)
         if name == manifest.NAME or (place is None and name.startswith(_BESIDE)):
             continue
@@ -110,25 +109,25 @@ def _read_file(
 ) -> Iterator[Item]:
     match place.form:
         case "record":
-            data = sources.parse_json_object(sources.read_text(file))
-            yield FoundRecord(place=name, record=terms.apply_to_record(documents.read_record(data)))
+            data = safe_reading.parse_json_object(safe_reading.read_text(file))
+            yield FoundRecord(place=name, record=terms.apply_to_record(codec.read_record(data)))
         case "episodic":
             yield from _read_episodic(name, file, terms)
         case "session":
             yield from _read_session(name, file, terms)
         case "page" | "log":
-            text = sources.read_text(file, exactly=True)
+            text = safe_reading.read_text(file, exactly=True)
             yield from read_page_file(place.name, text, known, place=name, at=get_modified_time(file))
 
 
 def _read_episodic(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
-    with sources.open_file(file) as lines:
-        for number, data in sources.iter_documents(lines):
+    with safe_reading.open_file(file) as lines:
+        for number, data in safe_reading.iter_documents(lines):
             where = f"{name}, line {number}"
             try:
                 if isinstance(data, InvalidInput):
                     raise data
-                yield FoundRecord(place=where, record=terms.apply_to_record(documents.read_record(data)))
+                yield FoundRecord(place=where, record=terms.apply_to_record(codec.read_record(data)))
             except InvalidInput as error:
                 yield Skipped(what="record", place=where, why=notes.get_skip_reason(error), detail=str(error))
 
@@ -137,16 +136,16 @@ def _read_session(name: str, file: Path, terms: ImportTerms) -> Iterator[Item]:
     state: SessionState | None = None
     turns: list[Turn] = []
     sent = False
-    with sources.open_file(file) as lines:
-        for number, data in sources.iter_documents(lines):
+    with safe_reading.open_file(file) as lines:
+        for number, data in safe_reading.iter_documents(lines):
             where = f"{name}, line {number}"
             try:
                 if isinstance(data, InvalidInput):
                     raise data
                 if state is None:
-                    state = terms.apply_to_session(documents.read_session(data))
+                    state = terms.apply_to_session(codec.read_session(data))
                     continue
-                turn = documents.read_turn({**data, "session": state.id})
+                turn = codec.read_turn({**data, "session": state.id})
                 turns.append(replace(turn, scope=state.scope))
             except InvalidInput as error:
                 if state is None:

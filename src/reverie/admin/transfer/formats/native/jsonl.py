@@ -19,9 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.formats.native import codec
 from reverie.admin.transfer.items import (
     FoundPage,
     FoundParagraph,
@@ -54,7 +54,7 @@ class JsonlWriter:
 
     def __init__(self, file: Writable, *, at: datetime) -> None:
         self._file = file
-        self._write({"type": "header", **documents.build_header("jsonl", at=at)})
+        self._write({"type": "header", **codec.build_header("jsonl", at=at)})
 
     def put_record(self, record: Record) -> None:
         """Write one record."""
@@ -85,10 +85,10 @@ class JsonlWriter:
         self._write({"type": "end", **counts})
 
     def _put(self, value: Value) -> None:
-        self._write(documents.to_document(value))
+        self._write(codec.to_document(value))
 
     def _write(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{documents.encode_json(data)}\n")
+        self._file.write(f"{codec.encode_json(data)}\n")
 
 
 def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
@@ -101,9 +101,9 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, is no such export, or was made by a newer Reverie.
     """
-    with sources.open_file(path) as file:
+    with safe_reading.open_file(path) as file:
         reading = _Reading(path.name, terms)
-        for number, data in sources.iter_documents(file):
+        for number, data in safe_reading.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
                 yield reading.broken(place, data)
@@ -128,7 +128,7 @@ class _Reading:
     def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
         """A line that cannot be read."""
         return Skipped(
-            what=documents.parse_type(what), place=place, why=notes.get_skip_reason(error), detail=str(error)
+            what=codec.parse_type(what), place=place, why=notes.get_skip_reason(error), detail=str(error)
         )
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
@@ -139,19 +139,19 @@ class _Reading:
             return
         try:
             if kind == "turn":
-                yield from self._take_turn(self._terms.apply_to_turn(documents.read_turn(data)), place)
+                yield from self._take_turn(self._terms.apply_to_turn(codec.read_turn(data)), place)
                 return
             if kind != "end":
                 yield from self._flush_turns()
             if kind == "record":
-                record = self._terms.apply_to_record(documents.read_record(data))
+                record = self._terms.apply_to_record(codec.read_record(data))
                 yield FoundRecord(place=place, record=record)
             elif kind == "session":
-                self._enter(self._terms.apply_to_session(documents.read_session(data)), place)
+                self._enter(self._terms.apply_to_session(codec.read_session(data)), place)
             elif kind == "page":
-                yield FoundPage(place=place, page=documents.read_page(data))
+                yield FoundPage(place=place, page=codec.read_page(data))
             elif kind == "paragraph":
-                yield FoundParagraph(place=place, paragraph=documents.read_paragraph(data))
+                yield FoundParagraph(place=place, paragraph=codec.read_paragraph(data))
             elif kind == "end":
                 self._ended = True
             elif kind != "header":  # two exports may have been put into one file
@@ -176,9 +176,9 @@ class _Reading:
             )
 
     def _begin(self, kind: object, data: Mapping[str, Any], place: str) -> None:
-        if kind != "header" or data.get("format") != documents.FORMAT:
+        if kind != "header" or data.get("format") != codec.FORMAT:
             raise InvalidInput(f"{place}: no export of Reverie: it does not begin with a header")
-        documents.validate_header(data, place)
+        codec.validate_header(data, place)
         self._begun = True
 
     def _enter(self, state: SessionState, place: str) -> None:

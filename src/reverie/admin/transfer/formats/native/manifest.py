@@ -14,13 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.native import codec as documents
+from reverie.admin.transfer.formats.native import codec
 from reverie.admin.transfer.items import FoundPage, FoundParagraph, Item, Skipped, hash_texts
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 
 NAME = "reverie-export.json"
 
@@ -45,24 +45,24 @@ class ExportManifest:
 
     def record_page(self, page: Page) -> None:
         """Keep what the page's file cannot hold."""
-        self.pages[page.name] = [clock.format_time(page.updated_at), hash_texts(page.content)]
+        self.pages[page.name] = [timestamps.format_time(page.updated_at), hash_texts(page.content)]
 
     def record_log(self, name: str, paragraphs: Iterable[Paragraph]) -> None:
         """Keep what the log's file cannot hold."""
         self.logs[name] = [
-            [each.id, each.position, clock.format_time(each.at), each.source, hash_texts(each.content)]
+            [each.id, each.position, timestamps.format_time(each.at), each.source, hash_texts(each.content)]
             for each in paragraphs
         ]
 
     def to_text(self) -> str:
         """The file's text."""
-        data = documents.build_header(self.form, at=self.made_at) | {
+        data = codec.build_header(self.form, at=self.made_at) | {
             "counts": dict(self.counts),
             "pages": self.pages,
             "logs": self.logs,
         }
         entries = ",\n".join(
-            f"  {documents.encode_json(name)}: {_format_value(value)}" for name, value in data.items()
+            f"  {codec.encode_json(name)}: {_format_value(value)}" for name, value in data.items()
         )
         return f"{{\n{entries}\n}}\n"
 
@@ -71,16 +71,16 @@ def _format_value(value: Any) -> str:
     """A value on as many lines as can be read and compared."""
     if isinstance(value, dict) and value:
         inner = ",\n".join(
-            f"    {documents.encode_json(name)}: {_format_list(each)}" for name, each in value.items()
+            f"    {codec.encode_json(name)}: {_format_list(each)}" for name, each in value.items()
         )
         return f"{{\n{inner}\n  }}"
-    return documents.encode_json(value)
+    return codec.encode_json(value)
 
 
 def _format_list(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
-        return "[\n" + ",\n".join(f"      {documents.encode_json(each)}" for each in value) + "\n    ]"
-    return documents.encode_json(value)
+        return "[\n" + ",\n".join(f"      {codec.encode_json(each)}" for each in value) + "\n    ]"
+    return codec.encode_json(value)
 
 
 def read_manifest(folder: Path) -> ExportManifest | None:
@@ -93,13 +93,13 @@ def read_manifest(folder: Path) -> ExportManifest | None:
     if not file.is_file():
         return None
     try:
-        data = sources.parse_json_object(sources.read_text(file))
-        if data.get("format") != documents.FORMAT:
+        data = safe_reading.parse_json_object(safe_reading.read_text(file))
+        if data.get("format") != codec.FORMAT:
             raise InvalidInput("it is no manifest of an export")
-        documents.validate_header(data, NAME)
+        codec.validate_header(data, NAME)
         return ExportManifest(
             form=str(data.get("form")),
-            made_at=clock.parse_time(str(data.get("made_at")), name="made_at"),
+            made_at=timestamps.parse_time(str(data.get("made_at")), name="made_at"),
             pages=_select_lists(data.get("pages"), 2),
             logs={
                 name: [entry for entry in entries if isinstance(entry, list) and len(entry) == 5]
@@ -139,7 +139,7 @@ def build_found_page(
     try:
         moment = at
         if noted is not None and noted[1] == hash_texts(text):
-            moment = clock.parse_time(str(noted[0]), name="updated_at")
+            moment = timestamps.parse_time(str(noted[0]), name="updated_at")
         else:
             text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         return FoundPage(place=place, page=validate_page(Page(name=name, content=text, updated_at=moment)))
@@ -172,9 +172,9 @@ def build_found_paragraphs(
                 paragraph, form = _restore_paragraph(name, content, same.pop(0)), ""
             else:
                 plain = notes.fold_paragraph(content.removeprefix("\ufeff"), name)
-                fresh = notes.build_paragraph(name, plain, form=documents.FORMAT, at=at, nth=seen[plain])
+                fresh = notes.build_paragraph(name, plain, form=codec.FORMAT, at=at, nth=seen[plain])
                 seen[plain] += 1
-                paragraph, form = replace(fresh, position=last + 1), documents.FORMAT
+                paragraph, form = replace(fresh, position=last + 1), codec.FORMAT
         except InvalidInput as error:
             yield Skipped(what="paragraph", place=where, why=notes.get_skip_reason(error), detail=str(error))
             continue
@@ -184,4 +184,4 @@ def build_found_paragraphs(
 
 def _restore_paragraph(name: str, content: str, entry: Sequence[Any]) -> Paragraph:
     fields = dict(zip(("id", "position", "at", "source"), entry, strict=False))
-    return documents.read_paragraph({**fields, "page": name, "content": content})
+    return codec.read_paragraph({**fields, "page": name, "content": content})

@@ -23,11 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer import safe_reading as sources
+from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.atomic_writes import AtomicTree
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.native import codec as documents
-from reverie.admin.transfer.formats.native import frontmatter, manifest
+from reverie.admin.transfer.formats.native import codec, frontmatter, manifest
 from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
 from reverie.admin.transfer.items import FoundRecord, FoundTurns, ImportTerms, Item, Skipped, build_stable_id
@@ -35,7 +34,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
 from reverie.domain.record import HOME_LAYERS, Record
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.files.names import build_file_name
 
 RECORDS, ARCHIVE, SESSIONS, PAGES = "records", "archive", "sessions", "pages"
@@ -104,8 +103,8 @@ def _render_heading(turn: Turn) -> str:
         for name, value in turn.to_dict().items()
         if name not in _IN_HEADING and (name == "position" or not _is_empty(value))
     }
-    fields |= {"role": turn.role, "at": clock.format_time(turn.at)}
-    return f"## {turn.role}, {clock.format_time(turn.at)} <!-- turn {_to_comment_json(fields)} -->"
+    fields |= {"role": turn.role, "at": timestamps.format_time(turn.at)}
+    return f"## {turn.role}, {timestamps.format_time(turn.at)} <!-- turn {_to_comment_json(fields)} -->"
 
 
 def _to_comment_json(fields: Mapping[str, Any]) -> str:
@@ -135,7 +134,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or was made by a newer Reverie.
     """
     known = manifest.read_manifest(folder)
-    for name, file in sources.iter_files(folder):
+    for name, file in safe_reading.iter_files(folder):
         if name == manifest.NAME:
             continue
         part, _, rest = name.partition("/")
@@ -143,7 +142,7 @@ def read(folder: Path, terms: ImportTerms) -> Iterator[Item]:
             yield Skipped(what="file", place=name, why="unsupported", detail="no part of an export")
             continue
         try:
-            text = sources.read_text(file, exactly=part == PAGES)
+            text = safe_reading.read_text(file, exactly=part == PAGES)
             if part == SESSIONS:
                 yield from _read_session(text, terms, place=name)
             elif part == PAGES:
@@ -164,7 +163,7 @@ def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    text = sources.read_text(path)
+    text = safe_reading.read_text(path)
     if any(True for _ in _iter_headings(text)):
         yield from _read_session(text, terms, place=path.name)
     else:
@@ -203,10 +202,10 @@ def _read_record(text: str, terms: ImportTerms) -> Record:
     """The record in a file; what a person left out of it is filled in."""
     fields, content = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
-    now = clock.format_time(terms.now)
+    now = timestamps.format_time(terms.now)
     first = given.get("created_at", now)
     given = {
-        "id": build_stable_id(documents.FORMAT, str(given.get("kind", "fact")), content),
+        "id": build_stable_id(codec.FORMAT, str(given.get("kind", "fact")), content),
         "created_at": first,
         "updated_at": first,
         "last_seen_at": given.get("updated_at", first),
@@ -214,13 +213,13 @@ def _read_record(text: str, terms: ImportTerms) -> Record:
         **given,
         "content": content,
     }
-    return terms.apply_to_record(documents.read_record(given))
+    return terms.apply_to_record(codec.read_record(given))
 
 
 def _read_session(text: str, terms: ImportTerms, *, place: str) -> Iterator[Item]:
     fields, body = frontmatter.split_document(text)
     given = {name: value for name, value in fields.items() if value is not None}
-    state = terms.apply_to_session(documents.read_session(given))
+    state = terms.apply_to_session(codec.read_session(given))
     turns: list[Turn] = []
     sent = False
     for number, heading, content in _parse_turns(body):
@@ -262,6 +261,6 @@ def _extract_content(block: list[str]) -> str:
 
 
 def _read_turn(heading: str, content: str, state: SessionState) -> Turn:
-    fields = sources.parse_json_object(heading)
-    turn = documents.read_turn({**fields, "content": content, "session": state.id})
+    fields = safe_reading.parse_json_object(heading)
+    turn = codec.read_turn({**fields, "content": content, "session": state.id})
     return replace(turn, scope=state.scope)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, as_json, invocation
 from reverie.interfaces.cli.prompts import ChangeParam, confirm
@@ -53,9 +53,9 @@ def history(asked: CommandContext, /, id: str | None, as_json: bool, **how: Any)
     if as_json:
         output.print_json({"history": changes})
     elif output.is_terminal() and changes:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_history(changes)
+        rich_output.print_history(changes)
     else:
         cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
         output.print_rows([change[name] or "-" for name in cells] for change in changes)
@@ -70,7 +70,7 @@ def _serialize_change(row: JournalEntry, id: str | None) -> dict[str, Any]:
     return {
         "sequence": row.sequence,
         "batch": row.batch,
-        "at": clock.format_time(row.at),
+        "at": timestamps.format_time(row.at),
         "actor": row.actor,
         "reason": row.reason,
         "subject": row.subject,
@@ -104,9 +104,9 @@ def blame(asked: CommandContext, /, id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found.to_dict())
     elif output.is_terminal():
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_account(found.text)
+        rich_output.print_account(found.text)
     else:
         click.echo(output.escape_text(found.text))
 
@@ -161,9 +161,9 @@ def diff(
 def _show(found: list[Difference]) -> None:
     text = "\n\n".join(one.text for one in found)
     if output.is_terminal() and text:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_account(text)
+        rich_output.print_account(text)
     elif text:
         click.echo(output.escape_text(text))
 
@@ -225,8 +225,8 @@ def _print_result(result: UndoResult) -> None:
     head = f"Would undo {told}:" if result.dry_run else f"Undone: {told}."
     text = f"{head}\n\n{result.text}"
     if output.is_terminal():
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_account(text)
+        rich_output.print_account(text)
     else:
         click.echo(output.escape_text(text))

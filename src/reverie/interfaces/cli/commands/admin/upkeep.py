@@ -59,9 +59,9 @@ def stats(asked: CommandContext, /, scope: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(numbers)
     elif output.is_terminal():
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_stats(numbers)
+        rich_output.print_stats(numbers)
     else:
         output.print_rows((name, "-" if value is None else value) for name, value in flatten_values(numbers))
 

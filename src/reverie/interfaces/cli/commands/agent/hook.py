@@ -20,7 +20,7 @@ from reverie.interfaces.cli.options import (
     combine_options,
     invocation,
 )
-from reverie.interfaces.hooks import runner as running
+from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
 
@@ -32,7 +32,7 @@ _where = combine_options(
     click.option(
         "--scope",
         metavar="NAME",
-        help=f"Remember in this scope, such as user:alice.  [${running.SCOPE}, or everybody's]",
+        help=f"Remember in this scope, such as user:alice.  [${runner.SCOPE}, or everybody's]",
     ),
     click.option(
         "--per-project", is_flag=True, help="Give each project a scope of its own, within that of --scope."
@@ -54,14 +54,14 @@ _where = combine_options(
     click.option(
         "--max-chars",
         type=click.IntRange(0),
-        default=running.MOST_CHARS,
+        default=runner.MOST_CHARS,
         show_default=True,
         help="Write at most so many characters.",
     ),
     click.option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
-        default=running.TIMEOUT_S,
+        default=runner.TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
         help="Give up after so long.",
@@ -97,7 +97,7 @@ def _build_event_command(name: str, says: str) -> click.Command:
         called = HookOptions(
             folder=asked.folder, settings=asked.settings, quiet=asked.quiet, debug=asked.debug, **how
         )
-        written = running.try_run(name, called, sys.stdin)
+        written = runner.try_run(name, called, sys.stdin)
         click.echo(written.decode(), nl=False)
 
     made: Callable[[Any], click.Command] = click.command(name, cls=Command, help=says)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, combine_options, invocation
 from reverie.interfaces.cli.prompts import confirm
@@ -40,7 +40,7 @@ def watch(asked: CommandContext, /, once: bool, poll: bool) -> None:
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.watcher import FolderWatcher
 
-    began = clock.utc_now()
+    began = timestamps.utc_now()
     with _suppress_repetition(), asked.memory() as memory:
         folder = memory.folder
         if folder is None or memory.path is None:

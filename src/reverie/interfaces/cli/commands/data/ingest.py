@@ -17,7 +17,7 @@ import click
 
 from reverie.admin.transfer.conversations import FORMATS, Format, ImportedConversation, read_conversations
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, invocation, store_option
 
@@ -144,7 +144,7 @@ def _mark(turn: Mapping[str, Any], *, with_time: bool) -> bytes:
     parts = [turn["role"], turn["content"], turn.get("speaker", ""), turn.get("tool_call_id", ""), calls]
     if with_time:
         at = turn["at"]
-        parts.append(clock.format_time(at) if isinstance(at, datetime) else at)
+        parts.append(timestamps.format_time(at) if isinstance(at, datetime) else at)
     return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 

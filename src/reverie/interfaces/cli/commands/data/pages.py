@@ -10,7 +10,7 @@ import click
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, validate_page_name
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, as_json, as_of, invocation
 from reverie.interfaces.cli.prompts import TimeParam, read_text
@@ -37,11 +37,11 @@ def pages(asked: CommandContext, /, as_json: bool) -> None:
     if as_json:
         output.print_json({"pages": [_serialize_overview(each) for each in found]})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_pages(found)
+        rich_output.print_pages(found)
     else:
-        output.print_rows((page.name, page.size, clock.format_time(page.updated_at)) for page in found)
+        output.print_rows((page.name, page.size, timestamps.format_time(page.updated_at)) for page in found)
     if not found and not as_json:
         output.print_message("No pages.", quiet=asked.quiet)
 
@@ -51,7 +51,7 @@ def _serialize_overview(page: PageOverview) -> dict[str, Any]:
         "name": page.name,
         "paragraphs": page.paragraphs,
         "characters": page.characters,
-        "updated_at": clock.format_time(page.updated_at),
+        "updated_at": timestamps.format_time(page.updated_at),
     }
 
 

@@ -10,7 +10,7 @@ from reverie.domain.change import get_subject
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS
-from reverie.domain.text import timestamps as clock
+from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     Command,
@@ -149,9 +149,9 @@ def recall(
     if as_json:
         output.print_json({"query": question, "hits": [hit.to_dict() for hit in hits]})
     elif output.is_terminal() and hits:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_hits(hits, question, explain=explain)
+        rich_output.print_hits(hits, question, explain=explain)
     else:
         output.print_rows(_format_hit_cells(hit, question, explain) for hit in hits)
     if not hits:
@@ -216,7 +216,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         hit.id,
         hit.kind,
         where,
-        clock.format_time(hit.at),
+        timestamps.format_time(hit.at),
         hit.content,
     ]
     return [*cells, output.explain_hit(hit, question)] if explain else cells
@@ -247,9 +247,9 @@ def show(asked: CommandContext, /, id: str, as_json: bool) -> None:
         output.print_json({"type": kind, kind: value.to_dict()})
         return
     if output.is_terminal():
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_sheet(kind, value.to_dict())
+        rich_output.print_sheet(kind, value.to_dict())
         return
     for name, field in value.to_dict().items():
         if name != "content" and field not in (None, "", [], {}):
@@ -289,12 +289,13 @@ def list_records(
     if as_json:
         output.print_json({"records": [record.to_dict() for record in records]})
     elif output.is_terminal() and records:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.print_records(records)
+        rich_output.print_records(records)
     else:
         output.print_rows(
-            (r.id, r.kind, r.category or "-", clock.format_time(r.updated_at), r.content) for r in records
+            (r.id, r.kind, r.category or "-", timestamps.format_time(r.updated_at), r.content)
+            for r in records
         )
     if not records and not as_json:
         output.print_message("No records.", quiet=asked.quiet)
@@ -334,9 +335,9 @@ def _tally(asked: CommandContext, /, name: str, found: dict[str, int], as_json: 
     if as_json:
         output.print_json({name: found})
     elif output.is_terminal() and found:
-        from reverie.interfaces.cli import rich_output as drawing
+        from reverie.interfaces.cli import rich_output
 
-        drawing.tally(found)
+        rich_output.tally(found)
     else:
         output.print_rows((number, key or "-") for key, number in found.items())
     if not found and not as_json:
@@ -419,7 +420,7 @@ def purge(asked: CommandContext, /, older_than: str | None, yes: bool, as_json: 
 
     With --json: {"purged": number}.
     """
-    age = clock.parse_duration(older_than, name="--older-than") if older_than else None
+    age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
     with asked.memory() as memory:
         which = older_than or f"{memory.settings.retention_days:g} days"
         question = f"Remove every record archived more than {which} ago for good?"
