@@ -139,7 +139,6 @@ class Tending(MemoryReader, ABC):
             unwrap(self._store),
             self._index,
             path=self.path,
-            clock=self._clock,
             files=self.folder,
             forgetter=self._forgetter,
             exposing=self._exposing if self.settings.redact_secrets else None,

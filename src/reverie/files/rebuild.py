@@ -126,8 +126,8 @@ def rebuild(
     try:
         if old is not None and not force:
             raise InvalidInput(
-                f"{str(database)!r} can be read: there is nothing to rebuild (`reverie doctor --fix` puts "
-                "damage right); pass force=True (--force) to make a new one all the same"
+                f"{str(database)!r} can be read: there is nothing to rebuild (see `reverie check`); pass "
+                "force=True (--force) to make a new one all the same, without the history"
             )
         with state.lock(_PATIENCE_S) as ledger:
             scratch.mkdir(mode=0o700)

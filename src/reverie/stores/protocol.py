@@ -34,17 +34,17 @@ Order = Literal["updated", "created"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProblem:
-    """Something that `check` found.
+    """A problem that `check` found.
 
     Attributes:
-        what: What is wrong, in words, with the id or table concerned; never content.
+        what: What is wrong, with the id or table concerned; never content.
         fix: What a person can do about it.
-        mendable: Whether the store may be able to put it right itself, from what else it holds.
+        repairable: Whether the store can repair it from what else it holds.
     """
 
     what: str
     fix: str
-    mendable: bool = False
+    repairable: bool = False
 
 
 class Store(Protocol):

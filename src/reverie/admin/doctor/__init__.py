@@ -1,4 +1,4 @@
-"""What is wrong with a memory, in plain words, and what can be done about it. `Memory.doctor` asks it."""
+"""Diagnosis and repair of a memory."""
 
 from reverie.admin.doctor.doctor import Doctor
 from reverie.admin.doctor.findings import Diagnosis, Finding

@@ -1,17 +1,15 @@
-"""Is everything as it should be, and if it is not, what is to be done?
+"""Check of an open memory, and repair of what follows from its content.
 
-The doctor compares what stands twice: the tables with the journal, the search index with the store, the files
-with both; it looks at modes, leftovers and room on the disk. It says what is wrong in plain words, with ids,
-names and numbers and never with what is remembered, and repairs what can be repaired without a choice that
-only a person can make. It deletes nothing that holds content which is not found elsewhere.
+The doctor compares the tables with the journal, and the search index and the files with the store. It checks
+modes, leftovers and free space. Its findings name ids, files and numbers, never content. It repairs what needs
+no decision by a person, and deletes nothing that holds content which exists nowhere else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
@@ -32,14 +30,13 @@ from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.context.window import to_chat_messages
 from reverie.domain.errors import ReverieError
-from reverie.domain.text.timestamps import Clock
 from reverie.files.folder import MemoryFolder
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.stores.protocol import Store, StoreProblem
 
-_PART_OF: Mapping[Remedy, Part] = MappingProxyType(
+_PART_BY_REMEDY: Mapping[Remedy, Part] = MappingProxyType(
     {
         "modes": "folder",
         "leftovers": "folder",
@@ -53,19 +50,19 @@ _PART_OF: Mapping[Remedy, Part] = MappingProxyType(
 
 @runtime_checkable
 class RepairableStore(Protocol):
-    """A store that can put right some of what is wrong with it, as `SQLiteStore` can."""
+    """Store that can repair what follows from the rest of it, as `SQLiteStore` can."""
 
-    def repair(self, *, at: datetime) -> None:
-        """Put right what `check` calls mendable."""
+    def repair(self) -> None:
+        """Repair what `check` calls repairable."""
         ...
 
-    def misread(self) -> Sequence[str]:
-        """The ids of what is searched by other words than the analyser makes of it."""
+    def find_stale_analyses(self) -> Sequence[str]:
+        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
         ...
 
 
 class Doctor:
-    """Examines one open memory."""
+    """Check and repair of one open memory."""
 
     def __init__(
         self,
@@ -73,83 +70,81 @@ class Doctor:
         index: SearchIndex,
         *,
         path: Path | None,
-        clock: Clock,
         files: MemoryFolder | None = None,
         forgetter: Eraser | None = None,
         exposing: StoredSecretRedactor | None = None,
     ) -> None:
-        """Examine a memory.
+        """Prepare to examine a memory.
 
         Args:
             store: Its store.
             index: Its search index.
-            path: Its folder; None when it has none.
-            clock: What tells the time.
-            files: Its mirrored files; None when it has none.
-            forgetter: What finishes an interrupted forgetting.
-            exposing: What finds secrets that are stored; None where they may be.
+            path: Its folder; None for a memory without one.
+            files: Its mirrored files; None for a memory without them.
+            forgetter: Finishes an interrupted erasure.
+            exposing: Finds stored secrets; None where they are allowed.
         """
         self._exposing = exposing
         self._files = files
         self._forgetter = forgetter
-        self._differing: tuple[str, ...] = ()
+        self._differing_files: tuple[str, ...] = ()
         self._store = store
         self._index = index
         self._path = path
-        self._clock = clock
         self._checked: Counter[str] = Counter()
 
     def examine(self, *, fix: bool = False) -> Diagnosis:
-        """Look at everything.
+        """Check everything.
 
         Args:
-            fix: Whether to repair what can be repaired, and then look again.
+            fix: Whether to repair what can be repaired, and then check again.
 
         Raises:
             StoreUnavailable: the store cannot be reached.
         """
-        left = found = self._run_checks()
-        failed: list[Finding] = []
-        done: set[Remedy] = set()
-        while fix and (remedies := _collect_remedies(left) - done):
-            failed += [
-                finding for one in get_args(Remedy) if one in remedies for finding in self._apply_remedy(one)
-            ]
-            done |= remedies
-            left = self._run_checks()
-            found += [ill for ill in left if ill not in found and ill.remedy not in done]
-        if not done:
-            return self._build_diagnosis([ill.finding for ill in found], [])
-        still = {_get_identity(ill.finding) for ill in left}
-        repaired = [ill.finding for ill in found if ill.remedy and _get_identity(ill.finding) not in still]
-        return self._build_diagnosis(
-            [*failed, *(replace(ill.finding, repairable=False) for ill in left)], repaired
-        )
+        remaining = known = self._run_checks()
+        failures: list[Finding] = []
+        applied: set[Remedy] = set()
+        while fix and (remedies := _collect_remedies(remaining) - applied):
+            for remedy in get_args(Remedy):
+                if remedy in remedies:
+                    failures += self._apply_remedy(remedy)
+            applied |= remedies
+            remaining = self._run_checks()
+            known += [each for each in remaining if each not in known and each.remedy not in applied]
+        if not applied:
+            return self._build_diagnosis([each.finding for each in known], [])
+        unresolved = {_get_identity(each.finding) for each in remaining}
+        repaired = [
+            each.finding for each in known if each.remedy and _get_identity(each.finding) not in unresolved
+        ]
+        left = [replace(each.finding, repairable=False) for each in remaining]
+        return self._build_diagnosis([*failures, *left], repaired)
 
     def _build_diagnosis(self, findings: Sequence[Finding], repaired: Sequence[Finding]) -> Diagnosis:
-        worst = get_args(Severity)
+        severities = get_args(Severity)
         return Diagnosis(
-            findings=tuple(sorted(findings, key=lambda finding: worst.index(finding.severity))),
+            findings=tuple(sorted(findings, key=lambda finding: severities.index(finding.severity))),
             repaired=tuple(repaired),
             checked=MappingProxyType(dict(sorted(self._checked.items()))),
         )
 
     def _run_checks(self) -> list[RepairableFinding]:
         self._checked.clear()
-        found = list(self._check_database())
-        unreadable = any(ill.finding.severity == "error" for ill in found)
+        findings = list(self._check_database())
+        damaged = any(each.finding.severity == "error" for each in findings)
         if self._path is not None:
-            found += check_folder(self._path)
-        found += self._check_index_files()
-        if not unreadable:  # else what follows would name the same things again, as differences
-            found += [
+            findings += check_folder(self._path)
+        findings += self._check_index_files()
+        if not damaged:  # otherwise these checks would report the same things again, as differences
+            findings += [
                 *self._check_index_content(),
                 *self._check_sessions(),
                 *self._check_mirror(),
                 *self._check_secrets(),
             ]
-        found += self._check_forgetting()
-        return found
+        findings += self._check_forgetting()
+        return findings
 
     # -- the store -----------------------------------------------------------------------------------------
 
@@ -158,9 +153,9 @@ class Doctor:
         problems = self._store.check()
         for problem in problems:
             yield _from_problem(problem)
-        if not isinstance(self._store, RepairableStore) or not all(problem.mendable for problem in problems):
+        if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
             return
-        if ids := tuple(self._store.misread()):
+        if ids := tuple(self._store.find_stale_analyses()):
             yield RepairableFinding(
                 Finding(
                     code="words-outdated",
@@ -175,21 +170,20 @@ class Doctor:
             )
 
     def _check_sessions(self) -> Iterator[RepairableFinding]:
-        """Results of tools that answer no call: they are left out of prompts."""
+        """Report tool results that answer no call; prompts leave them out."""
         overviews = self._store.sessions()
         self._checked["sessions"] = len(overviews)
         for overview in overviews:
-            name = overview.state.id
-            turns = self._store.turns(session=name)
+            session = overview.state.id
+            turns = self._store.turns(session=session)
             self._checked["turns"] += len(turns)
-            orphans = to_chat_messages(turns).orphans
-            if orphans:
+            if orphans := to_chat_messages(turns).orphans:
                 yield RepairableFinding(
                     Finding(
                         code="result-without-call",
                         part="sessions",
                         severity="note",
-                        what=f"{count(len(orphans), 'result')} of tools in session {name!r} answer no call "
+                        what=f"{count(len(orphans), 'result')} of tools in session {session!r} answer no call "
                         "that is still open before them, and are left out of prompts",
                         fix="nothing has to be done; they are found by search",
                         about=orphans,
@@ -198,31 +192,31 @@ class Doctor:
                 )
 
     def _check_secrets(self) -> Iterator[RepairableFinding]:
-        """Secrets that were stored before they were redacted; which they are is not said."""
-        found = () if self._exposing is None else self._exposing.find()
-        if names := tuple(f"{each.subject} {each.id}" for each in found if not each.named):
+        """Report things that hold secrets, without the secrets."""
+        exposures = () if self._exposing is None else self._exposing.find()
+        if names := tuple(f"{each.subject} {each.id}" for each in exposures if not each.named):
             yield RepairableFinding(
                 Finding(
                     code="secrets-stored",
                     part="database",
                     severity="warning",
-                    what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: a key, "
-                    "a token, a password or the like",
+                    what=f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
+                    "a key, a token, a password or the like",
                     fix="have them taken out for good with `reverie redact`, or forget the things with "
                     "`reverie forget`",
                     about=names,
                 ),
                 None,
             )
-        if named := tuple(f"{each.subject} {each.id}" for each in found if each.named):
+        if names := tuple(f"{each.subject} {each.id}" for each in exposures if each.named):
             yield RepairableFinding(
                 Finding(
                     code="secret-name",
                     part="database",
                     severity="warning",
-                    what=f"the names of {summarize_names(named, 'thing', 'things')} are what looks like a secret",
+                    what=f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
                     fix="a name cannot be redacted: forget them with `reverie forget`, and use another name",
-                    about=named,
+                    about=names,
                 ),
                 None,
             )
@@ -230,41 +224,42 @@ class Doctor:
     # -- the index -----------------------------------------------------------------------------------------
 
     def _check_index_files(self) -> Iterator[RepairableFinding]:
-        if self._path is None:
-            return
-        if damaged := find_damaged_files(self._path / "index" / FORMAT):
-            yield _build_index_ill(
+        if damaged := self._find_damaged_index_files():
+            yield _build_index_finding(
                 "index-damaged",
                 f"{count(len(damaged), 'file')} of the search index cannot be read",
-                about=tuple(damaged),
+                about=damaged,
             )
 
+    def _find_damaged_index_files(self) -> tuple[str, ...]:
+        return () if self._path is None else tuple(find_damaged_files(self._path / "index" / FORMAT))
+
     def _check_index_content(self) -> Iterator[RepairableFinding]:
-        if self._path is not None and find_damaged_files(self._path / "index" / FORMAT):
+        if self._find_damaged_index_files():
             return
         status = self._index.status()
         if status.problem and not (self._path is not None and is_obstructed(self._path, "index")):
-            yield _build_index_ill(
+            yield _build_index_finding(
                 "index-in-memory", "the search index cannot be kept on disk and is held in memory"
             )
         try:
-            compared = compare_index(self._index, self._store)
+            comparison = compare_index(self._index, self._store)
         except IndexCorrupt:
-            yield _build_index_ill("index-damaged", "the search index cannot be read")
+            yield _build_index_finding("index-damaged", "the search index cannot be read")
             return
-        self._checked["passages"] = compared.passages
-        wrong = len(compared.missing) + len(compared.surplus)
+        self._checked["passages"] = comparison.passages
+        wrong = len(comparison.missing) + len(comparison.surplus)
         if wrong:
-            yield _build_index_ill(
+            yield _build_index_finding(
                 "index-differs",
                 f"{count(wrong, 'passage')} of the search index and of the store do not agree "
-                f"({len(compared.missing)} are missing from the index, {len(compared.surplus)} are too many)",
+                f"({len(comparison.missing)} are missing from the index, {len(comparison.surplus)} are too many)",
             )
-        elif compared.words:
-            yield _build_index_ill(
-                "index-differs", f"the search index counts {count(compared.words, 'word')} wrongly"
+        elif comparison.words:
+            yield _build_index_finding(
+                "index-differs", f"the search index counts {count(comparison.words, 'word')} wrongly"
             )
-        if not compared.counted:
+        if not comparison.counted:
             yield RepairableFinding(
                 Finding(
                     code="index-busy",
@@ -276,79 +271,71 @@ class Doctor:
                 None,
             )
 
-    # -- files, and what is to be forgotten ------------------------------------------------------------------
+    # -- files and unfinished erasures ---------------------------------------------------------------------
 
     def _check_mirror(self) -> list[RepairableFinding]:
         if self._files is None or self._path is None:
             return []
         if is_obstructed(self._path, "memory", "sessions", "files.db"):
-            return []  # said already, and nothing there can be compared
-        found = list(check_files(self._store, self._files, self._path, self._checked))
-        self._differing = tuple(
+            return []  # reported by the check of the folder, and nothing there can be compared
+        findings = list(check_files(self._store, self._files, self._path, self._checked))
+        self._differing_files = tuple(
             path
-            for ill in found
-            if ill.remedy == "files" and ill.finding.code != "drafts-left"
-            for path in ill.finding.about
+            for each in findings
+            if each.remedy == "files" and each.finding.code != "drafts-left"
+            for path in each.finding.about
         )
-        return found
+        return findings
 
     def _check_forgetting(self) -> Iterator[RepairableFinding]:
-        left = self._forgetter.pending() if self._forgetter is not None else ()
-        if left:
+        unfinished = self._forgetter.pending() if self._forgetter is not None else ()
+        if unfinished:
             yield RepairableFinding(
                 Finding(
                     code="forgetting-unfinished",
                     part="database",
                     severity="warning",
-                    what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(left)}",
+                    what=f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
                     fix="finish it with `reverie doctor --fix` while nothing else has the folder open",
                     repairable=True,
                 ),
                 "forgetting",
             )
 
-    # -- treating ------------------------------------------------------------------------------------------
+    # -- repair --------------------------------------------------------------------------------------------
 
-    def _apply_remedy(self, remedy: Remedy) -> Iterator[Finding]:
-        treatments: Mapping[Remedy, Callable[[], object]] = {
-            "modes": lambda: self._repair_folder(set_modes),
-            "leftovers": lambda: self._repair_folder(remove_leftovers),
-            "database": self._repair_database,
-            "index": self._index.rebuild,
-            "files": self._write_files,
-            "forgetting": self._finish_forgetting,
-        }
+    def _apply_remedy(self, remedy: Remedy) -> list[Finding]:
+        """Apply a remedy; return the findings about its failure."""
         try:
-            treatments[remedy]()
+            match remedy:
+                case "modes" if self._path is not None:
+                    set_modes(self._path)
+                case "leftovers" if self._path is not None:
+                    remove_leftovers(self._path)
+                case "database" if isinstance(self._store, RepairableStore):
+                    self._store.repair()
+                case "index":
+                    self._index.rebuild()
+                case "files" if self._files is not None:
+                    self._files.restore(self._differing_files)
+                case "forgetting" if self._forgetter is not None:
+                    self._forgetter.finish()
         except (ReverieError, OSError) as error:
-            yield Finding(
-                code="repair-failed",
-                part=_PART_OF[remedy],
-                severity="error",
-                what=f"repairing ({remedy}) did not succeed: {error}",
-                fix="put that right, and run `reverie doctor --fix` again",
-            )
-
-    def _write_files(self) -> None:
-        if self._files is not None:
-            self._files.restore(self._differing)
-
-    def _finish_forgetting(self) -> None:
-        if self._forgetter is not None:
-            self._forgetter.finish()
-
-    def _repair_folder(self, treat: Callable[[Path], None]) -> None:
-        if self._path is not None:
-            treat(self._path)
-
-    def _repair_database(self) -> None:
-        if isinstance(self._store, RepairableStore):
-            self._store.repair(at=self._clock())
+            return [
+                Finding(
+                    code="repair-failed",
+                    part=_PART_BY_REMEDY[remedy],
+                    severity="error",
+                    what=f"repairing ({remedy}) did not succeed: {error}",
+                    fix="put that right, and run `reverie doctor --fix` again",
+                )
+            ]
+        return []
 
 
-def _collect_remedies(ills: Sequence[RepairableFinding]) -> set[Remedy]:
-    found = {ill.remedy for ill in ills if ill.remedy is not None}
-    return found | {"index"} if "database" in found else found  # it followed a journal that said not all
+def _collect_remedies(findings: Sequence[RepairableFinding]) -> set[Remedy]:
+    remedies = {each.remedy for each in findings if each.remedy is not None}
+    return remedies | {"index"} if "database" in remedies else remedies  # the index follows the database
 
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
@@ -363,13 +350,13 @@ def _from_problem(problem: StoreProblem) -> RepairableFinding:
             severity="error",
             what=problem.what,
             fix=problem.fix,
-            repairable=problem.mendable,
+            repairable=problem.repairable,
         ),
-        "database" if problem.mendable else None,
+        "database" if problem.repairable else None,
     )
 
 
-def _build_index_ill(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
+def _build_index_finding(code: str, what: str, *, about: tuple[str, ...] = ()) -> RepairableFinding:
     return RepairableFinding(
         Finding(
             code=code,

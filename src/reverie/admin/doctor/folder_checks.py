@@ -1,7 +1,6 @@
-"""Is the folder as it should be, and what can be done when its memory cannot be opened?
+"""Checks of a memory's folder, and the diagnosis of a memory that cannot be opened.
 
-Modes, leftovers, old backups and the room on the disk. What is in the database, the index and the mirrored
-files is looked at elsewhere.
+They check modes, leftovers, old backups and free space, not the content of database, index and files.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _ABANDONED_S = 600.0
 
 
 def check_folder(path: Path) -> Iterator[RepairableFinding]:
-    """What is not as it should be in a memory's folder, beside what is stored in it."""
+    """Report what is wrong with a memory's folder, except its content."""
     yield from _check_obstacles(path)
     yield from _check_modes(path)
     yield from _check_leftovers(path)
@@ -48,7 +47,7 @@ def check_folder(path: Path) -> Iterator[RepairableFinding]:
 
 
 def is_obstructed(path: Path, *names: str) -> bool:
-    """Whether a file stands where one of these folders belongs, a folder where a file does, or it is closed.
+    """Whether one of these places is of the wrong type or cannot be accessed.
 
     Args:
         path: The memory's folder.
@@ -58,15 +57,15 @@ def is_obstructed(path: Path, *names: str) -> bool:
 
 
 def _explain_obstacle(place: Path) -> str:
-    """Why a place cannot be used; empty where it can, or there is nothing."""
+    """Return why a place cannot be used; empty if it can, or is free."""
     wanted = "file" if place.name in _FILES else "folder"
     try:
-        found = place.stat().st_mode
+        mode = place.stat().st_mode
     except FileNotFoundError:
         return "a link that leads nowhere" if place.is_symlink() else ""
     except OSError as error:
         return f"something that cannot be looked at ({error.strerror})"
-    if not (stat.S_ISREG(found) if wanted == "file" else stat.S_ISDIR(found)):
+    if not (stat.S_ISREG(mode) if wanted == "file" else stat.S_ISDIR(mode)):
         return f"no {wanted}"
     access = os.R_OK | os.W_OK | (os.X_OK if wanted == "folder" else 0)
     return "" if os.access(place, access) else f"a {wanted} that this user may not use"
@@ -93,10 +92,10 @@ def _check_obstacles(path: Path) -> Iterator[RepairableFinding]:
 
 
 def _check_modes(path: Path) -> Iterator[RepairableFinding]:
-    open_to_others = _open_to_others(path)
-    if open_to_others:
-        names = tuple(to_relative_path(file, path) for file in open_to_others)
-        reach = any(_can_be_reached(file, path) for file in open_to_others)
+    exposed = _find_exposed_files(path)
+    if exposed:
+        names = tuple(to_relative_path(file, path) for file in exposed)
+        reach = any(_can_be_reached(file, path) for file in exposed)
         shut = "" if reach else ", were no folder above them closed"
         what = f"{summarize_names(names, 'file or folder', 'files and folders')} could be read by other users{shut}"
         yield RepairableFinding(
@@ -128,18 +127,18 @@ def _check_modes(path: Path) -> Iterator[RepairableFinding]:
         )
 
 
-def _open_to_others(path: Path) -> list[Path]:
-    """What Reverie made and others may use, though it made it for its owner alone."""
-    ours = [path / name for name in _OF_DATABASE]
-    ours += [*path.glob(_BACKUPS), *path.glob("files.db*")]
+def _find_exposed_files(path: Path) -> list[Path]:
+    """Return what Reverie made for its owner alone and other users may access."""
+    made = [path / name for name in _OF_DATABASE]
+    made += [*path.glob(_BACKUPS), *path.glob("files.db*")]
     for folder in ("memory", "sessions"):
-        ours += [path / folder, *_iter_paths(path / folder)]
-    ours.append(path / "index")  # what is in it is closed with it; others may be writing there just now
-    return sorted(file for file in ours if _read_mode(file) & _OTHERS)
+        made += [path / folder, *_iter_paths(path / folder)]
+    made.append(path / "index")  # what is in it is closed with it; others may be writing there just now
+    return sorted(file for file in made if _read_mode(file) & _OTHERS)
 
 
 def _can_be_reached(file: Path, path: Path) -> bool:
-    """Whether other users can come to a file from the memory's folder on."""
+    """Whether other users can access a file from the memory's folder on."""
     above = [parent for parent in file.parents if parent == path or path in parent.parents]
     return all(_read_mode(folder) & _OTHERS for folder in above)
 
@@ -150,17 +149,17 @@ def _iter_paths(folder: Path) -> Iterator[Path]:
 
 
 def _read_mode(file: Path) -> int:
-    """The mode of a file or folder; 0 of anything else, or of nothing."""
+    """Return the mode of a file or folder; 0 of anything else, and if it is missing."""
     try:
-        found = os.lstat(file).st_mode
-    except OSError:  # somebody has just removed it
+        mode = os.lstat(file).st_mode
+    except OSError:  # another process has just removed it
         return 0
-    return found if stat.S_ISREG(found) or stat.S_ISDIR(found) else 0
+    return mode if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else 0
 
 
 def set_modes(path: Path) -> None:
-    """Close what Reverie made to other users."""
-    for file in _open_to_others(path):
+    """Make what Reverie made accessible to its owner alone."""
+    for file in _find_exposed_files(path):
         file.chmod(0o700 if file.is_dir() else 0o600)
 
 
@@ -180,9 +179,9 @@ def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
             ),
             "leftovers",
         )
-    strangers = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
-    if strangers:
-        names = tuple(to_relative_path(file, path) for file in strangers)
+    others = sorted(file for file in (path / "index").glob("*") if file.name != FORMAT)
+    if others:
+        names = tuple(to_relative_path(file, path) for file in others)
         yield RepairableFinding(
             Finding(
                 code="other-index",
@@ -198,7 +197,7 @@ def _check_leftovers(path: Path) -> Iterator[RepairableFinding]:
 
 
 def _find_abandoned_drafts(path: Path) -> list[Path]:
-    """Unfinished files that nobody is working on any more."""
+    """Return unfinished databases that no process is working on any more."""
     limit = time.time() - _ABANDONED_S
     return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _read_mtime(file) < limit)
 
@@ -206,12 +205,12 @@ def _find_abandoned_drafts(path: Path) -> list[Path]:
 def _read_mtime(file: Path) -> float:
     try:
         return file.lstat().st_mtime
-    except OSError:  # somebody has just removed it
+    except OSError:  # another process has just removed it
         return time.time()
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove unfinished files that nobody is working on any more."""
+    """Remove unfinished databases that no process is working on any more."""
     for file in _find_abandoned_drafts(path):
         if file.is_dir():
             shutil.rmtree(file)
@@ -220,7 +219,7 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _check_database_copies(path: Path) -> Iterator[RepairableFinding]:
-    """Copies of the database that a person has to decide about."""
+    """Report copies of the database, about which a person has to decide."""
     if aside := sorted(file for moved in _MOVED_ASIDE for file in path.glob(moved)):
         names = tuple(to_relative_path(file, path) for file in aside)
         yield RepairableFinding(
@@ -288,15 +287,15 @@ def _compute_database_size(path: Path) -> int:
 
 
 def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
-    """What to do about a folder whose memory cannot be opened.
+    """Return what can be done about a folder whose memory cannot be opened.
 
     Args:
         path: The folder.
-        error: What `Memory.open` raised.
+        error: The error of `Memory.open`.
 
     Returns:
-        The diagnosis; None where there is nothing to say beyond the error: no memory was ever here, or it
-        is only locked or closed to this user.
+        The diagnosis; None if the error says all: there was never a memory here, or it is only locked or
+        closed to this user.
     """
     files = sum(
         1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
@@ -305,7 +304,8 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis | None:
     backups = tuple(to_relative_path(file, path) for file in sorted(path.glob(_BACKUPS)))
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
-        ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `reverie rebuild`")
+        command = f"reverie rebuild{' --force' if isinstance(error, StoreCorrupt) else ''}"
+        ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `{command}`")
     if backups:
         ways.append(f"put {backups[-1]} in its place, which is from before an update of Reverie")
     fix = "; or ".join(ways)

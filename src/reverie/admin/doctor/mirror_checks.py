@@ -1,7 +1,6 @@
-"""Do the files say what the store says? Every file is read and compared, whatever is believed of it.
+"""Comparison of all mirrored files with the store.
 
-Repairs are the folder's own work: what differs is handed to it as unknown, so that an old version is written
-again, and anything else is taken for a person's edit and comes into the store.
+`MemoryFolder` does the repairs: it writes an old version again, and takes other content in as a hand edit.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ _WAIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorComparison:
-    """Where files and store do not agree; paths relative to the memory's folder.
+    """Differences between files and store; paths are relative to the memory's folder.
 
     Attributes:
-        missing: Files that should be there.
-        different: Files that say something else than the store.
-        unknown: Files in the form of ours that stand for nothing in the store.
-        foreign: Files that are none of ours.
-        left: Drafts left by processes that were killed.
-        files: How many there should be.
+        missing: Files that should exist.
+        different: Files whose content differs from the store.
+        unknown: Files in Reverie's layout that correspond to nothing in the store.
+        foreign: Files that are not in Reverie's layout.
+        drafts: Drafts of processes that were killed.
+        files: How many files there should be.
     """
 
     missing: list[str]
     different: list[str]
     unknown: list[str]
     foreign: list[str]
-    left: list[str]
+    drafts: list[str]
     files: int
 
 
 def compare_files(store: Store, root: Path) -> MirrorComparison:
-    """Compare all files with the store; what changes meanwhile is looked at again.
+    """Compare all files with the store; compare again what differs, as it may have just changed.
 
     Raises:
         StoreCorrupt: the store has something that cannot be read.
@@ -71,27 +70,26 @@ def compare_files(store: Store, root: Path) -> MirrorComparison:
         expected.add(path)
         if _read_content(disk, path) != data:
             suspects.append(path)
-    found = scan(root, {})
-    suspects += [path for path in found.added if path not in expected]
+    suspects += [path for path in scan(root, {}).added if path not in expected]
     if suspects:
-        time.sleep(_PATIENCE_S)  # somebody may be between a change and its file
+        time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
     missing: list[str] = []
     different: list[str] = []
     unknown: list[str] = []
     for path in suspects:
-        wanted, there = render_expected_content(store, path), _read_content(disk, path)
+        wanted, content = render_expected_content(store, path), _read_content(disk, path)
         if wanted is None:
-            unknown += [path] if there is not None else []
-        elif there is None:
+            unknown += [path] if content is not None else []
+        elif content is None:
             missing.append(path)
-        elif there != wanted.data:
+        elif content != wanted.data:
             different.append(path)
     return MirrorComparison(
         missing=missing,
         different=different,
         unknown=unknown,
         foreign=_find_foreign_files(root),
-        left=[left for left, _ in disk.list_leftovers()],
+        drafts=[path for path, _ in disk.list_leftovers()],
         files=len(expected),
     )
 
@@ -116,32 +114,32 @@ def _render_expected_files(store: Store) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_content(disk: AtomicFolder, path: str) -> bytes | None:
-    """What a file says; None if there is none, or none that may be read."""
+    """Return the content of a file; None if it is missing or must not be read."""
     try:
-        found = disk.read(path)
+        result = disk.read(path)
     except (UnsafePath, OSError):
         return None
-    return None if found is None else found[0]
+    return None if result is None else result[0]
 
 
 def _find_foreign_files(root: Path) -> list[str]:
-    found = []
+    foreign = []
     for top in (MEMORY, SESSIONS):
         for place, folders, files in os.walk(root / top):
             here = Path(place).relative_to(root).as_posix()
             folders[:] = [name for name in folders if not is_ignored(name) or here == MEMORY]
             for name in files:
                 path = f"{here}/{name}"
-                ours = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
-                if not ours and not is_ignored(name):
-                    found.append(path)
-    return sorted(found)
+                known = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
+                if not known and not is_ignored(name):
+                    foreign.append(path)
+    return sorted(foreign)
 
 
 def check_files(
     store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]
 ) -> Iterator[RepairableFinding]:
-    """What is wrong with the files of a memory, beside their modes; `validate_record` is told how many there are."""
+    """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
     folder.flush(_WAIT_S)
     problems = folder.problems()
     for problem in problems:
@@ -165,43 +163,49 @@ def check_files(
         )
         return
     checked["files"] = result.files
-    told = " ".join(problem.what for problem in problems)
-    yield from _report_differences(result, told)
+    yield from _report_differences(result, " ".join(problem.what for problem in problems))
 
 
-def _report_differences(found: MirrorComparison, told: str) -> Iterator[RepairableFinding]:
-    def untold(paths: list[str]) -> tuple[str, ...]:
-        return tuple(path for path in paths if repr(path) not in told)
+def _report_differences(result: MirrorComparison, reported: str) -> Iterator[RepairableFinding]:
+    """Report the differences, without files that the text `reported` names already."""
 
-    if paths := untold(found.missing):
+    def select_new(paths: list[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if repr(path) not in reported)
+
+    if paths := select_new(result.missing):
         what = f"{summarize_names(paths, 'file is', 'files are')} missing"
-        yield _build_repairable_ill(
+        yield _build_repairable_finding(
             "files-missing", what, "write them again with `reverie doctor --fix`", paths
         )
-    if paths := untold(found.different):
-        what = f"{summarize_names(paths, 'file says', 'files say')} something else than the database"
+    if paths := select_new(result.different):
+        what = f"{summarize_names(paths, 'file differs', 'files differ')} from the database"
         fix = "`reverie doctor --fix` writes old versions again and takes edits in"
-        yield _build_repairable_ill("files-differ", what, fix, paths)
-    if paths := untold(found.unknown):
-        what = f"{summarize_names(paths, 'file stands', 'files stand')} for nothing that is remembered"
+        yield _build_repairable_finding("files-differ", what, fix, paths)
+    if paths := select_new(result.unknown):
+        what = (
+            f"{summarize_names(paths, 'file corresponds', 'files correspond')} to nothing that is remembered"
+        )
         fix = (
             "take them in with `reverie doctor --fix`; what was forgotten on request stays out: remove those"
         )
-        yield _build_repairable_ill("files-unknown", what, fix, paths)
-    if found.left:
-        what = f"{count(len(found.left), 'draft')} of files were left by processes that were killed"
-        yield _build_repairable_ill(
-            "drafts-left", what, "`reverie doctor --fix` sees to them", tuple(found.left)
+        yield _build_repairable_finding("files-unknown", what, fix, paths)
+    if result.drafts:
+        what = f"{count(len(result.drafts), 'draft')} of files were left by processes that were killed"
+        yield _build_repairable_finding(
+            "drafts-left",
+            what,
+            "have them put back or removed with `reverie doctor --fix`",
+            tuple(result.drafts),
         )
-    if found.foreign:
-        paths = tuple(found.foreign)
+    if result.foreign:
+        paths = tuple(result.foreign)
         what = f"{summarize_names(paths, 'file is', 'files are')} not Reverie's and left alone"
         yield RepairableFinding(
             _build_finding("files-foreign", "note", what, "nothing has to be done", paths), None
         )
 
 
-def _build_repairable_ill(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
+def _build_repairable_finding(code: str, what: str, fix: str, paths: tuple[str, ...]) -> RepairableFinding:
     return RepairableFinding(_build_finding(code, "warning", what, fix, paths, repairable=True), "files")
 
 

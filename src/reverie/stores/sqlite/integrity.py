@@ -1,4 +1,4 @@
-"""Is what the file holds sound? Reads everything and changes nothing."""
+"""Check of a whole file: pages, rows, journal and counters. It changes nothing."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ from reverie.stores.sqlite.codec import (
     UnreadableRow,
     decode_entry,
     decode_journal_entry,
-    decode_value,
     fetch_rows_tolerantly,
     from_document,
 )
 
 _BATCH = 500
-_RESTORE = "restore a backup, or correct the row in reverie.db"
-_REBUILD = "restore a backup, or export everything and import it into a new store"
-_BACKUP = "restore a backup of the file, or rebuild it from the folder's files"
 
-LAST_WORD = (
+RESTORE = (
+    "bring back a backup with `reverie recover`, or make a new database of the folder's files with "
+    "`reverie rebuild --force`, which leaves the history out"
+)
+_REPAIR = "have it repaired with `reverie doctor --fix`"
+
+LATEST_DOCUMENT = (
     "SELECT after FROM journal WHERE sequence = coalesce((SELECT max(sequence) FROM journal "
     "WHERE key = {key} AND key <> sequence {before}), {key})"
 )
-"""What the journal says last of a thing, in SQL."""
+"""SQL for the latest version of a thing in the journal."""
 
 COUNTED = " UNION ALL ".join(
     f"SELECT '{table.subject}' AS subject, {area} AS area, voice, count(*) AS passages, "
@@ -51,18 +53,18 @@ COUNTED = " UNION ALL ".join(
     )
     for area in (f"'=' || {scope}", "'*'")
 )
-"""The rows of `compute_measures`, counted anew, in SQL."""
+"""SQL for the rows of `measures`, counted again from the tables."""
 
 _OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
 _OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
 
 
 class PageDamage(NamedTuple):
-    """What SQLite itself finds wrong with a file.
+    """Damage that SQLite itself finds in a file.
 
     Attributes:
-        pages: What is wrong with what is stored.
-        indexes: The names of indexes that do not fit their tables, from which they can be made again.
+        pages: Descriptions of the damaged pages.
+        indexes: Names of indexes that do not fit their tables and can be built again from them.
     """
 
     pages: list[str]
@@ -70,35 +72,39 @@ class PageDamage(NamedTuple):
 
 
 def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
-    """Everything wrong with the file, within the caller's reading transaction."""
-    found = find_damage(file)
-    if found.pages or found.indexes:  # the queries below would fail half-way
-        return [
-            *(StoreProblem(what=f"the file is damaged: {line}", fix=_BACKUP) for line in found.pages),
-            *(
-                StoreProblem(
-                    what=f"the index {name} of the file does not fit its table",
-                    fix=_BACKUP,
-                    mendable=not found.pages,
-                )
-                for name in found.indexes
-            ),
+    """Return every problem of the file, within the caller's reading transaction."""
+    damage = find_damage(file)
+    if damage.pages or damage.indexes:  # the queries below would fail half-way
+        lines = [f"the file is damaged: {line}" for line in damage.pages]
+        indexes = [f"the index {name} of the file does not fit its table" for name in damage.indexes]
+        return [_report(line, repairable=False) for line in lines] + [
+            _report(line, repairable=not damage.pages) for line in indexes
         ]
+    journal = [*_check_gaps(file), *_check_chain(file)]
+    sound = not journal
     return [
-        *_check_references(file),
-        *(problem for table in TABLES.values() for problem in _check_things(file, table)),
-        *_check_vanished(file),
-        *_check_gaps(file),
-        *_check_chain(file),
+        *_check_references(file, sound),
+        *(problem for table in TABLES.values() for problem in _check_things(file, table, sound)),
+        *_check_vanished(file, sound),
+        *journal,
         *_check_counters(file),
-        *_check_positions(file),
+        *_check_positions(file, sound),
         *_check_entries(file),
         *_check_marks(file),
     ]
 
 
+def is_journal_sound(file: sqlite3.Connection) -> bool:
+    """Whether no entry of the journal is missing, unreadable or out of line with the one before."""
+    return not any(True for check in (_check_gaps, _check_chain) for _ in check(file))
+
+
+def _report(what: str, *, repairable: bool) -> StoreProblem:
+    return StoreProblem(what=what, fix=_REPAIR if repairable else RESTORE, repairable=repairable)
+
+
 def find_damage(file: sqlite3.Connection) -> PageDamage:
-    """What SQLite itself finds wrong with the pages of the file and the indexes in it."""
+    """Return what SQLite itself finds wrong with the pages and the indexes of the file."""
     pages: list[str] = []
     indexes: set[str] = set()
     try:
@@ -119,54 +125,68 @@ def find_damage(file: sqlite3.Connection) -> PageDamage:
     return PageDamage(pages, sorted(indexes))
 
 
-def _check_references(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_references(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProblem]:
     for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
-        yield StoreProblem(
-            what=f"row {key} of {table} belongs to none of {parent}", fix=_RESTORE, mendable=True
-        )
+        yield _report(f"row {key} of {table} belongs to none of {parent}", repairable=sound)
 
 
-def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[StoreProblem]:
-    """Rows that cannot be read, have a wrong fingerprint, or differ from what the journal says last."""
+def _check_things(file: sqlite3.Connection, table: TableCodec[Any], sound: bool) -> Iterator[StoreProblem]:
+    """Report rows that cannot be read, have a wrong fingerprint, or differ from the journal."""
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
     sql = (
-        f"SELECT it.key, {fingerprint}, ({LAST_WORD.format(key='it.key', before='')}), "
+        f"SELECT it.key, {fingerprint}, ({LATEST_DOCUMENT.format(key='it.key', before='')}), "
         f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT {_BATCH}"
     )
     last = -1
     while rows := fetch_rows_tolerantly(file, sql, (last,)):
         for key, stored_fingerprint, document, *row in rows:
-            yield from _check_thing(table, key, stored_fingerprint, document, row)
+            yield from _check_thing(table, key, stored_fingerprint, document, row, sound)
         last = rows[-1][0]
 
 
 def _check_thing(
-    table: TableCodec[Any], key: int, fingerprint: str | None, document: str | None, row: list[Any]
+    table: TableCodec[Any], key: int, fingerprint: str | None, document: Any, row: list[Any], sound: bool
 ) -> Iterator[StoreProblem]:
     name = f"{table.subject} {row[0]!r} (key {key})"
     try:
         value = validate_value(table.decode(row))
     except (UnreadableRow, InvalidInput) as error:
         why = error if isinstance(error, UnreadableRow) else "a field is not of its form"
-        yield StoreProblem(what=f"{name} cannot be read: {why}", fix=_RESTORE, mendable=document is not None)
+        yield _report(f"{name} cannot be read: {why}", repairable=sound and document is not None)
+        return
+    try:
+        journaled = None if document is None else from_document(table, document)
+    except UnreadableRow as error:
+        yield _report(
+            f"the latest version of {name} in the journal cannot be read: {error}", repairable=False
+        )
         return
     if isinstance(value, Record) and value.fingerprint != fingerprint:
-        yield StoreProblem(
-            what=f"{name} has another fingerprint than its content", fix=_RESTORE, mendable=True
-        )
+        yield _report(f"{name} has another fingerprint than its content", repairable=journaled == value)
+    if journaled != value:
+        yield _report(f"{name} is not what the journal says", repairable=False)
+
+
+def decode_row_or_none(table: TableCodec[Any], row: Sequence[Any]) -> Value | None:
+    """Return the value of a row; None if it cannot be read or is not valid."""
     try:
-        told = None if document is None else from_document(table, document)
-    except UnreadableRow as error:
-        yield StoreProblem(
-            what=f"the journal's last word on {name} cannot be read: {error}", fix=_REBUILD, mendable=True
-        )
-        return
-    if told != value:
-        yield StoreProblem(what=f"{name} is not what the journal says", fix=_RESTORE, mendable=True)
+        return validate_value(table.decode(row))
+    except (UnreadableRow, InvalidInput):
+        return None
+
+
+def decode_document_or_none(table: TableCodec[Any], document: Any) -> Value | None:
+    """Return the value of a document; None if there is none, it cannot be read or is not valid."""
+    if not isinstance(document, str):
+        return None
+    try:
+        return validate_value(from_document(table, document))
+    except (UnreadableRow, InvalidInput):
+        return None
 
 
 def validate_value(value: Value) -> Value:
-    """The value itself, when every field of it is of its form; raises `InvalidInput` otherwise."""
+    """Return the value itself if all of its fields are valid; raise `InvalidInput` otherwise."""
     match value:
         case Record():
             validate_record(value)
@@ -183,104 +203,73 @@ def validate_value(value: Value) -> Value:
     return value
 
 
-def _check_vanished(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    """Things that the journal says are there and are not."""
+def _check_vanished(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProblem]:
+    """Report things that the journal has and the tables lack."""
     for subject, table in TABLES.items():
         sql = (
             "SELECT key FROM journal AS made WHERE key = sequence AND subject = ? "
-            f"AND ({LAST_WORD.format(key='made.key', before='')}) IS NOT NULL "
+            f"AND ({LATEST_DOCUMENT.format(key='made.key', before='')}) IS NOT NULL "
             f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
         )
         for (key,) in file.execute(sql, (subject,)):
-            yield StoreProblem(
-                what=f"{subject} of key {key} is in the journal and not in the store",
-                fix=_RESTORE,
-                mendable=True,
-            )
+            yield _report(f"{subject} of key {key} is in the journal and not in the store", repairable=sound)
 
 
-def find_gaps(file: sqlite3.Connection) -> list[tuple[int, int]]:
-    """The first and the last of every run of numbers that the journal lacks."""
+def _check_gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+    """Report the runs of numbers that the journal lacks."""
     sql = (
         "SELECT before + 1, sequence - 1 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) "
         "AS before FROM journal) WHERE sequence <> before + 1"
     )
     (missing,) = file.execute("SELECT coalesce(max(sequence), 0) - count(*) FROM journal").fetchone()
-    return file.execute(sql).fetchall() if missing else []
-
-
-def _check_gaps(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    for first, last in find_gaps(file):
+    for first, last in file.execute(sql).fetchall() if missing else []:
         which = f"change {first} is" if first == last else f"changes {first} to {last} are"
-        yield StoreProblem(what=f"{which} missing from the journal", fix=_REBUILD, mendable=True)
+        yield _report(f"{which} missing from the journal", repairable=False)
 
 
 def _check_chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    """Journal rows that cannot be read, or whose `before` is not the `after` of the one before."""
+    """Report journal entries that cannot be read, or whose `before` is not the `after` of the one before."""
     columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
     sql = (
         f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
-        f"ELSE ({LAST_WORD.format(key='change.key', before='AND sequence < change.sequence')}) END "
+        f"ELSE ({LATEST_DOCUMENT.format(key='change.key', before='AND sequence < change.sequence')}) END "
         f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT {_BATCH}"
     )
     last = 0
     while rows := fetch_rows_tolerantly(file, sql, (last,)):
         for *row, earlier in rows:
-            yield from _check_change(row, earlier)
+            sequence, before = row[0], row[7]
+            try:
+                decode_journal_entry(row)
+            except UnreadableRow as error:
+                yield _report(f"change {sequence} in the journal cannot be read: {error}", repairable=False)
+                continue
+            if before is not None and before != earlier:
+                what = f"change {sequence} in the journal does not follow the one before"
+                yield _report(what, repairable=False)
         last = rows[-1][0]
-
-
-def _check_change(row: Sequence[Any], earlier: Any) -> Iterator[StoreProblem]:
-    sequence, subject, before = row[0], row[6], row[7]
-    try:
-        decode_journal_entry(row)
-    except UnreadableRow as error:
-        yield StoreProblem(
-            what=f"change {sequence} in the journal cannot be read: {error}", fix=_REBUILD, mendable=True
-        )
-        return
-    if before is not None and before != earlier:
-        yield StoreProblem(
-            what=f"change {sequence} in the journal does not follow the one before",
-            fix=_REBUILD,
-            mendable=not _can_be_read(subject, earlier),
-        )
-
-
-def _can_be_read(subject: Any, document: Any) -> bool:
-    try:
-        return decode_value(subject, document) is not None
-    except UnreadableRow:
-        return False
 
 
 def _check_counters(file: sqlite3.Connection) -> Iterator[StoreProblem]:
     stored = "SELECT subject, area, voice, passages, tokens FROM measures"
     wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
-    found = {
+    wrong_areas = {
         (subject, area)
         for one, other in ((COUNTED, stored), (stored, COUNTED))
         for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
     }
-    for subject, area in sorted(found):
-        yield StoreProblem(
-            what=f"the counters of {subject}s in {area!r} differ from a recount",
-            fix=_REBUILD,
-            mendable=True,
-        )
+    for subject, area in sorted(wrong_areas):
+        yield _report(f"the counters of {subject}s in {area!r} differ from a recount", repairable=True)
 
 
-def _check_positions(file: sqlite3.Connection) -> Iterator[StoreProblem]:
+def _check_positions(file: sqlite3.Connection, sound: bool) -> Iterator[StoreProblem]:
     sql = (
         "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
         "HAVING count(*) <> max(position) + 1"
     )
     for session, count, end in file.execute(sql):
-        yield StoreProblem(
-            what=f"the session of key {session} has {count} turns in {end} positions",
-            fix=_RESTORE,
-            mendable=True,
-        )
+        what = f"the session of key {session} has {count} turns in {end} positions"
+        yield _report(what, repairable=sound)
 
 
 def _check_entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
@@ -288,27 +277,14 @@ def _check_entries(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         try:
             decode_entry(row)
         except UnreadableRow as error:
-            yield StoreProblem(
-                what=f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}",
-                fix="drop it with drop_entries",
-            )
+            yield _report(f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}", repairable=False)
 
 
 def _check_marks(file: sqlite3.Connection) -> Iterator[StoreProblem]:
-    """Counters that do not count, and tombstones that mark nothing."""
+    """Report counters that are not numbers and tombstones that are not text."""
     for name, value in fetch_rows_tolerantly(file, "SELECT name, value FROM counters", ()):
         if type(name) is not str or type(value) is not int:
-            yield StoreProblem(what=f"the counter {name!r} is no number", fix="delete its row of counters")
-    unmarked = [
-        mark
-        for (mark,) in fetch_rows_tolerantly(file, "SELECT mark FROM tombstones", ())
-        if not _is_nonempty_text(mark)
-    ]
-    if unmarked:
-        yield StoreProblem(
-            what=f"{len(unmarked)} tombstones are no text", fix="delete these rows of tombstones"
-        )
-
-
-def _is_nonempty_text(stored: object) -> bool:
-    return type(stored) is str and stored != ""
+            yield _report(f"the counter {name!r} is no number", repairable=False)
+    marks = fetch_rows_tolerantly(file, "SELECT mark FROM tombstones", ())
+    if wrong := [mark for (mark,) in marks if type(mark) is not str or mark == ""]:
+        yield _report(f"{len(wrong)} tombstones are no text", repairable=False)

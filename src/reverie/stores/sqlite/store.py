@@ -44,9 +44,9 @@ from reverie.stores.sqlite.codec import (
 )
 from reverie.stores.sqlite.connections import ConnectionPool, not_forking
 from reverie.stores.sqlite.errors import is_undecodable
-from reverie.stores.sqlite.integrity import find_problems
+from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
-from reverie.stores.sqlite.repair import JournalRepair, find_stale_analyses
+from reverie.stores.sqlite.repair import find_stale_analyses, repair_file
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
     EACH_TAG,
@@ -484,7 +484,7 @@ class SQLiteStore:
         except StoreUnavailable:
             raise
         except StoreError as error:  # the definitions in it are damaged, or where it says that things are
-            return [StoreProblem(what=f"the file is damaged: {error}", fix="restore a backup of the file")]
+            return [StoreProblem(what=f"the file is damaged: {error}", fix=RESTORE)]
 
     def backup(self, target: Path) -> None:
         """Copy the store, as it is at one moment, into another file, whatever is written meanwhile.
@@ -506,17 +506,13 @@ class SQLiteStore:
         if not made:
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
 
-    def repair(self, *, at: datetime) -> None:
-        """Put right what `check` calls mendable, from what else the file holds; see `mending`.
-
-        Args:
-            at: When; stored in the journal rows that this adds.
-        """
+    def repair(self) -> None:
+        """Repair what `check` calls repairable, from what else the file holds."""
         with self._connections.writing() as file:
-            JournalRepair(file, analyse=self._analyse, at=at).run()
+            repair_file(file, self._analyse)
 
-    def misread(self) -> list[str]:
-        """The ids of what is searched by other words than the analyser makes of it today."""
+    def find_stale_analyses(self) -> list[str]:
+        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
         with self._connections.reading() as file:
             return list(find_stale_analyses(file, self._analyse))
 
