@@ -173,7 +173,9 @@ REPAIRED = {
 
 
 @pytest.mark.parametrize("how", REPAIRED)
-def test_rows_words_and_counters_are_written_again_from_the_sound_journal(whole: Path, folder: Path, how: str) -> None:
+def test_rows_words_and_counters_are_written_again_from_the_sound_journal(
+    whole: Path, folder: Path, how: str
+) -> None:
     sql, words = REPAIRED[how]
     spoil(folder, sql)
     before = doctor(folder)
@@ -685,9 +687,7 @@ def test_the_table_of_findings_is_complete() -> None:
     known = {
         code
         for file in source.glob("*.py")
-        for code in re.findall(
-            r'(?:code=|_finding\(\s*)"([a-z-]+)"', file.read_text()
-        )
+        for code in re.findall(r'(?:code=|_finding\(\s*)"([a-z-]+)"', file.read_text())
     }
     page = Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md"
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.MULTILINE)) == known
