@@ -1,73 +1,141 @@
-"""How the command line is called in these tests: in this process for its answers, or as one of its own."""
+"""Helpers that run the command line: in this process, on a pseudo-terminal, or as a real process."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
-from reverie.interfaces.cli.main import cli
+from reverie.interfaces.cli.main import cli, main
 
 PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.main import main; main()"]
+"""The command line as a process of its own, for signals, pipes and concurrent writers."""
+
+Finished = subprocess.CompletedProcess[bytes]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """This process's environment without what would change an answer."""
-    kept = {
+    """Return this process's environment without the variables that change an answer."""
+    unrelated = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("REVERIE_", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_"))
     }
-    return {**kept, "TERM": "xterm-256color", "PYTHONUTF8": "1", **extra}
+    return {**unrelated, "TERM": "xterm-256color", "PYTHONUTF8": "1", **extra}
 
 
-def process(*args: str | bytes | Path, **how: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run `reverie` as a process; a traceback or a warning on standard error fails the test."""
-    how.setdefault("env", environment())
-    how.setdefault("stdin", subprocess.DEVNULL) if "input" not in how else None
-    done = subprocess.run([*PROGRAM, *args], capture_output=True, timeout=60, **how)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    assert b"Warning" not in done.stderr, done.stderr.decode()
+def run_cli(*args: str | bytes | Path, env: Mapping[str, str] | None = None, input: bytes = b"") -> Finished:
+    """Run `reverie` in this process, with its own streams and environment.
+
+    A traceback or a warning on standard error fails the test.
+    """
+    env = environment() if env is None else env
+    out, err = io.BytesIO(), io.BytesIO()
+    encoding = env.get("PYTHONIOENCODING", "utf-8")
+    streams = (io.BytesIO(input), out, err)
+    wrapped = (io.TextIOWrapper(each, encoding, write_through=True) for each in streams)
+    code = _call_main(args, env, *wrapped)
+    done = Finished([os.fsdecode(arg) for arg in args], code, out.getvalue(), err.getvalue())
+    _check_stderr(done)
     return done
 
 
-def on_terminal(*args: str | Path, columns: int = 80, **extra: str) -> tuple[int, str]:
-    """Run `reverie` with a terminal of so many columns before it; its exit code and everything it wrote."""
+def run_process(*args: str | bytes | Path, **options: Any) -> Finished:
+    """Run `reverie` as a process; a traceback or a warning on standard error fails the test."""
+    options.setdefault("env", environment())
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([*PROGRAM, *args], capture_output=True, timeout=60, **options)
+    _check_stderr(done)
+    return done
+
+
+def run_on_terminal(
+    *args: str | Path, columns: int = 80, reply: str | None = None, **extra: str
+) -> tuple[int, str]:
+    """Run `reverie` in this process on a pseudo-terminal; return its exit code and all its output.
+
+    Args:
+        args: The command and its arguments.
+        columns: The width of the terminal.
+        reply: A line that the person types.
+        extra: Further environment variables.
+    """
     leader, follower = pty.openpty()
+    if reply is not None:
+        os.write(leader, f"{reply}\n".encode())
+    pieces: list[bytes] = []
+
+    def read() -> None:
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # Linux reports EIO when the other end is closed
+                return
+            if not piece:
+                return
+            pieces.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
     env = environment(COLUMNS=str(columns), LINES="40", **extra)
-    running = subprocess.Popen([*PROGRAM, *args], stdin=follower, stdout=follower, stderr=follower, env=env)
-    os.close(follower)
-    written = b""
-    while True:
-        try:
-            some = os.read(leader, 65536)
-        except OSError:  # Linux says EIO when the other end is closed
-            break
-        if not some:
-            break
-        written += some
-    os.close(leader)
-    return running.wait(timeout=60), written.decode().replace("\r\n", "\n")
+    try:
+        with (
+            open(os.dup(follower), encoding="utf-8") as stdin,
+            open(os.dup(follower), "w", encoding="utf-8") as stdout,
+            open(follower, "w", encoding="utf-8") as stderr,
+        ):
+            code = _call_main(args, env, stdin, stdout, stderr)
+    finally:
+        reader.join()
+        os.close(leader)
+    return code, b"".join(pieces).decode().replace("\r\n", "\n")
 
 
-def widest(drawn: str) -> int:
-    """Columns of the longest line of a drawing, without its escape sequences."""
-    return max(cell_len(line) for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn).splitlines())
+def _call_main(
+    args: tuple[str | bytes | Path, ...],
+    env: Mapping[str, str],
+    stdin: TextIO,
+    stdout: TextIO,
+    stderr: TextIO,
+) -> int:
+    with (
+        patch.dict(os.environ, env, clear=True),
+        patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr),
+        patch.object(sys, "argv", ["reverie", *map(os.fsdecode, args)]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def _check_stderr(done: Finished) -> None:
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    assert b"Warning" not in done.stderr, done.stderr.decode()
+
+
+def measure_width(output: str) -> int:
+    """Return the columns of the longest line, without its escape sequences."""
+    return max(cell_len(line) for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).splitlines())
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A place for a memory; nothing is there yet."""
+    """The path of a memory that does not exist yet."""
     return tmp_path / "memory"
 
 
@@ -78,23 +146,23 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]
         if name.startswith("REVERIE_"):
             monkeypatch.delenv(name)
 
-    def called(*args: str | Path, **how: Any) -> Result:
-        result = CliRunner().invoke(cli, [str(arg) for arg in args] + ["--folder", str(folder)], **how)
+    def invoke(*args: str | Path, **options: Any) -> Result:
+        result = CliRunner().invoke(cli, [str(arg) for arg in args] + ["--folder", str(folder)], **options)
         assert "Traceback" not in result.stderr
         assert "\x1b" not in result.output, "escape codes in a pipe"
         return result
 
-    return called
+    return invoke
 
 
 @pytest.fixture
 def answer(call: Callable[..., Result]) -> Callable[..., Any]:
-    """Call a command with `--json` and read its one document."""
+    """Call a command with `--json` and parse its one document."""
 
-    def answered(*args: str | Path, **how: Any) -> Any:
-        result = call(*args, "--json", **how)
+    def invoke(*args: str | Path, **options: Any) -> Any:
+        result = call(*args, "--json", **options)
         assert result.stderr == ""
         assert result.exit_code == 0, result.stdout
         return json.loads(result.stdout)
 
-    return answered
+    return invoke

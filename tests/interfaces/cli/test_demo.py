@@ -14,7 +14,7 @@ from click.testing import Result
 from reverie.admin.transfer.conversations import read_conversations
 from reverie.interfaces.cli import demo
 from reverie.memory import Memory
-from tests.interfaces.conftest import environment, on_terminal, process, widest
+from tests.interfaces.conftest import environment, measure_width, run_cli, run_on_terminal, run_process
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -77,7 +77,7 @@ def test_an_interrupted_demo_is_finished_by_the_next(answer: Answer, folder: Pat
 
 def test_without_a_folder_the_demo_goes_to_a_new_one_and_never_to_the_environment_s(tmp_path: Path) -> None:
     env = environment(REVERIE_FOLDER=str(tmp_path / "mine"), TMPDIR=str(tmp_path))
-    shown = json.loads(process("demo", "--json", env=env).stdout)
+    shown = json.loads(run_process("demo", "--json", env=env).stdout)
     assert Path(shown["folder"]).parent == tmp_path
     assert not (tmp_path / "mine").exists()
 
@@ -108,10 +108,10 @@ def test_the_demo_is_plain_in_a_pipe_and_says_nothing_relevant(call: Call) -> No
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_demo_fits_a_terminal(folder: Path, columns: int) -> None:
-    code, seen = on_terminal("demo", "--folder", folder, columns=columns, NO_COLOR="1")
+    code, seen = run_on_terminal("demo", "--folder", folder, columns=columns, NO_COLOR="1")
     assert code == 0
     drawn = [line for line in seen.splitlines() if not line.startswith("  reverie ")]
-    assert widest("\n".join(drawn)) <= columns
+    assert measure_width("\n".join(drawn)) <= columns
     assert "Nothing relevant." in seen
 
 
@@ -120,7 +120,7 @@ def test_what_the_demo_says_to_try_works(answer: Answer) -> None:
     assert len(commands) >= 3
     for command in commands:
         name, *args = shlex.split(command)
-        done = process(*args)
+        done = run_cli(*args)
         assert name == "reverie"
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout

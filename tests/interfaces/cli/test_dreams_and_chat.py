@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from tests.interfaces.conftest import PROGRAM, environment, on_terminal, process
+from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal, run_process
 from tests.llm.server import Script, Step, says, serving, slow, status
 
 Answer = Callable[..., Any]
@@ -31,8 +31,7 @@ def folder(tmp_path: Path) -> Path:
         memory.save("We decided on Postgres", kind="decision", layer="episodic", confidence=0.9)
         memory.save("Rockbot runs on Kubernetes")
         memory.save("Rockbot needs 3 replicas")
-        for number in range(100):
-            memory.save(f"Shelf {number} holds box {number * 7}")
+        memory.save_many({"content": f"Shelf {number} holds box {number * 7}"} for number in range(100))
     return tmp_path / "memory"
 
 
@@ -46,9 +45,11 @@ def merging(folder: Path) -> Step:
 
 
 def run(
-    folder: Path, *args: str, env: dict[str, str] | None = None, **how: Any
+    folder: Path, *args: str, env: dict[str, str] | None = None, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    return process(args[0], "--folder", str(folder), *args[1:], env=env or environment(), **how)
+    """Run a command on the folder; one that asks a model over a socket runs as a process."""
+    run_command = run_process if env else run_cli
+    return run_command(args[0], "--folder", str(folder), *args[1:], env=env or environment(), input=input)
 
 
 # -- dreams --------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def test_a_model_that_fails_ends_the_answer_not_the_conversation(folder: Path) -
 
 
 def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
-    code, text = on_terminal("chat", "--folder", str(folder), "-m", "Hello")
+    code, text = run_on_terminal("chat", "--folder", str(folder), "-m", "Hello")
     assert code == 0
     assert "No model is set" in text
 

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -21,7 +22,8 @@ from reverie.domain.errors import NotFound
 from reverie.interfaces.cli import main
 from reverie.interfaces.cli.main import cli
 from reverie.memory import Memory
-from tests.interfaces.conftest import PROGRAM, environment, process
+from reverie.stores.sqlite.store import SQLiteStore
+from tests.interfaces.conftest import PROGRAM, environment, run_cli
 
 Call = Callable[..., Result]
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -121,14 +123,14 @@ def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:
 )
 def test_bytes_that_are_no_utf_8_are_refused(store: Path, args: list[str | bytes]) -> None:
     before = prints(store)
-    done = process(*args, "--folder", store)
+    done = run_cli(*args, "--folder", store)
     assert "surrogate" in one_line(done)
     assert done.returncode == 2
     assert prints(store) == before
 
 
 def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
-    done = process("remember", "-", "--folder", store, input=b"caf\xe9")
+    done = run_cli("remember", "-", "--folder", store, input=b"caf\xe9")
     assert "not UTF-8 text (byte 3)" in one_line(done)
     assert done.returncode == 2
 
@@ -211,7 +213,7 @@ def test_reading_makes_no_folder(call: Call, folder: Path, args: list[str]) -> N
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    done = process("remember", SECRET, "--folder", tmp_path / "file" / "memory")
+    done = run_cli("remember", SECRET, "--folder", tmp_path / "file" / "memory")
     assert SECRET not in one_line(done)
     assert done.returncode == 4
     assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
@@ -219,7 +221,7 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a file system that nobody can write to")
 def test_a_folder_that_cannot_be_written_is_unavailable() -> None:
-    done = process("remember", SECRET, "--folder", "/proc/reverie")
+    done = run_cli("remember", SECRET, "--folder", "/proc/reverie")
     assert SECRET not in one_line(done)
     assert done.returncode == 4
 
@@ -247,7 +249,7 @@ def test_a_database_that_is_not_ours_is_left_alone(folder: Path, kind: str, args
     database = folder / "reverie.db"
     FOREIGN[kind](database)
     before = database.read_bytes()
-    done = process(*args, "--folder", folder)
+    done = run_cli(*args, "--folder", folder)
     assert SECRET not in one_line(done)
     assert done.returncode == 5
     assert database.read_bytes() == before
@@ -266,23 +268,26 @@ def test_a_damaged_database_is_said_to_be_damaged(store: Path) -> None:
     damaged[8192:-4096] = b"\xa5" * (len(damaged) - 8192 - 4096)
     database.write_bytes(damaged)
     for args in (["recall", "causeway"], ["list"], ["history"], ["remember", SECRET]):
-        done = process(*args, "--folder", store)
+        done = run_cli(*args, "--folder", store)
         assert SECRET not in one_line(done)
         assert done.returncode == 5, (args, done.stderr)
-    checked = process("check", "--folder", store)
+    checked = run_cli("check", "--folder", store)
     assert checked.returncode in (1, 5)
     assert checked.stdout or checked.stderr
 
 
-def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(store: Path) -> None:
+def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SQLiteStore.__init__.__kwdefaults__, "busy_timeout", timedelta(milliseconds=50))
     connection = sqlite3.connect(store / "reverie.db", isolation_level=None)
     connection.execute("begin immediate")
-    done = process("remember", SECRET, "--folder", store)
+    done = run_cli("remember", SECRET, "--folder", store)
     connection.execute("rollback")
     connection.close()
     assert SECRET not in one_line(done)
     assert done.returncode == 4
-    assert process("remember", SECRET, "--folder", store).returncode == 0
+    assert run_cli("remember", SECRET, "--folder", store).returncode == 0
 
 
 # -- the program's own ends ------------------------------------------------------------------------------
@@ -290,7 +295,7 @@ def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(store: Pa
 
 def test_an_empty_folder_is_not_the_usual_one(tmp_path: Path) -> None:
     env = environment(HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
-    done = process("remember", SECRET, "--folder", "", env=env)
+    done = run_cli("remember", SECRET, "--folder", "", env=env)
     assert "path is ''" in one_line(done)
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
@@ -408,10 +413,10 @@ def until_some_are_stored(folder: Path) -> int:
 def test_recall_and_remember_in_other_processes_while_one_ingests(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
-    running = started("ingest", talk(tmp_path / "talk.jsonl", 80_000), "--to", folder)
+    running = started("ingest", talk(tmp_path / "talk.jsonl", 20_000), "--to", folder)
     seen = until_some_are_stored(folder)
-    found = process("recall", "gauge g7", "--json", "--folder", folder)
-    saved = process("remember", "kept while another process writes", "-q", "--folder", folder)
+    found = run_cli("recall", "gauge g7", "--json", "--folder", folder)
+    saved = run_cli("remember", "kept while another process writes", "-q", "--folder", folder)
     assert running.poll() is None, "the file was too short to look in meanwhile"
     os.kill(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
@@ -430,7 +435,7 @@ def test_recall_and_remember_in_other_processes_while_one_ingests(
 def test_two_who_ingest_the_same_file_at_once_add_it_once(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
-    turns = 3_000
+    turns = 1_000
     file = talk(tmp_path / "talk.jsonl", turns)
     both = [started("ingest", file, "--to", folder, "--json", "--quiet") for _ in range(2)]
     documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
@@ -445,7 +450,7 @@ def test_two_who_ingest_the_same_file_at_once_add_it_once(
 def test_an_interrupted_ingest_is_finished_by_another(
     started: Start, folder: Path, tmp_path: Path, with_signal: int
 ) -> None:
-    turns = 20_000
+    turns = 6_000
     file = talk(tmp_path / "talk.jsonl", turns)
     running = started("ingest", file, "--to", folder)
     until_some_are_stored(folder)
@@ -456,8 +461,8 @@ def test_an_interrupted_ingest_is_finished_by_another(
     if with_signal == signal.SIGINT:
         assert running.returncode == 130
         assert err == b"reverie: interrupted\n"
-    assert process("check", "--folder", folder).returncode == 0
-    rest = json.loads(process("ingest", file, "--to", folder, "--json").stdout)
+    assert run_cli("check", "--folder", folder).returncode == 0
+    rest = json.loads(run_cli("ingest", file, "--to", folder, "--json").stdout)
     assert rest["new"] == turns - there
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]

@@ -13,11 +13,11 @@ from typing import IO, Any
 
 import pytest
 
-from tests.interfaces.conftest import PROGRAM, environment, process
+from tests.interfaces.conftest import PROGRAM, environment, run_cli
 
 
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
-    return process(*args, "--folder", folder)
+    return run_cli(*args, "--folder", folder)
 
 
 @pytest.fixture

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from reverie import Memory
-from tests.interfaces.conftest import PROGRAM, environment, on_terminal
+from tests.interfaces.conftest import run_on_terminal
 
 SECRET = "Anna lives in a small flat near the harbour of Lisbon"
 
@@ -90,23 +87,8 @@ def test_wrong_usage_is_refused(call: Call, secret: str, args: tuple[str, ...], 
 
 @pytest.mark.parametrize(("said", "left"), [("y", 1), ("n", 2), ("", 2)])
 def test_on_a_terminal_it_asks(folder: Path, secret: str, said: str, left: int) -> None:
-    leader, follower = pty.openpty()
-    command = [*PROGRAM, "forget", secret, "--turns", "--folder", str(folder)]
-    asked = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment())
-    os.close(follower)
-    os.write(leader, f"{said}\n".encode())
-    shown = b""
-    while True:
-        try:
-            some = os.read(leader, 65536)
-        except OSError:  # Linux says EIO when the other end is closed
-            break
-        if not some:
-            break
-        shown += some
-    os.close(leader)
-    assert asked.wait(timeout=60) == 0
-    text = shown.decode()
+    code, text = run_on_terminal("forget", secret, "--turns", "--folder", folder, reply=said)
+    assert code == 0
     assert "To be forgotten for good: 1 record, 1 turn" in text
     assert "Forget this for good?" in text
     assert SECRET[:30] in text
@@ -117,7 +99,9 @@ def test_on_a_terminal_it_asks(folder: Path, secret: str, said: str, left: int) 
 def test_much_is_counted_and_only_the_first_are_listed(folder: Path) -> None:
     with Memory.open(folder) as memory:
         memory.save_many({"content": f"Crate {n} from Lindqvist holds {n} pears"} for n in range(30))
-    code, shown = on_terminal("forget", "--match", "lindqvist", "--dry-run", "--folder", folder, columns=100)
+    code, shown = run_on_terminal(
+        "forget", "--match", "lindqvist", "--dry-run", "--folder", folder, columns=100
+    )
     assert code == 0
     assert "To be forgotten for good: 30 records" in shown
     assert "and 10 more" in shown

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from reverie import Memory
-from tests.interfaces.conftest import PROGRAM, environment, on_terminal, process, widest
+from tests.interfaces.conftest import measure_width, run_cli, run_on_terminal
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -164,23 +161,10 @@ def test_several_changes_are_undone_after_a_yes(call: Call, answer: Answer, fold
 
 def asked(folder: Path, reply: str) -> tuple[int, bool]:
     """Undo everything since change 2 at a terminal; the exit code, and whether it was done."""
-    leader, follower = pty.openpty()
-    running = subprocess.Popen(
-        [*PROGRAM, "undo", "--since", "2", "--folder", folder],
-        stdin=follower,
-        stdout=subprocess.PIPE,
-        stderr=follower,
-        env=environment(),
-    )
-    os.close(follower)
-    seen = b""
-    while b"[y/N]" not in seen:
-        seen += os.read(leader, 1024)
-    assert b"Undo " in seen
-    os.write(leader, f"{reply}\n".encode())
-    out, _ = running.communicate(timeout=60)
-    os.close(leader)
-    return running.returncode, out.startswith(b"Undone")
+    code, output = run_on_terminal("undo", "--since", "2", "--folder", folder, reply=reply)
+    assert "Undo " in output
+    assert "[y/N]" in output
+    return code, "\nUndone" in output
 
 
 def test_what_to_undo_has_to_be_said_in_one_way(call: Call, port: str) -> None:
@@ -235,17 +219,17 @@ def test_on_a_terminal_it_is_drawn_within_its_width(folder: Path, columns: int) 
         PORT,
         "Deploys of the shop happen on Friday at noon, and never while invoices are sent " * 3,
     ):
-        process("remember", text, "--folder", folder)
-    process("edit", "--from", "-", "--folder", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
+        run_cli("remember", text, "--folder", folder)
+    run_cli("edit", "--from", "-", "--folder", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
     for args in (
         ["history", "--newest"],
         ["blame", "MEMORY.md"],
         ["diff", "--since", "1"],
         ["undo", "1", "--dry-run"],
     ):
-        code, seen = on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
+        code, seen = run_on_terminal(*args, "--folder", folder, columns=columns, NO_COLOR="1", TERM="dumb")
         assert code == 0
-        assert widest(seen) <= columns
+        assert measure_width(seen) <= columns
         assert "\x1b[31m" not in seen
-    written = process("blame", "MEMORY.md", "--json", "--folder", folder).stdout
+    written = run_cli("blame", "MEMORY.md", "--json", "--folder", folder).stdout
     assert json.loads(written)["lines"][1]["text"] == "one \x1b[31mred\x1b[0m line"

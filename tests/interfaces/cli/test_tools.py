@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from reverie import Memory
 from reverie.interfaces.cli.main import cli
 from reverie.tools import DEFAULT_GROUPS
-from tests.interfaces.conftest import on_terminal
+from tests.interfaces.conftest import run_on_terminal
 
 
 def printed(*args: str) -> str:
@@ -29,7 +29,7 @@ def test_in_a_pipe_there_is_a_line_for_each_tool() -> None:
 
 
 def test_on_a_terminal_they_stand_by_group() -> None:
-    code, text = on_terminal("tools", "--group", "memory", "--group", "fil", columns=60)
+    code, text = run_on_terminal("tools", "--group", "memory", "--group", "fil", columns=60)
     assert code == 0
     assert text.startswith("memory\n  memory(operation, content?, query?")
     assert "\n\nfil\n  remember(findings?, insights?, lessons?)\n      Remember what" in text
