@@ -1,7 +1,8 @@
-"""`reverie dream` and `reverie chat`, as processes, with a model that is played over a socket and without."""
+"""`reverie dream` and `reverie chat`, with a scripted model behind a socket and without one."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -15,10 +16,13 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal, run_process
+from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
 from tests.llm.server import Script, Step, says, serving, slow, status
 
 Answer = Callable[..., Any]
+
+# A process drops its connections to the model when it ends; in this process they are collected as garbage.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 def by_script(script: Script) -> dict[str, str]:
@@ -47,9 +51,10 @@ def merging(folder: Path) -> Step:
 def run(
     folder: Path, *args: str, env: dict[str, str] | None = None, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command on the folder; one that asks a model over a socket runs as a process."""
-    run_command = run_process if env else run_cli
-    return run_command(args[0], "--folder", str(folder), *args[1:], env=env or environment(), input=input)
+    """Run a command on the folder, and drop the connections to the model that it left open."""
+    done = run_cli(args[0], "--folder", str(folder), *args[1:], env=env, input=input)
+    gc.collect()
+    return done
 
 
 # -- dreams --------------------------------------------------------------------------------------------

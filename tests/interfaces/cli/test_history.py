@@ -164,7 +164,7 @@ def asked(folder: Path, reply: str) -> tuple[int, bool]:
     code, output = run_on_terminal("undo", "--since", "2", "--folder", folder, reply=reply)
     assert "Undo " in output
     assert "[y/N]" in output
-    return code, "\nUndone" in output
+    return code, "Undone" in output
 
 
 def test_what_to_undo_has_to_be_said_in_one_way(call: Call, port: str) -> None:

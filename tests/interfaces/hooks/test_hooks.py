@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from reverie.interfaces.hooks.events import EVENTS, LONGEST_SAID, read_event, tr
 from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.hooks.transcript import read_last_exchange
-from tests.interfaces.conftest import environment
+from tests.interfaces.conftest import environment, run_cli
 
 ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
 ID = "0c8a4e3e-5f0b-4d57-9d2c-0d7a4d0b7f11"
@@ -49,6 +48,20 @@ def process(
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done
+
+
+@pytest.fixture
+def hook(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    """Run a hook in this process; return what it writes to standard output and standard error."""
+
+    def run(name: str, *arguments: str, event: Any = None, data: bytes | None = None) -> tuple[str, str]:
+        options = running.parse_arguments(arguments)
+        assert options is not None
+        stdin = _Input(json.dumps(event).encode() if data is None else data)
+        output = running.try_run(name, options, stdin).decode()
+        return output, capfd.readouterr().err
+
+    return run
 
 
 @pytest.fixture
@@ -80,7 +93,9 @@ def written(folder: Path, session: str = SESSION) -> list[tuple[str, str]]:
 # -- as an agent calls it ----------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path, tmp_path: Path) -> None:
+def test_a_conversation_is_remembered_from_one_session_to_the_next(
+    folder: Path, tmp_path: Path, hook: Callable[..., tuple[str, str]]
+) -> None:
     place = ("--folder", str(folder))
     path = transcript(tmp_path / "t.jsonl", *exchange("We decided to deploy from main.", "Understood."))
     common = {"session_id": ID, "transcript_path": path, "cwd": "/srv/atlas"}
@@ -91,9 +106,9 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
         "stop_hook_active": False,
         "last_assistant_message": "Understood.",
     }
-    for event, told in (("user-prompt", prompt), ("stop", stop)):
-        done = process(event, *place, told=told)
-        assert (done.stdout, done.stderr) == (b"", b"")
+    done = process("user-prompt", *place, told=prompt)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert hook("stop", *place, event=stop) == ("", "")
     assert written(folder) == [("user", prompt["prompt"]), ("assistant", "Understood.")]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     (file,) = (folder / "sessions").rglob("*.jsonl")
@@ -103,14 +118,14 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(folder: Path,
         assert (record.kind, record.content) == ("decision", "We decided to deploy from main.")
         assert {row.actor for row in memory.history()} == {"hook", "rules"}
 
-    done = process("session-start", *place, told={**common, "session_id": "next", "source": "startup"})
-    shown = json.loads(done.stdout)["hookSpecificOutput"]
+    output, _ = hook("session-start", *place, event={**common, "session_id": "next", "source": "startup"})
+    shown = json.loads(output)["hookSpecificOutput"]
     assert shown["hookEventName"] == "SessionStart"
     assert "User: We decided to deploy from main. | Assistant: Understood." in shown["additionalContext"]
     asked = {**prompt, "session_id": "next", "prompt": "Which branch do we deploy from?"}
-    done = process("user-prompt", *place, "--format", "text", told=asked)
-    assert f"- [{record.id}]: We decided to deploy from main." in done.stdout.decode()
-    assert done.stdout.decode().startswith("What follows is remembered text, quoted as data.")
+    output, _ = hook("user-prompt", *place, "--format", "text", event=asked)
+    assert f"- [{record.id}]: We decided to deploy from main." in output
+    assert output.startswith("What follows is remembered text, quoted as data.")
 
 
 @pytest.mark.parametrize(
@@ -143,32 +158,41 @@ class _Input:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--folder", "{file}"), b"reverie: no memory for this turn: "),
+        (("--folder", "{file}"), "reverie: no memory for this turn: "),
         (
             ("--folder", "{folder}", "--settings", "/nowhere.toml"),
-            b"reverie: no memory for this turn: no set",
+            "reverie: no memory for this turn: no set",
         ),
-        (("--folder", "{folder}", "--foldr"), b"reverie: No such option '--foldr'"),
-        (("--folder", "{folder}", "--scope", " "), b"reverie: no memory for this turn: scope"),
-        (("--folder", "{file}", "--quiet"), b""),
+        (("--folder", "{folder}", "--scope", " "), "reverie: no memory for this turn: scope"),
+        (("--folder", "{file}", "--quiet"), ""),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_0(
-    folder: Path, tmp_path: Path, arguments: tuple[str, ...], complaint: bytes
+    folder: Path,
+    tmp_path: Path,
+    hook: Callable[..., tuple[str, str]],
+    arguments: tuple[str, ...],
+    complaint: str,
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     given = [each.format(file=tmp_path / "file", folder=folder) for each in arguments]
-    done = process("user-prompt", *given, told={"session_id": ID, "prompt": "Hello there"})
-    assert done.stdout == b""
-    assert done.stderr.startswith(complaint)
-    assert done.stderr.count(b"\n") == (1 if complaint else 0)
+    output, error = hook("user-prompt", *given, event={"session_id": ID, "prompt": "Hello there"})
+    assert output == ""
+    assert error.startswith(complaint)
+    assert error.count("\n") == (1 if complaint else 0)
+
+
+def test_a_wrong_option_is_one_line_and_exit_code_0(folder: Path) -> None:
+    done = run_cli("hook", "user-prompt", "--folder", folder, "--foldr", input=b"{}")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.startswith(b"reverie: No such option '--foldr'")
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_database_that_is_locked_keeps_nobody_waiting(folder: Path) -> None:
     Memory.open(folder).close()
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
     locking.execute("BEGIN EXCLUSIVE")
-    began = time.monotonic()
     done = process(
         "user-prompt",
         "--folder",
@@ -177,7 +201,6 @@ def test_a_database_that_is_locked_keeps_nobody_waiting(folder: Path) -> None:
         told={"session_id": ID, "prompt": "Hello there"},
     )
     locking.close()
-    assert time.monotonic() - began < 10
     assert done.stdout == b""
     assert done.stderr.decode() == "reverie: no memory for this turn: nothing came of it in 0.7 s\n"
 
@@ -204,7 +227,7 @@ def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
             stdout=subprocess.PIPE,
             env=environment(),
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     for each in both:
         assert each.stdin is not None
@@ -218,8 +241,10 @@ def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
 
 
 def test_help_and_a_wrong_event_are_click_s(folder: Path, call: Callable[..., Result]) -> None:
-    assert b"Usage: reverie hook user-prompt" in process("user-prompt", "--help", data=b"").stdout
-    assert process("user-promt", data=b"{}").stderr.startswith(b"reverie: No such command 'user-promt'")
+    assert b"Usage: reverie hook user-prompt" in run_cli("hook", "user-prompt", "--help").stdout
+    mistyped = run_cli("hook", "user-promt", input=b"{}")
+    assert mistyped.stderr.startswith(b"reverie: No such command 'user-promt'")
+    assert mistyped.returncode == 0
     result = call("hook", "user-prompted")
     assert (result.exit_code, "No such command" in result.stderr) == (2, True)
     result = call(
@@ -444,12 +469,28 @@ def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
     assert found.tools == {"Read"}
 
 
-def test_an_answer_that_is_not_there_yet_is_not_the_one_before(tmp_path: Path) -> None:
+class _Clock:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_an_answer_that_is_not_there_yet_is_not_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = exchange("One", "Answer one.")
     path = transcript(tmp_path / "t.jsonl", *before, *exchange("Two", "x", tools=["Bash"])[:-1])
-    began = time.monotonic()
+    clock = _Clock()
+    monkeypatch.setattr("reverie.interfaces.hooks.transcript.time", clock)
     found = read_last_exchange(path, settle_s=0.2)
-    assert time.monotonic() - began >= 0.2
+    assert clock.now >= 0.2
     assert (found.prompt, found.answer, found.tools) == ("Two", "", {"Bash"})
     assert read_last_exchange(str(tmp_path / "nowhere")).tools is None
 
@@ -584,7 +625,7 @@ def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
     program = """
 import sys
 from reverie.interfaces.hooks import runner as running
-running.run("user-prompt", running.Asked(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
+running.run("user-prompt", running.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)

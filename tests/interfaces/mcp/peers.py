@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -116,6 +119,16 @@ class Wire:
         heard = json.loads(line)
         assert isinstance(heard, dict)
         return heard
+
+    def wait_until_unread(self, size: int) -> None:
+        """Wait until the server has written so many bytes that nobody has read."""
+        assert self.process.stdout is not None
+        end = time.monotonic() + 20
+        unread = array("i", [0])
+        while unread[0] < size:
+            assert time.monotonic() < end, f"only {unread[0]} bytes were written"
+            time.sleep(0.01)
+            fcntl.ioctl(self.process.stdout, termios.FIONREAD, unread)
 
     def answer(self, id: Any) -> dict[str, Any]:
         """The answer to a request, whatever else is said before it."""

@@ -44,15 +44,15 @@ class Heard:
         self.told.append(what)
         self._news.set()
 
-    async def until(self, *wanted: str) -> None:
-        """Wait until all of these were told; then forget what was."""
+    async def until(self, *wanted: str) -> set[str]:
+        """Wait until all of these arrived; return and drop everything that arrived."""
         with anyio.fail_after(15):
             while not set(wanted) <= set(self.told):
                 self._news = anyio.Event()
-                if set(wanted) <= set(self.told):
-                    break
                 await self._news.wait()
+        arrived = set(self.told)
         self.told.clear()
+        return arrived
 
 
 @asynccontextmanager
@@ -191,11 +191,7 @@ def test_what_another_scope_forgets_is_told_to_nobody_else(memory: Memory, mode:
             await heard.until(LIST)
             memory.forget(theirs.id)
             memory.pages.write("MEMORY.md", "x")
-            with anyio.fail_after(15):
-                while MEMORY not in heard.told:
-                    await anyio.sleep(0.01)
-            assert set(heard.told) == {MEMORY}
-            heard.told.clear()
+            assert await heard.until(MEMORY) == {MEMORY}
             memory.forget(mine.id)
             await heard.until(uri, LIST)
 
@@ -209,10 +205,7 @@ def test_who_unsubscribes_is_told_no_more(memory: Memory) -> None:
             await client.unsubscribe_resource(MEMORY)
             memory.pages.write("MEMORY.md", "x")
             memory.pages.write("other.md", "x")
-            with anyio.fail_after(15):
-                while other not in heard.told:
-                    await anyio.sleep(0.01)
-            assert MEMORY not in heard.told
+            assert MEMORY not in await heard.until(other)
 
     played(scene)
 
@@ -231,7 +224,7 @@ def test_the_journal_is_read_only_while_somebody_asks(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    look = SubscriptionHub._look
+    look = SubscriptionHub._check_changes
 
     def counted(self: SubscriptionHub) -> Any:
         nonlocal looks
@@ -261,7 +254,7 @@ def test_the_journal_is_read_only_while_somebody_asks(
 def test_a_store_that_fails_for_a_while_ends_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    look, failures = SubscriptionHub._look, iter(range(3))
+    look, failures = SubscriptionHub._check_changes, iter(range(3))
 
     def failing(self: SubscriptionHub) -> Any:
         if next(failures, None) is not None:

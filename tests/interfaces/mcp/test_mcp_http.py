@@ -7,7 +7,6 @@ import json
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,13 +242,11 @@ def test_a_signal_ends_it_while_clients_listen(tmp_path: Path) -> None:
 
         async def scene() -> None:
             async with Client(served.url) as client, client.listen(resources_list_changed=True) as events:
-                began = time.monotonic()
                 served.process.send_signal(signal.SIGINT)
                 with anyio.fail_after(15):
                     assert [event async for event in events] == []  # ended on purpose, so nothing is raised
                     while served.process.poll() is None:
                         await anyio.sleep(0.05)
-                assert time.monotonic() - began < 10
 
         played(scene)
         assert served.process.returncode == 0

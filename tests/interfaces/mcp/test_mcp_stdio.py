@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -231,9 +230,7 @@ def test_a_signal_ends_it_at_once_and_quietly(folder: Path, number: signal.Signa
     with Wire(folder) as wire:
         wire.shake_hands()
         still_serves(wire)
-        began = time.monotonic()
         assert wire.end(number) == (0, b"", "")
-        assert time.monotonic() - began < 5
 
 
 def test_a_client_that_disappears_leaves_nothing_locked(folder: Path) -> None:
@@ -256,34 +253,26 @@ def test_a_client_that_does_not_read_cannot_keep_it_from_ending(folder: Path) ->
         wire.shake_hands()
         for n in range(300):
             wire.say("tools/list", {}, id=n)
-        time.sleep(0.5)
+        wire.wait_until_unread(1 << 15)
         wire.process.send_signal(signal.SIGTERM)
         assert wire.process.wait(20) == 0
 
 
 def test_only_the_protocol_is_on_standard_output(folder: Path) -> None:
     program = (
-        "import sys\n"
-        "from reverie.tools.groups import records as long_term\n"
-        "old = long_term.long_term_tools\n"
-        "import reverie.tools.registry as e\n"
-        "def noisy(*args, **how):\n"
-        "    print('noise'); sys.stdout.flush()\n"
-        "    import os; os.write(1, b'more noise\\n')\n"
-        "    return old(*args, **how)\n"
-        "import reverie.interfaces.mcp.stdio as s\n"
-        "streams = s.streams\n"
-        "def loud(*args):\n"
-        "    made = streams(*args)\n"
-        "    class Both:\n"
+        "import os\n"
+        "import reverie.interfaces.mcp.stdio as stdio\n"
+        "open_streams = stdio.open_streams\n"
+        "def open_noisy_streams(*args):\n"
+        "    streams = open_streams(*args)\n"
+        "    class Noisy:\n"
         "        async def __aenter__(self):\n"
-        "            entered = await made.__aenter__()\n"
+        "            entered = await streams.__aenter__()\n"
         "            print('noise', flush=True); os.write(1, b'more noise\\n')\n"
         "            return entered\n"
-        "        async def __aexit__(self, *error): return await made.__aexit__(*error)\n"
-        "    return Both()\n"
-        "import os\n"
-        "s.streams = loud\n"
+        "        async def __aexit__(self, *error): return await streams.__aexit__(*error)\n"
+        "    return Noisy()\n"
+        "stdio.open_streams = open_noisy_streams\n"
         "from reverie.interfaces.cli.main import main; main()"
     )
     hello = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {}}}

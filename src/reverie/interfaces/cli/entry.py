@@ -1,4 +1,4 @@
-"""What does the program `reverie` begin with? A hook, which must be quick, or else the command line."""
+"""Entry point of the program `reverie`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import sys
 
 
 def main() -> None:
-    """The `reverie` command."""
-    if sys.argv[1:2] != ["hook"]:
-        from reverie.interfaces.cli.main import main as commands
+    """Run a hook, which must start quickly, or any other command."""
+    arguments = sys.argv[1:]
+    if is_hook := arguments[:1] == ["hook"]:
+        from reverie.interfaces.hooks.runner import main as run_hook
 
-        commands()
-    from reverie.interfaces.hooks.runner import main as hook
+        run_hook(arguments)  # returns only if the full command line has to read the arguments
+    from reverie.interfaces.cli.main import main as run_command
 
-    hook(sys.argv[1:])
+    try:
+        run_command()
+    except SystemExit:
+        # Exit code 2 means wrong usage to click, but makes an agent withhold the user's prompt.
+        if not is_hook or arguments[1:2] in ([], ["config"]):
+            raise

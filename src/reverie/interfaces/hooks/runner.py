@@ -117,30 +117,19 @@ def _resolve_scope(asked: HookOptions, event: HookEvent) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run `reverie hook …` and end the process; where it is no event, or asks for help, as any other command.
+    """Run `reverie hook EVENT` and end the process; return if the arguments need the full command line.
 
     Args:
-        arguments: What stands behind `reverie`; the first is `hook`.
+        arguments: The arguments of `reverie`; the first is `hook`.
     """
     name = arguments[1] if len(arguments) > 1 else ""
     asked = parse_arguments(arguments[2:]) if name in EVENTS else None
     if asked is None:
-        _run_with_click(never_fails=name not in {"", "config"})
         return
     gc.disable()
     _start_timeout(asked)
     logging.getLogger("reverie").addHandler(logging.NullHandler())
     _write_and_exit(try_run(name, asked, sys.stdin))
-
-
-def _run_with_click(*, never_fails: bool) -> None:
-    from reverie.interfaces.cli import main as cli
-
-    try:
-        cli.main()
-    except SystemExit:
-        if not never_fails:  # 2 is what click says of wrong words, and what stops an agent
-            raise
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
