@@ -121,9 +121,11 @@ def _call_main(
         try:
             main()
         except SystemExit as ended:
-            assert isinstance(ended.code, int)
-            return ended.code
-    return 0
+            code = ended.code
+        else:
+            code = 0
+    assert isinstance(code, int)
+    return code
 
 
 def _check_stderr(done: Finished) -> None:

@@ -55,10 +55,10 @@ def hook(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
     """Run a hook in this process; return what it writes to standard output and standard error."""
 
     def run(name: str, *arguments: str, event: Any = None, data: bytes | None = None) -> tuple[str, str]:
-        options = running.parse_arguments(arguments)
+        options = runner.parse_arguments(arguments)
         assert options is not None
         stdin = _Input(json.dumps(event).encode() if data is None else data)
-        output = running.try_run(name, options, stdin).decode()
+        output = runner.try_run(name, options, stdin).decode()
         return output, capfd.readouterr().err
 
     return run
@@ -625,7 +625,7 @@ def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
     program = """
 import sys
 from reverie.interfaces.hooks import runner as running
-running.run("user-prompt", running.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
+runner.run("user-prompt", running.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)
