@@ -30,6 +30,7 @@ from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter, discard_rows
 
 START = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 ID = "telegram:12345"
@@ -97,14 +98,13 @@ def start(store, search):
     watch = Watch()
 
     def opened(id=ID, **given):
-        parts = {
-            "store": store,
-            "recaller": search,
-            "settings": Settings(),
-            "clock": watch,
-            "new_id": generate_id,
-        }
-        return Session(id, **{**parts, **given})
+        writer = StoreWriter(
+            store=given.pop("store", store),
+            clock=given.pop("clock", watch),
+            new_id=given.pop("new_id", generate_id),
+            publish=given.pop("publish", discard_rows),
+        )
+        return Session(id, **{"writer": writer, "recaller": search, "settings": Settings(), **given})
 
     return opened
 
@@ -261,16 +261,15 @@ def test_two_who_hold_the_same_session_add_after_one_another(start, store):
 
 PROCESS = """
 import sys
-from reverie.domain.text.timestamps import utc_now
 from reverie.settings import Settings
-from reverie.domain.text.ids import generate_id
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 from pathlib import Path
 
-store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
-chat = Session("shared", store=store, recaller=None, settings=Settings(), clock=utc_now, new_id=new_id)
+store = SQLiteStore(Path(sys.argv[1]), analyse=analyze)
+chat = Session("shared", writer=StoreWriter(store=store), recaller=None, settings=Settings())
 for number in range(int(sys.argv[2])):
     turn = chat.add("user", f"from {sys.argv[3]}: {number}")
     print(turn.id, turn.position, flush=True)
@@ -305,7 +304,7 @@ def test_processes_adding_to_one_session_lose_nothing(tmp_path):
 
 def test_the_index_is_told_of_every_change(start):
     told = []
-    chat = start(notice=told.extend)
+    chat = start(publish=told.extend)
     chat.add("user", "x")
     chat.pause()
     assert [row.edit.subject for row in told] == ["session", "turn", "session"]
@@ -365,17 +364,14 @@ def test_what_others_added_is_seen_at_the_next_call(start):
 def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
     store = InMemoryStore(analyse=analyze)
     settings = Settings(retain_turns=retain, replay_turns=replay)
-    chat = Session(
-        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=generate_id
-    )
+    writer = StoreWriter(store=store, clock=Watch())
+    chat = Session(ID, writer=writer, recaller=WordSearch(store), settings=settings)
     for number, calls in enumerate(shape):
         ids = [f"{number}-{n}" for n in range(calls)]
         chat.add("assistant" if calls else "user", "x", tool_calls=[{"id": i, "name": "t"} for i in ids])
         for name in ids:
             chat.add("tool", "result", tool_call_id=name)
-    again = Session(
-        ID, store=store, recaller=WordSearch(store), settings=settings, clock=Watch(), new_id=generate_id
-    )
+    again = Session(ID, writer=writer, recaller=WordSearch(store), settings=settings)
     for turns in (chat.turns(), chat.replay(), again.turns(), again.replay()):
         called = {call.id for turn in turns for call in turn.tool_calls}
         assert {turn.tool_call_id for turn in turns if turn.role == "tool"} == called

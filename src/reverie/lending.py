@@ -90,11 +90,8 @@ class Lending(Tending, ABC):
 
         return KeyValueStore(
             name,
-            store=self._store,
+            writer=self._writer,
             searching=self._searching,
-            clock=self._clock,
-            actor=self._actor,
-            notice=self._publish,
             scope=scope,
             origin=origin,
             zone=self.settings.zone,
@@ -112,10 +109,7 @@ class Lending(Tending, ABC):
         from reverie.repositories.knowledge_graph import KnowledgeGraph  # here: few programs keep a graph
 
         return KnowledgeGraph(
-            self._store,
-            clock=self._clock,
-            actor=self._actor,
-            notice=self._publish,
+            self._writer,
             scope=scope,
             zone=self.settings.zone,
         )
@@ -125,12 +119,12 @@ class Lending(Tending, ABC):
     @property
     def _agent(self) -> str:
         """Who is named as the author of what a model changes: `agent`, or another that the memory has."""
-        return "agent" if self._actor == "owner" else self._actor
+        return "agent" if self._writer.actor == "owner" else self._writer.actor
 
     def _copy_with_actor(self, actor: str) -> Memory:
         """The same memory, of which the journal names another as the author."""
         other = copy.copy(cast("Memory", self))
-        other._actor = actor
+        other._writer = self._writer.acting(actor)
         other._saving = self._saving.acting(actor)
         other.pages = self.pages._copy_with_actor(actor)
         return other

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +43,7 @@ from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.consolidation.worker import Worker
@@ -96,8 +98,9 @@ class Memory(Lending):
             store = RedactingStore(store, self.settings.redactor)
         self._store = store
         self._clock = clock
-        self._new_id = new_id
-        self._actor = actor
+        self._writer = StoreWriter(
+            store=store, clock=clock, new_id=new_id, actor=actor, publish=self._publish
+        )
         folder = None if path is None else path / "index" / FORMAT
         self._index = SearchIndex(store, folder, analyse=analyze)
         self._searching = Searcher(
@@ -108,25 +111,8 @@ class Memory(Lending):
             floor=self.settings.min_relevance,
             weights=to_scoring_settings(self.settings),
         )
-        self._saving = RecordRepository(
-            store,
-            self._index,
-            clock=clock,
-            new_id=new_id,
-            actor=actor,
-            notice=self._publish,
-            zone=self.settings.zone,
-        )
-        learned = RecordRepository(
-            store,
-            self._index,
-            clock=clock,
-            new_id=new_id,
-            actor=RULES,
-            notice=self._publish,
-            zone=self.settings.zone,
-        )
-        self._learning = RuleLearner(store, learned, settings=self.settings, clock=clock)
+        self._saving = RecordRepository(self._writer, self._index, zone=self.settings.zone)
+        self._learning = RuleLearner(store, self._saving.acting(RULES), settings=self.settings, clock=clock)
         self._profile = None if profile is None else Profile(profile)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -135,9 +121,7 @@ class Memory(Lending):
         self._model = model if model is not None else self.settings.model
         self._prompts = profile
         self.scratchpad = WorkingMemory(store, AGENT, settings=self.settings, clock=clock)
-        self.pages = Pages(
-            store, settings=self.settings, clock=clock, new_id=new_id, actor=actor, notice=self._publish
-        )
+        self.pages = Pages(self._writer, settings=self.settings)
         self._worker: Worker | None = None
         self.folder = self._open_mirror()
 
@@ -147,9 +131,7 @@ class Memory(Lending):
             return None
         from reverie.files.folder import MemoryFolder
 
-        folder = MemoryFolder(
-            self.path, self._store, clock=self._clock, new_id=self._new_id, notice=self._index.notice
-        )
+        folder = MemoryFolder(self.path, replace(self._writer, publish=self._index.notice))
         folder.start()
         return folder
 
@@ -487,14 +469,10 @@ class Memory(Lending):
             if session is None:
                 session = Session(
                     id,
-                    store=self._store,
+                    writer=self._writer,
                     recaller=self._searching,
                     settings=self.settings,
-                    clock=self._clock,
-                    new_id=self._new_id,
-                    actor=self._actor,
                     scope=scope,
-                    notice=self._publish,
                     standing=self._read_standing,
                     look=self._refresh_files,
                     listener=self._learning,
@@ -545,7 +523,7 @@ class Memory(Lending):
         return removed
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:
-        """Tell whoever follows the journal what has just been committed here."""
+        """Pass committed journal entries to the search index and the files."""
         self._index.notice(rows)
         if self.folder is not None:
             self.folder.notice(rows)

@@ -440,45 +440,25 @@ class ScopedMemory:
         from reverie.repositories.key_value import KeyValueStore
 
         memory = self._memory
+        writer = memory._writer.acting(actor)
 
         def shelf(origin: Origin) -> KeyValueStore:
             return KeyValueStore(
                 KEPT_AS,
-                store=memory._store,
+                writer=writer,
                 searching=memory._searching,
-                clock=memory._clock,
-                actor=actor,
-                notice=memory._publish,
                 scope=self.scope,
                 origin=origin,
                 zone=memory.settings.zone,
             )
 
         return Documents(
-            memory._store,
-            pages=Pages(
-                memory._store,
-                settings=memory.settings,
-                clock=memory._clock,
-                new_id=memory._new_id,
-                actor=actor,
-                notice=memory._publish,
-            ),
-            saving=RecordRepository(
-                memory._store,
-                memory._index,
-                clock=memory._clock,
-                new_id=memory._new_id,
-                actor=actor,
-                notice=memory._publish,
-                zone=memory.settings.zone,
-            ),
+            writer,
+            pages=Pages(writer, settings=memory.settings),
+            saving=RecordRepository(writer, memory._index, zone=memory.settings.zone),
             shelf=shelf("agent"),
             unconfirmed=shelf("tool"),
             scope=self.scope,
-            clock=memory._clock,
-            actor=actor,
-            notice=memory._publish,
             look=memory._refresh_files,
             heard=heard,
         )
@@ -560,17 +540,10 @@ class ReadOnlyPages(Pages):
     """
 
     def __init__(self, memory: Memory, scope: str) -> None:
-        super().__init__(
-            memory._store,
-            settings=memory.settings,
-            clock=memory._clock,
-            new_id=memory._new_id,
-            actor=memory._actor,
-            notice=memory._publish,
-        )
+        super().__init__(memory._writer, settings=memory.settings)
         self._scope = scope
 
-    def _run_with_retries(self, attempt: Callable[[], object]) -> NoReturn:
+    def _run_with_retries(self, attempt: Callable[[int], object]) -> NoReturn:
         del attempt  # all that is written goes through here
         raise InvalidInput(
             f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "

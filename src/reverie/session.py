@@ -8,9 +8,7 @@ window, and what was shown since the last turn was added.
 from __future__ import annotations
 
 import logging
-import random
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -38,27 +36,21 @@ from reverie.domain.conversation import (
     validate_turn,
 )
 from reverie.domain.entry import build_session_namespace
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, Record
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
 from reverie.repositories.pages import commit_with_notes, daily_note_changes
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
-ATTEMPTS = 60
-"""How often a change that lost a race is tried again before it gives up with `Conflict`."""
-
 _SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
-_LONGEST_PAUSE = 0.02  # seconds, before a lost race is run again
 
 _T = TypeVar("_T")
 
@@ -79,23 +71,15 @@ def _build_empty_standing() -> StaticContext:
     return StaticContext()
 
 
-def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
-    del rows
-
-
 class Session:
     """One conversation. Safe to use from several threads, and beside other processes.
 
     Args:
         id: `{channel}:{chat}`, or any text of 1 to 200 characters.
-        store: Where everything is kept.
+        writer: Commits the changes.
         recaller: What searches.
         settings: The settings.
-        clock: What tells the time.
-        new_id: What makes ids.
-        actor: Who is named in the journal as the author of changes.
         scope: Whose memory it is, if it begins now; a stored session keeps its own.
-        notice: Told of every change made here, so that a search index need not read it back.
         standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
         look: Called before a prompt is made, to take in what a person changed in the files.
         listener: Told of the turns that are added; None for nobody.
@@ -108,30 +92,26 @@ class Session:
         self,
         id: str,
         *,
-        store: Store,
+        writer: StoreWriter,
         recaller: Retriever,
         settings: Settings,
-        clock: Clock,
-        new_id: NewId,
-        actor: str = "owner",
         scope: str = "",
-        notice: Callable[[Sequence[JournalEntry]], None] = _ignore_rows,
         standing: Callable[[], StaticContext] = _build_empty_standing,
         look: Callable[[], None] = lambda: None,
         listener: SessionObserver | None = None,
     ) -> None:
         self.id = validate_session_id(id)
-        self.working = WorkingMemory(store, build_session_namespace(id), settings=settings, clock=clock)
-        self.last_used = clock()
-        self._store = store
-        self._redactor = get_redactor(store)
+        self._writer = writer
+        self._store = writer.store
+        self._clock = writer.clock
+        self.working = WorkingMemory(
+            self._store, build_session_namespace(id), settings=settings, clock=self._clock
+        )
+        self.last_used = self._clock()
+        self._redactor = get_redactor(self._store)
         self._recaller = recaller
         self._settings = settings
-        self._clock = clock
-        self._new_id = new_id
-        self._actor = actor
         self._scope = validate_scope(scope)
-        self._notice = notice
         self._standing = standing
         self._look = look
         self._listener = listener
@@ -210,7 +190,7 @@ class Session:
             if state.status == "terminated":
                 raise InvalidInput(f"session {self.id!r} is terminated: add to another one")
             added = [
-                replace(draft, id=self._new_id(), position=self._next + n, scope=state.scope)
+                replace(draft, id=self._writer.new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
             trusted = provenance.parse_trusted_tools(self._settings.trusted_tools)
@@ -549,7 +529,9 @@ class Session:
             return []
         turns = [*self._window, *added]
         now = self._clock()
-        return daily_note_changes(self._store, turns, since=added[0].position, now=now, new_id=self._new_id)
+        return daily_note_changes(
+            self._store, turns, since=added[0].position, now=now, new_id=self._writer.new_id
+        )
 
     def _commit(
         self,
@@ -578,7 +560,7 @@ class Session:
             self._store,
             edits,
             noted,
-            actor=self._actor,
+            actor=self._writer.actor,
             reason=reason,
             at=now,
             cursors=cursors or None,
@@ -587,7 +569,7 @@ class Session:
         self._shown, self._shown_is_stored, self._stored_shown = ledger, True, ledger
         if rows:
             self._take_in(rows)
-            self._notice(rows)
+            self._writer.publish(rows)
 
     def _take_in(self, rows: Sequence[JournalEntry]) -> None:
         """Bring the copy up to date with changes made here, if nobody else made any in between."""
@@ -604,18 +586,15 @@ class Session:
         self._sequence = rows[-1].sequence
 
     def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` gives, run again with a fresh view as often as others were faster."""
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                with self._lock:
-                    return attempt()
-            except Conflict:
-                if not left:
-                    raise
-                with self._lock:
+        """Run `StoreWriter.retrying`; each attempt has the lock, and all but the first a fresh copy."""
+
+        def run(tries: int) -> _T:
+            with self._lock:
+                if tries:
                     self._sequence = -1
-            time.sleep(random.uniform(0, _LONGEST_PAUSE))
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                return attempt()
+
+        return self._writer.retrying(run)
 
     def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
         def attempt() -> SessionState:

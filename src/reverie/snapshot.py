@@ -6,14 +6,11 @@ shown, counters and the profile's files are not journalled, and so not part of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from reverie.admin.history import Journal, When
 from reverie.admin.history.snapshot_store import SnapshotStore
-from reverie.domain.change import JournalEntry
-from reverie.domain.text import ids
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
 from reverie.reader import MemoryReader
@@ -25,6 +22,7 @@ from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 
 class Snapshot(MemoryReader):
@@ -76,9 +74,8 @@ class Snapshot(MemoryReader):
             weights=to_scoring_settings(settings),
         )
         self.journal = Journal(store, until=then.last, things=then)
-        self.pages = Pages(
-            then, settings=settings, clock=self._clock, new_id=ids.generate_id, actor="", notice=_ignore_rows
-        )
+        self._writer = StoreWriter(store=then, clock=self._clock, actor="")
+        self.pages = Pages(self._writer, settings=settings)
 
     def session(self, id: str, *, scope: str = "") -> Session:
         """A conversation as it was: what changes it is refused.
@@ -89,11 +86,9 @@ class Snapshot(MemoryReader):
         """
         return Session(
             id,
-            store=self._store,
+            writer=self._writer,
             recaller=self._searching,
             settings=self.settings,
-            clock=self._clock,
-            new_id=ids.generate_id,
             scope=scope,
             standing=self._read_standing,
         )
@@ -108,7 +103,3 @@ class Snapshot(MemoryReader):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
-    del rows

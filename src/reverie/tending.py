@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
-from reverie.domain.text.ids import NewId
 from reverie.files.profile import Profile
 from reverie.reader import MemoryReader
 from reverie.repositories.records import RecordRepository
@@ -28,6 +27,7 @@ from reverie.search.index.search_index import SearchIndex
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.redacting import unwrap
+from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
@@ -51,8 +51,7 @@ class Tending(MemoryReader, ABC):
     folder: MemoryFolder | None
     settings: Settings
     _index: SearchIndex
-    _actor: str
-    _new_id: NewId
+    _writer: StoreWriter
     _lock: threading.Lock
     _sessions: dict[str, Session]
     _profile: Profile | None
@@ -100,7 +99,7 @@ class Tending(MemoryReader, ABC):
             if what.batch is None:
                 raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
             batch, what = what.batch, None
-        undoing = Undo(self._store, clock=self._clock, actor=self._actor, notice=self._publish)
+        undoing = Undo(self._writer)
         return undoing.undo(what, batch=batch, since=since, dry_run=dry_run)
 
     def as_of(self, moment: datetime | int) -> Snapshot:
@@ -250,14 +249,11 @@ class Tending(MemoryReader, ABC):
         from reverie.admin.transfer import importer
 
         return importer.take_in(
-            self._store,
+            self._writer,
             source,
             form,
             scope=scope,
             origin=origin,
-            actor=self._actor,
-            clock=self._clock,
-            notice=self._publish,
             dry_run=dry_run,
             progress=progress,
         )
@@ -278,13 +274,10 @@ class Tending(MemoryReader, ABC):
         with self._lock:
             if self._worker is None:
                 self._worker = factory.make_worker(
-                    self._store,
-                    clock=self._clock,
-                    new_id=self._new_id,
+                    self._writer,
                     settings=self.settings,
                     model=self._model,
                     profile=self._prompts,
-                    notice=self._publish,
                 )
             return self._worker
 
@@ -409,10 +402,8 @@ class Tending(MemoryReader, ABC):
         from reverie.domain.secrets import build_redactor
 
         return StoredSecretRedactor(
-            self._store,
+            self._writer,
             build_redactor(True, self.settings.secret_patterns),
-            clock=self._clock,
-            notice=self._publish,
             forgetter=self._forgetter,
         )
 
@@ -421,15 +412,8 @@ class Tending(MemoryReader, ABC):
         from reverie.admin.erasure.eraser import Eraser
 
         return Eraser(
-            self._store,
+            self._writer,
             self._index,
             folder=self.path,
-            clock=self._clock,
-            actor=self._actor,
-            notice=self._publish,
             sync=None if self.folder is None else self.folder.sync,
         )
-
-    @abstractmethod
-    def _publish(self, rows: Sequence[JournalEntry]) -> None:
-        """Tell whoever follows the journal what has just been committed here."""

@@ -23,6 +23,7 @@ from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -43,8 +44,8 @@ def dreaming(
     store: SQLiteStore, answer: Callable[[ModelRequest], str | ModelReply] | None = None, **more: object
 ) -> ConsolidationCycle:
     model = None if answer is None else model_from_function(answer)
-    given = {"settings": Settings(), "notice": lambda rows: None, **more}
-    return ConsolidationCycle(store, clock=lambda: NOW, new_id=generate_id, model=model, **given)  # type: ignore[arg-type]
+    writer = StoreWriter(store=store, clock=lambda: NOW)
+    return ConsolidationCycle(writer, model=model, **{"settings": Settings(), **more})  # type: ignore[arg-type]
 
 
 def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:

@@ -30,6 +30,7 @@ from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -64,11 +65,10 @@ def worker(
 ) -> Worker:
     chosen = Settings(**settings)
     model = None if answer is None else model_from_function(answer)
-    dreaming = ConsolidationCycle(
-        store, clock=now, new_id=generate_id, settings=chosen, model=model, notice=lambda rows: None
-    )
+    writer = StoreWriter(store=store, clock=now)
+    dreaming = ConsolidationCycle(writer, settings=chosen, model=model)
     consolidating = WindowConsolidator(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
-    return Worker(store, dreaming, consolidating, clock=now, settings=chosen)
+    return Worker(writer, dreaming, consolidating, settings=chosen)
 
 
 def talk(
@@ -421,7 +421,7 @@ sys.path.insert(0, sys.argv[2])
 from tests.consolidation.test_worker import Now, talk, worker
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
-store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+store = SQLiteStore(Path(sys.argv[1]), analyse=analyze)
 talk(store, 60)
 def dies(ask):
     os.kill(os.getpid(), 9)

@@ -20,6 +20,7 @@ from reverie.files.mirror.writer import MirrorWriter
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_record, make_time
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 from tests.conftest import MovableClock
 
 DAY = "memory/episodic/2026-03-01.jsonl"
@@ -50,12 +51,14 @@ class Desk:
         self.state = FileState(self.root)
         self.mirror = MirrorWriter(self.root, self.store, self.state, clock=self.clock)
         self.hands = HandEditImporter(
-            self.store,
+            StoreWriter(
+                store=self.store,
+                clock=self.clock,
+                new_id=lambda: f"{next(self._numbers):012x}"[::-1],
+                publish=self.rows.extend,
+            ),
             self.state,
             self.root,
-            clock=self.clock,
-            new_id=lambda: f"{next(self._numbers):012x}"[::-1],
-            notice=self.rows.extend,
         )
 
     # -- the program -------------------------------------------------------------------------------------

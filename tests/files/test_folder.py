@@ -30,6 +30,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
+from reverie.stores.writer import StoreWriter
 from tests.files.house import House, agree, expected, on_disk, page, paragraph, some_of_everything
 
 
@@ -39,7 +40,9 @@ class Home(House):
     def open(self) -> None:
         super().open()
         self.told: list[JournalEntry] = []
-        self.folder = MemoryFolder(self.root, self.store, clock=lambda: NOW, notice=self.told.extend)
+        self.folder = MemoryFolder(
+            self.root, StoreWriter(store=self.store, clock=lambda: NOW, publish=self.told.extend)
+        )
 
     def make(self, edits: Sequence[Change]) -> None:  # type: ignore[override]
         self.folder.notice(self.commit(edits))

@@ -17,6 +17,7 @@ from reverie.domain.change import undo_of
 from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
 from reverie.repositories.pages import Pages
+from reverie.stores.writer import StoreWriter
 from tests.conftest import MovableClock
 
 
@@ -470,12 +471,6 @@ def test_the_stable_text_changes_only_with_the_page_over_a_long_conversation(
 
 def test_a_facet_can_be_made_over_any_store(memory: Memory, clock: MovableClock) -> None:
     memory.pages.write("MEMORY.md", "fact\n")
-    beside = Pages(
-        memory._store,
-        settings=Settings(),
-        clock=clock,
-        new_id=lambda: "0" * 12,
-        actor="test",
-        notice=lambda rows: None,
-    )
+    writer = StoreWriter(store=memory._store, clock=clock, actor="test")
+    beside = Pages(writer, settings=Settings())
     assert beside.read() == "fact\n"

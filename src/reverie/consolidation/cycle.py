@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from reverie.consolidation.passes.enrich import build_unchanged_plan, enrich
 from reverie.consolidation.passes.infer import infer
@@ -24,10 +25,9 @@ from reverie.consolidation.planning.driver import NO_MODEL, Flow, run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.signals import collect_signals
 from reverie.context.ledger import ShownLedger, build_shown_cursor
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import (
-    Conflict,
     InvalidInput,
     ModelError,
     ModelRefused,
@@ -39,13 +39,12 @@ from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.similarity.deduplication import find_duplicate_groups
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock, format_time
+from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_request
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -67,7 +66,9 @@ _MOST_REFUSED = 3  # first notes that are all refused before the model is left a
 _MOST_EARLIER = 400
 _WEEK = timedelta(days=7)
 _BATCH = 1_000
-_TRIES = 5
+_ATTEMPTS = 5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,34 +113,27 @@ class ConsolidationCycle:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         *,
-        clock: Clock,
-        new_id: NewId,
         settings: Settings,
         model: Model | None = None,
         profile: Path | None = None,
-        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
         """Think about a store.
 
         Args:
-            store: What is thought about.
-            clock: What tells the time.
-            new_id: What makes ids.
+            writer: Commits the changes; the journal names `dream` as their author.
             settings: The settings.
             model: What is asked; None for nobody.
             profile: The folder of the user's own prompts; None for those that ship.
-            notice: Told of every change made here.
         """
         self.model = model
         self.usage = TokenUsage()
-        self._store = store
-        self._clock = clock
-        self._new_id = new_id
+        self._writer = writer.acting(ACTOR)
+        self._store = writer.store
+        self._clock = writer.clock
         self._settings = settings
         self._profile = profile
-        self._notice = notice
         self._without_notes = 0  # up to which row of the journal there are no rough notes
         self._read: tuple[int, tuple[Record, ...]] | None = None  # live as of a row, while a cycle lasts
 
@@ -184,7 +178,7 @@ class ConsolidationCycle:
         changed = news.changed | (self._read_unshown_ids() if name == "merge" else frozenset())
         if not changed and not news.turns:
             nothing = "nothing has changed since the last cycle"
-            return Plan(id=self._new_id(), name=name, made_at=self._clock(), skipped=nothing)
+            return Plan(id=self._writer.new_id(), name=name, made_at=self._clock(), skipped=nothing)
         view = self._build_record_view(changed, news.turns)
         plan = self._run(self._build_flow(name, replace(view, records=_apply_edits(view.records, made))))
         if plan.failed:
@@ -248,15 +242,7 @@ class ConsolidationCycle:
         """
         if dry_run or not (plan.steps or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
-        rows = self._store.commit(
-            plan.edits,
-            actor=ACTOR,
-            reason=f"{plan.name} {plan.id}",
-            at=self._clock(),
-            cursors=dict(plan.cursors),
-        )
-        if rows:
-            self._notice(rows)
+        rows = self._writer.commit(plan.edits, reason=f"{plan.name} {plan.id}", cursors=dict(plan.cursors))
         return ApplyResult(plan=plan, batch=rows[0].batch if rows else None, changes=len(rows))
 
     # -- a cycle -----------------------------------------------------------------------------------------
@@ -310,18 +296,12 @@ class ConsolidationCycle:
     def _run_pass(self, name: str, *, dry_run: bool) -> PassOutcome:
         now = self._clock()
         try:
-            for tries in range(_TRIES):
-                plan = self.plan(name)
-                try:
-                    applied = self.apply(plan, dry_run=dry_run)
-                    break
-                except Conflict:
-                    if tries == _TRIES - 1:
-                        raise
+            applied = self.retrying(lambda: self.apply(self.plan(name), dry_run=dry_run))
         except ReverieError as error:
             _log.warning("the pass %r failed: %s", name, error)
             self.count(f"dream.{name}.failed")
             return PassOutcome(name=name, at=now, state="failed", why=str(error))
+        plan = applied.plan
         if plan.failed:
             self.count(f"dream.{name}.failed")
             return PassOutcome(
@@ -332,20 +312,24 @@ class ConsolidationCycle:
         state = "planned" if dry_run else "applied"
         return PassOutcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
 
+    def retrying(self, attempt: Callable[[], T]) -> T:
+        """Return the result of `attempt`, which plans and applies, repeated a few times on `Conflict`."""
+        return self._writer.retrying(lambda _: attempt(), attempts=_ATTEMPTS)
+
     def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
         told = [_to_outcome_dict(outcome) for outcome in outcomes if _is_worth_telling(outcome)]
         if not told:
             return
         text = json.dumps([*self.log(), *told][-_LONGEST_LOG:], ensure_ascii=False)
         try:
-            self._store.commit([], actor=ACTOR, at=self._clock(), cursors={LOG: text})
+            self._writer.commit([], cursors={LOG: text})
         except StoreUnavailable as error:
             _log.warning("the log of dreams could not be written: %s", error)
 
     def count(self, name: str) -> None:
         """Count a failure in the store; one that cannot be counted is logged."""
         try:
-            self._store.commit([], actor=ACTOR, at=self._clock(), counts={name: 1})
+            self._writer.commit([], counts={name: 1})
         except StoreUnavailable as error:
             _log.warning("%s could not be counted: %s", name, error)
 
@@ -384,7 +368,7 @@ class ConsolidationCycle:
 
     def view(self) -> PassInput:
         """The moment and the prompts, for passes over something else than records."""
-        return PassInput(now=self._clock(), prompts=self._load_prompts(), new_id=self._new_id)
+        return PassInput(now=self._clock(), prompts=self._load_prompts(), new_id=self._writer.new_id)
 
     def _build_record_view(self, changed: frozenset[str], turns: Sequence[Turn]) -> PassInput:
         now = self._clock()
@@ -394,7 +378,7 @@ class ConsolidationCycle:
             changed=changed,
             turns=tuple(turns),
             prompts=self._load_prompts(),
-            new_id=self._new_id,
+            new_id=self._writer.new_id,
         )
 
     def _list_live_records(self, now: datetime) -> tuple[Record, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
@@ -15,50 +14,40 @@ from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.windows import Kind, WindowConsolidator
 from reverie.consolidation.worker import Worker
-from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind as Kinds
 from reverie.domain.record import Origin
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
 from reverie.llm.protocol import Answering, Model, model_from_function, model_from_name
 from reverie.repositories.records import NewRecord, RecordRepository
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 
 def make_worker(
-    store: Store,
+    writer: StoreWriter,
     *,
-    clock: Clock,
-    new_id: NewId,
     settings: Settings,
     model: Model | Answering | str | None,
     profile: Path | None,
-    notice: Callable[[Sequence[JournalEntry]], None],
 ) -> Worker:
     """The worker over a store.
 
     Args:
-        store: What is thought about.
-        clock: What tells the time.
-        new_id: What makes ids.
+        writer: Commits the changes.
         settings: The settings.
         model: What is asked, by name, as a model or as a function; None for nobody.
         profile: The folder of the user's own prompts.
-        notice: Told of every change made.
     """
     dreaming = ConsolidationCycle(
-        store,
-        clock=clock,
-        new_id=new_id,
+        writer,
         settings=settings,
         model=resolve_model(model),
         profile=profile,
-        notice=notice,
     )
-    consolidating = WindowConsolidator(store, settings=settings, answer=dreaming.answer, view=dreaming.view)
-    return Worker(store, dreaming, consolidating, clock=clock, settings=settings)
+    consolidating = WindowConsolidator(
+        writer.store, settings=settings, answer=dreaming.answer, view=dreaming.view
+    )
+    return Worker(writer, dreaming, consolidating, settings=settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

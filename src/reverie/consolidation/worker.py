@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reverie.consolidation.cycle import ACTOR, PASSES, ConsolidationCycle, PassOutcome
+from reverie.consolidation.cycle import ACTOR, PASSES, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.windows import DueWindow, Kind, WindowConsolidator
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, ReverieError
-from reverie.domain.text.timestamps import Clock, format_time, parse_time
+from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -48,7 +48,6 @@ LAST_CYCLE = "dream.last"
 _CLOCK_WAS_WRONG = timedelta(days=1)
 """What lies further ahead was written by a clock that has been set back since; nothing waits for it."""
 
-_TRIES = 5
 _ROWS = 200  # of the journal; more than one plan makes
 
 
@@ -70,26 +69,25 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         dreaming: ConsolidationCycle,
         consolidating: WindowConsolidator,
         *,
-        clock: Clock,
         settings: Settings,
     ) -> None:
         """Look after a store.
 
         Args:
-            store: Where everything is.
+            writer: Commits the changes; the journal names `dream` as their author.
             dreaming: What runs the dream's passes.
             consolidating: What shortens windows.
-            clock: What tells the time.
             settings: The settings.
         """
         self.dreaming = dreaming
-        self._store = store
+        self._writer = writer.acting(ACTOR)
+        self._store = writer.store
         self._consolidating = consolidating
-        self._clock = clock
+        self._clock = writer.clock
         self._settings = settings
         self._owner = secrets.token_hex(6)
         self._wake = threading.Event()
@@ -228,22 +226,20 @@ class Worker:
             keep: How many turns stay; None takes what the settings say.
         """
         now = self._clock()
+
+        def attempt() -> tuple[Plan, ApplyResult | None]:
+            plan = self._consolidating.plan(session, kind, keep=keep)
+            return plan, None if plan.failed else self.dreaming.apply(self._consolidating.rebase_plan(plan))
+
         try:
-            for tries in range(_TRIES):
-                plan = self._consolidating.plan(session, kind, keep=keep)
-                if plan.failed:
-                    self.dreaming.count(f"{kind}.failed")
-                    return PassOutcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
-                try:
-                    applied = self.dreaming.apply(self._consolidating.rebase_plan(plan))
-                    break
-                except Conflict:
-                    if tries == _TRIES - 1:
-                        raise
+            plan, applied = self.dreaming.retrying(attempt)
         except ReverieError as error:
             _log.warning("the window of a session could not be shortened: %s", error)
             self.dreaming.count(f"{kind}.failed")
             return PassOutcome(name=kind, at=now, state="failed", why=str(error))
+        if applied is None:
+            self.dreaming.count(f"{kind}.failed")
+            return PassOutcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
         state = "applied" if plan.steps else "skipped"
         return PassOutcome(name=kind, at=now, state=state, why=plan.skipped, plan=plan, batch=applied.batch)
 
@@ -313,7 +309,7 @@ class Worker:
         return None if last - self._clock() > _CLOCK_WAS_WRONG else last
 
     def _record_cycle(self, now: datetime) -> None:
-        self._store.commit([], actor=ACTOR, at=now, cursors={LAST_CYCLE: format_time(now)})
+        self._writer.commit([], at=now, cursors={LAST_CYCLE: format_time(now)})
 
     # -- the lease ---------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -27,15 +27,13 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.text import ids, timestamps
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
 from reverie.files.layout import build_page_path
 from reverie.files.mirror.writer import AT_ONCE, MirrorWriter
 from reverie.files.scan import scan
-from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.protocol import StoreProblem
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -60,27 +58,20 @@ class MemoryFolder:
     def __init__(
         self,
         root: Path,
-        store: Store,
-        *,
-        clock: Clock = timestamps.utc_now,
-        new_id: NewId = ids.generate_id,
-        notice: Callable[[Sequence[JournalEntry]], None] = lambda rows: None,
+        writer: StoreWriter,
     ) -> None:
-        """Keep the files of `store` in `root`; nothing is read or written before `start`.
+        """Keep the files of a store in `root`; nothing is read or written before `start`.
 
         Args:
             root: The memory's folder, which is there.
-            store: The truth.
-            clock: What tells the time.
-            new_id: What makes ids, for records that a person adds.
-            notice: Who else is to be told of changes that come from hand edits, such as the search index.
+            writer: Commits hand edits; it publishes them to others, not to this folder.
         """
         self._root = root
-        self._store = store
-        self._clock = clock
+        self._store = writer.store
+        self._clock = writer.clock
         self._state = FileState(root)
-        self._mirror = MirrorWriter(root, store, self._state, clock=clock)
-        self._hands = HandEditImporter(store, self._state, root, clock=clock, new_id=new_id, notice=notice)
+        self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock)
+        self._hands = HandEditImporter(writer, self._state, root)
         self._times = self._mirror.disk.times
         self._changed = threading.Condition()
         self._wanted: list[str] = []

@@ -7,9 +7,7 @@ records, can change it, and take back what a program did. Its form as a record i
 from __future__ import annotations
 
 import math
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -18,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from reverie.domain import category
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.record import (
@@ -33,17 +31,12 @@ from reverie.domain.record import (
 )
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates
-from reverie.domain.text.timestamps import Clock
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.search.searcher import MOST_HITS, Searcher, SearchRequest, validate_count
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
+from reverie.stores.writer import StoreWriter
 
-ATTEMPTS = 60
-"""How often a change that lost a race is made again before it gives up with `Conflict`."""
-
-_LONGEST_PAUSE_S = 0.02
 _CHUNK = 500
 _SPARE = 16  # more hits asked for than wanted, since some stand elsewhere or are not what is wanted
 _SHARE = 100  # a value is kept longer only where that adds a hundredth of its time, or a minute
@@ -73,11 +66,8 @@ class KeyValueStore:
         self,
         name: str,
         *,
-        store: Store,
+        writer: StoreWriter,
         searching: Searcher,
-        clock: Clock,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         scope: str = "",
         origin: Origin = "agent",
         zone: tzinfo = UTC,
@@ -86,11 +76,8 @@ class KeyValueStore:
 
         Args:
             name: The shelf's name, the first segment of its records' categories.
-            store: Where everything is kept.
-            searching: What searches in it.
-            clock: What tells the time.
-            actor: Who is named in the journal as the author of changes.
-            notice: Told of every change made here.
+            writer: Commits the changes.
+            searching: Searches the records.
             scope: Whose memory it is; nothing of another scope is seen.
             origin: Whose word the values are.
             zone: Where the owner's days begin and end, for dates such as "yesterday".
@@ -102,13 +89,12 @@ class KeyValueStore:
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
-        self._store = store
+        self._writer = writer
+        self._store = writer.store
+        self._clock = writer.clock
         self._searching = searching
-        self._clock = clock
-        self._actor = actor
-        self._notice = notice
         self._zone = zone
-        self._redactor = get_redactor(store)
+        self._redactor = get_redactor(writer.store)
         self._lock = threading.Lock()
 
     # -- one value ---------------------------------------------------------------------------------------
@@ -183,7 +169,7 @@ class KeyValueStore:
             if put.value is not None:
                 key_value_codec.encode_document(put.value)
                 self._refuse_secret(place)
-        if wanted and not self._run_with_retries(lambda: self._put_all(wanted, expected or {})):
+        if wanted and not self._run_with_retries(lambda _: self._put_all(wanted, expected or {})):
             raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
 
     def touch(self, places: Sequence[Place]) -> int:
@@ -198,7 +184,7 @@ class KeyValueStore:
             How many are kept longer now.
         """
 
-        def attempt() -> int:
+        def attempt(_: int) -> int:
             now = self._clock()
             edits = []
             for record in self._fetch_records(places).values():
@@ -260,7 +246,7 @@ class KeyValueStore:
         record's id, and purged when the user's retention is over.
         """
 
-        def attempt() -> int:
+        def attempt(_: int) -> int:
             now = self._clock()
             over = [
                 record
@@ -420,19 +406,11 @@ class KeyValueStore:
 
     def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
         if edits:
-            self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock()))
+            self._writer.commit(edits, reason=reason)
 
-    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` returns, made again after each lost race; threads of this process wait instead."""
+    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         with self._lock:
-            for tries in range(ATTEMPTS):
-                try:
-                    return attempt()
-                except Conflict:
-                    if tries == ATTEMPTS - 1:
-                        raise
-                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-        raise AssertionError("unreachable")
+            return self._writer.retrying(attempt)
 
 
 class _Wanted:

@@ -8,9 +8,7 @@ undo. What is deleted is archived. Every call is one transaction. Decides nothin
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -23,12 +21,11 @@ from reverie.domain.filter import Filter
 from reverie.domain.record import DATES, KEPT, LONGEST_LABEL, Record, validate_record
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import relative_dates
-from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import clean_text
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Place
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
+from reverie.stores.writer import StoreWriter
 
 CATEGORY: Final = "knowledge-graph"
 """The category of every record of the graph."""
@@ -97,21 +94,15 @@ class KnowledgeGraph:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         *,
-        clock: Clock,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         scope: str = "",
         zone: tzinfo = UTC,
     ) -> None:
         """Keep a graph in a store; `Memory.knowledge_graph` is the usual way.
 
         Args:
-            store: Where the records are.
-            clock: What tells the time.
-            actor: Who is named in the journal as the author of changes.
-            notice: Told of every change made here.
+            writer: Commits the changes.
             scope: Whose graph it is; nothing of another scope is seen.
             zone: Where the owner's days begin and end, for dates such as "yesterday".
 
@@ -119,12 +110,10 @@ class KnowledgeGraph:
             InvalidInput: it is no scope.
         """
         self.scope = validate_scope(scope)
-        self._store = store
-        self._clock = clock
-        self._actor = actor
-        self._notice = notice
+        self._writer = writer
+        self._store = writer.store
         self._zone = zone
-        self._redactor = get_redactor(store)
+        self._redactor = get_redactor(writer.store)
         self._lock = threading.Lock()
         self._known: tuple[int, _Graph] = (-1, _Graph())
 
@@ -304,28 +293,18 @@ class KnowledgeGraph:
 
     def _apply_change(self, decide: Callable[[_Graph, datetime], tuple[list[Change], _T]], reason: str) -> _T:
         """Make the edits that a graph asks for, all or none; decided again when somebody else was quicker."""
+
+        def attempt(tries: int) -> _T:
+            since, graph = self._read()
+            now = self._writer.clock()
+            edits, answer = decide(graph, now)
+            if edits:
+                since_checked = since if tries < _PATIENT else None
+                self._writer.commit(edits, reason=f"{CATEGORY}: {reason}", at=now, since=since_checked)
+            return answer
+
         with self._lock:
-            for tries in range(ATTEMPTS):
-                since, graph = self._read()
-                now = self._clock()
-                try:
-                    edits, answer = decide(graph, now)
-                    if edits:
-                        rows = self._store.commit(
-                            edits,
-                            actor=self._actor,
-                            reason=f"{CATEGORY}: {reason}",
-                            at=now,
-                            since=since if tries < _PATIENT else None,
-                        )
-                        self._notice(rows)
-                except Conflict:
-                    if tries == ATTEMPTS - 1:
-                        raise
-                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-                else:
-                    return answer
-        raise AssertionError("unreachable")
+            return self._writer.retrying(attempt)
 
     def _clean_text(self, text: object, name: str) -> str:
         """A text as it is kept: without secrets, and without what cannot be stored."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import copy
 import logging
-import random
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -43,15 +41,12 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
-
-ATTEMPTS = 60
-"""How often a change that lost a race is made again before it gives up with `Conflict`."""
 
 NOTES_FAILED = "notes.failed"
 """The counter of daily notes that could not be written."""
@@ -59,7 +54,6 @@ NOTES_FAILED = "notes.failed"
 NOON = times(12)
 """The time taken for a note of another day that does not say one."""
 
-_LONGEST_PAUSE_S = 0.02
 _LINE_ENDS = re.compile(r"\r\n?")
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 _LINE_END = re.compile(r"\s*\n\s*")
@@ -117,31 +111,14 @@ class Pages:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         *,
         settings: Settings,
-        clock: Clock,
-        new_id: NewId,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
-        """Read and write the pages of a store.
-
-        Args:
-            store: Where they are.
-            settings: The settings.
-            clock: What tells the time.
-            new_id: What makes ids.
-            actor: Who is named in the journal as the author of changes.
-            notice: Told of every change made here.
-        """
-        self._store = store
-        self._redactor = get_redactor(store)
+        self._writer = writer
+        self._store = writer.store
+        self._redactor = get_redactor(writer.store)
         self._settings = settings
-        self._clock = clock
-        self._new_id = new_id
-        self._actor = actor
-        self._notice = notice
         self._lock = threading.Lock()
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -149,7 +126,7 @@ class Pages:
     def _copy_with_actor(self, actor: str) -> Pages:
         """The same, of which the journal names another as the author."""
         other = copy.copy(self)
-        other._actor = actor
+        other._writer = self._writer.acting(actor)
         return other
 
     def names(self) -> list[str]:
@@ -375,12 +352,12 @@ class Pages:
         """
         validate_page_name(name)
 
-        def attempt() -> bool:
+        def attempt(_: int) -> bool:
             there: Sequence[Page | Paragraph] = (
                 self._store.paragraphs(page=name) if is_log(name) else self._store.pages([name])
             )
             if there:
-                self._commit(
+                self._writer.commit(
                     [Change(before=one, after=None) for one in there], reason=reason or "delete page"
                 )
             return bool(there)
@@ -394,14 +371,14 @@ class Pages:
         return found[0] if found else None
 
     def _resolve_moment(self, given: datetime | None, name: str) -> datetime:
-        return timestamps.to_utc(self._clock() if given is None else given, name=name)
+        return timestamps.to_utc(self._writer.clock() if given is None else given, name=name)
 
     def _rewrite_page(
         self, name: str, change: Callable[[str], tuple[str, bool, tuple[str, ...]]], *, reason: str
     ) -> PageWriteResult:
         """The page after `change` of its text, which gives the new one, whether it merged, what it kept."""
 
-        def attempt() -> PageWriteResult:
+        def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
             if before is None:
                 self._refuse_twin(name)
@@ -411,7 +388,7 @@ class Pages:
                 return PageWriteResult(page=before, outcome="unchanged", merged=merged, kept=kept)
             after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment(None, "now")))
             after = redact_value(after, self._redactor, known=before is not None)
-            self._commit([Change(before=before, after=after)], reason=reason)
+            self._writer.commit([Change(before=before, after=after)], reason=reason)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
             return PageWriteResult(page=after, outcome=outcome, merged=merged, kept=kept)
 
@@ -432,30 +409,19 @@ class Pages:
             moment, said = _stamp_paragraph(_BLANK_LINES.sub("\n", said), at, now=now)
         else:
             moment, said = _stamp_note(_LINE_END.sub(" ", said), at, day=day, now=now)
-        return _create_paragraph(self._new_id, page=name, at=moment, content=said, source=source)
+        return _create_paragraph(self._writer.new_id, page=name, at=moment, content=said, source=source)
 
     def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
-        def attempt() -> Paragraph:
+        def attempt(_: int) -> Paragraph:
             placed = replace(paragraph, position=_compute_next_position(self._store, paragraph.page))
-            self._commit([Change(before=None, after=placed)], reason=reason)
+            self._writer.commit([Change(before=None, after=placed)], reason=reason)
             return placed
 
         return self._run_with_retries(attempt)
 
-    def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
-        rows = self._store.commit(edits, actor=self._actor, reason=reason, at=self._clock())
-        self._notice(rows)
-
-    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` gives, made again after each lost race."""
+    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         with self._lock:
-            for tries in range(ATTEMPTS - 1):
-                try:
-                    return attempt()
-                except Conflict:
-                    if tries:
-                        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-            return attempt()
+            return self._writer.retrying(attempt)
 
 
 # -- daily notes -------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ process reads again and decides again, so that two who save the same fact leave 
 from __future__ import annotations
 
 import copy
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -23,7 +21,7 @@ from reverie.domain.category import (
     is_within_category,
     validate_category,
 )
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.filter import Filter
@@ -46,21 +44,15 @@ from reverie.domain.record import (
 )
 from reverie.domain.similarity.deduplication import Create, Decision, Reinforce, decide
 from reverie.domain.text import relative_dates, timestamps
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.protocol import read_or_none
 from reverie.stores.redacting import get_redactor, redact_value
-
-ATTEMPTS = 60
-"""How often a change that lost a race decides again before it gives up with `Conflict`."""
+from reverie.stores.writer import StoreWriter
 
 _PATIENT = 8
 """After so many lost races a save no longer insists that nothing at all was saved meanwhile: only the very
 same words can still refuse it. Of two near repetitions that are saved in that moment both may stay."""
-
-_LONGEST_PAUSE_S = 0.02
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 500
@@ -171,40 +163,30 @@ class RecordRepository:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         index: SearchIndex,
         *,
-        clock: Clock,
-        new_id: NewId,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         zone: tzinfo = UTC,
     ) -> None:
-        """Change the records of a store.
+        """Create a repository.
 
         Args:
-            store: Where they are.
-            index: What finds those that say the same.
-            clock: What tells the time.
-            new_id: What makes ids.
-            actor: Who is named in the journal as the author of changes.
-            notice: Told of every change made here.
-            zone: Where the owner's days begin and end, for dates such as "yesterday".
+            writer: Commits the changes.
+            index: Finds candidates for duplicates.
+            zone: The owner's time zone, for dates such as "yesterday".
         """
-        self._store = store
-        self._redactor = get_redactor(store)
+        self._writer = writer
+        self._store = writer.store
+        self._clock = writer.clock
+        self._redactor = get_redactor(writer.store)
         self._index = index
-        self._notice = notice
         self._zone = zone
-        self._clock = clock
-        self._new_id = new_id
-        self._actor = actor
         self._lock = threading.Lock()
 
     def acting(self, actor: str) -> RecordRepository:
         """The same, of which the journal names another as the author."""
         other = copy.copy(self)
-        other._actor = actor
+        other._writer = self._writer.acting(actor)
         return other
 
     # -- saving ------------------------------------------------------------------------------------------
@@ -221,7 +203,7 @@ class RecordRepository:
             edits = [_to_change(decision)]
             if isinstance(decision, Create):
                 edits, decision = self._apply_supersession(decision)
-            self._commit(edits, reason=reason, since=since if tries < _PATIENT else None)
+            self._writer.commit(edits, reason=reason, since=since if tries < _PATIENT else None)
             return _to_saved(decision)
 
         return self._run_with_retries(attempt)
@@ -246,7 +228,7 @@ class RecordRepository:
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
         since = self._store.sequence()
         edits, saved = self._decide_chunk(chunk)
-        self._commit(edits, since=since if tries < _PATIENT else None)
+        self._writer.commit(edits, reason="save", since=since if tries < _PATIENT else None)
         return saved
 
     def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
@@ -359,7 +341,7 @@ class RecordRepository:
         created = now if note.created_at is None else timestamps.to_utc(note.created_at, name="created_at")
         ttl = None if note.ttl is None else timestamps.parse_duration(note.ttl)
         record = Record(
-            id=self._new_id(),
+            id=self._writer.new_id(),
             content=note.content,
             category=category,
             kind=kind,
@@ -466,7 +448,7 @@ class RecordRepository:
         due = [r for r in archived if r.archived_at is not None and r.archived_at <= limit and not r.pinned]
         for start in range(0, len(due), _CHUNK):
             edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
-            self._commit(edits, reason="purge")
+            self._writer.commit(edits, reason="purge")
         return len(due)
 
     def delete_session(
@@ -491,7 +473,7 @@ class RecordRepository:
             turns = self._store.turns(session=id)
             gone: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
             edits = [Change(before=one, after=None) for one in gone]
-            self._commit(edits, reason="delete session", cursors=cursors)
+            self._writer.commit(edits, reason="delete session", cursors=cursors)
             return len(turns)
 
         return self._run_with_retries(attempt)
@@ -511,39 +493,15 @@ class RecordRepository:
                         f"record {id!r} would say the same as the live record {twin.id!r}: "
                         "archive one of them instead"
                     )
-                self._commit([Change(before=found[0], after=after)], reason=reason)
+                self._writer.commit([Change(before=found[0], after=after)], reason=reason)
             return after
 
         return self._run_with_retries(attempt) if retry else attempt()
 
-    # -- committing --------------------------------------------------------------------------------------
-
-    def _commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        reason: str = "save",
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-    ) -> None:
-        rows: list[JournalEntry] = self._store.commit(
-            edits, actor=self._actor, reason=reason, at=self._clock(), since=since, cursors=cursors
-        )
-        self._notice(rows)
-
     def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
-        """What `attempt` returns, tried again after each lost race; it is told how many tries there were.
-
-        Threads of this process wait for each other instead: a lock costs less than a lost race.
-        """
+        """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""
         with self._lock:
-            for tries in range(ATTEMPTS - 1):
-                try:
-                    return attempt(tries)
-                except Conflict:
-                    if tries:  # once may be chance; those who lose again should not all come back at once
-                        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-            return attempt(ATTEMPTS)
+            return self._writer.retrying(attempt)
 
 
 class _Pending:

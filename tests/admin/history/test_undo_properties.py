@@ -24,6 +24,7 @@ from reverie.stores.contract.replay import read_contents, replay
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 
 BEGIN = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 SENTENCES = (
@@ -410,7 +411,7 @@ def test_the_journal_alone_makes_the_same_files(
 
 def files(root: Path, store: Store, clock: Clock) -> dict[str, bytes]:
     """The readable folder of a store, written anew: every file by its path."""
-    folder = MemoryFolder(root, store, clock=clock)
+    folder = MemoryFolder(root, StoreWriter(store=store, clock=clock))
     try:
         folder.sync()
         assert folder.problems() == []

@@ -20,19 +20,17 @@ from reverie.admin.transfer.formats.native import frontmatter
 from reverie.admin.transfer.importer import ImportReport, take_in
 from reverie.domain.change import Value
 from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 from tests.admin.transfer.holdings import NOW, dump, holdings, store_of
 
 
 def taken(store: Store, source: Path, **how: object) -> ImportReport:
     return take_in(
-        store,
+        StoreWriter(store=store, clock=lambda: NOW),
         source,
         None,
         scope=how.get("scope"),  # type: ignore[arg-type]
         origin=how.get("origin"),  # type: ignore[arg-type]
-        actor="owner",
-        clock=lambda: NOW,
-        notice=lambda rows: None,
         dry_run=bool(how.get("dry_run")),
     )
 

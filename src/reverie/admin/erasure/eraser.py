@@ -38,13 +38,12 @@ from reverie.admin.erasure.matching import (
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry, build_session_namespace
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within, validate_scope
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
-from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_text
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
@@ -52,8 +51,8 @@ from reverie.files.layout import parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import scrub_files
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, remove_index
-from reverie.stores.protocol import Store
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -169,33 +168,25 @@ class Eraser:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         index: SearchIndex,
         *,
         folder: Path | None,
-        clock: Clock,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         sync: Callable[[], None] | None = None,
     ) -> None:
         """Forget in a store.
 
         Args:
-            store: Where everything is.
+            writer: Commits the changes.
             index: The search index over it.
             folder: The memory's folder; None for none.
-            clock: What tells the time.
-            actor: Who is named in the journal.
-            notice: Told of every change made here.
             sync: Takes in what people changed in the files of the folder, and makes them say what the store
                 says; None where no files are kept.
         """
-        self._store = store
+        self._writer = writer
+        self._store = writer.store
         self._index = index
         self._folder = folder
-        self._clock = clock
-        self._actor = actor
-        self._notice = notice
         self._mirror = sync
 
     # -- planning --------------------------------------------------------------------------------------
@@ -435,23 +426,23 @@ class Eraser:
         cursors = {name: None for session in target.sought.sessions for name in cursors_of(session)}
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
-        rounds = 0
-        for attempt in range(_ATTEMPTS):
+
+        def erase_round(tries: int) -> bool:
+            """Erase what there is; return whether others have repeated it meanwhile."""
+            nonlocal target, left, done
+            if tries and not done:
+                target = self._build_target(request)
             start = self._store.sequence()
             survey, verdicts = self._decide_verdicts(target)
             going, left = self._build_matches(target, (survey, verdicts))
             if not going:
-                break
-            try:
-                made = self._erase(verdicts, cursors)
-            except Conflict:
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-                target = target if done else self._build_target(request)
-                continue
+                return False
+            made = self._erase(verdicts, cursors)
             done |= {(trace.subject, trace.id): replace(trace, text="") for trace in going}
-            rounds += 1
-            if rounds == _ROUNDS or not self._has_been_repeated(target, start, made):
+            return self._has_been_repeated(target, start, made)
+
+        for _ in range(_ROUNDS):
+            if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
                 break
         if not done:
             raise _build_not_found(request, left)
@@ -536,7 +527,7 @@ class Eraser:
 
     def _erase(self, verdicts: Sequence[EraseDecision], cursors: Mapping[str, str | None]) -> set[int]:
         """Erase in the store what the verdicts say; returns the numbers of the changes."""
-        now = self._clock()
+        now = self._writer.clock()
         key = make_key(self._store, at=now)
         forgetting = [made for made in verdicts if made.trace.fate != "kept"]
         edits = sorted((edit for made in forgetting for edit in _build_edits(made)), key=_get_sort_key)
@@ -545,14 +536,16 @@ class Eraser:
             self._store.drop_entries(namespace, keys)
         rows = self._store.erase(
             [*edits, *build_purge_edits(_list_gone(forgetting), now)],
-            actor=self._actor,
+            actor=self._writer.actor,
             at=now,
             tombstones=_collect_marks(forgetting, key),
         )
         if make_key(self._store, at=now) != key:  # two forgot for the first time, and the other's key stayed
             key = make_key(self._store, at=now)
-            self._store.erase([], actor=self._actor, at=now, tombstones=_collect_marks(forgetting, key))
-        self._notice(rows)
+            self._store.erase(
+                [], actor=self._writer.actor, at=now, tombstones=_collect_marks(forgetting, key)
+            )
+        self._writer.publish(rows)
         return {row.sequence for row in rows}
 
     def _has_been_repeated(self, target: EraseTarget, start: int, own: set[int]) -> bool:
@@ -567,7 +560,7 @@ class Eraser:
         return any(one.is_suspect for one in survey.found.values())
 
     def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
-        self._store.commit([], actor=self._actor, at=self._clock(), cursors=cursors)
+        self._store.commit([], actor=self._writer.actor, at=self._writer.clock(), cursors=cursors)
 
     def _describe_doomed_backups(self) -> list[str]:
         if self._folder is None:

@@ -18,6 +18,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.protocol import Store
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
+from reverie.stores.writer import StoreWriter
 
 _BATCH = 500
 _ACTOR = "owner"
@@ -38,9 +39,8 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
         return 0
     names = [name for batch in _iter_batches(new) for name in sorted(is_forgotten(old, batch))]
     index = SearchIndex(new, None, analyse=analyze)
-    forgetter = Eraser(
-        new, index, folder=None, clock=lambda: at, actor=_ACTOR, notice=lambda rows: index.notice(rows)
-    )
+    writer = StoreWriter(store=new, clock=lambda: at, actor=_ACTOR, publish=index.notice)
+    forgetter = Eraser(writer, index, folder=None)
     for name in names:
         with suppress(NotFound):  # it went along with another
             forgetter.forget(EraseRequest(ids=(name,)))

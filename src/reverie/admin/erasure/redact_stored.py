@@ -7,7 +7,7 @@ too. It names things and kinds of secrets, and quotes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.secrets import Redactor
-from reverie.domain.text.timestamps import Clock
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
+from reverie.stores.writer import StoreWriter
 
 _BATCH = 1_000
 _CHUNK = 200
@@ -92,26 +91,22 @@ class StoredSecretRedactor:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         redactor: Redactor,
         *,
-        clock: Clock,
-        notice: Callable[[Sequence[JournalEntry]], None],
         forgetter: Eraser,
     ) -> None:
         """Look through a store.
 
         Args:
-            store: Which.
+            writer: Commits the changes; the journal names `redact` as their author.
             redactor: What finds secrets.
-            clock: What tells the time.
-            notice: Told of every change made here.
             forgetter: What cleans files, index and free space afterwards.
         """
-        self._store = unwrap(store)
+        self._store = unwrap(writer.store)
         self._redactor = redactor
-        self._clock = clock
-        self._notice = notice
+        self._clock = writer.clock
+        self._publish = writer.publish
         self._forgetter = forgetter
 
     def find(self) -> tuple[SecretFinding, ...]:
@@ -163,7 +158,7 @@ class StoredSecretRedactor:
         return RedactionReport(found=found, done=True, pending=self._forgetter.finish())
 
     def _erase(self, edits: Sequence[Change]) -> None:
-        self._notice(self._store.erase(edits, actor=ACTOR, at=self._clock()))
+        self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))
 
     def _archive_if_duplicate(self, old: Record, clean: Record, taken: set[tuple[str, str]]) -> Record:
         """The record, archived where another one says the same now that the secrets are gone."""

@@ -6,10 +6,8 @@ forgotten for good stays forgotten.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, assert_never
 
@@ -27,17 +25,15 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
-from reverie.domain.text.timestamps import Clock
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
-ATTEMPTS = 20
+_ATTEMPTS = 20
 """How often an undo that lost a race is planned again before it gives up with `Conflict`."""
 
 _PATIENT = 10
 """So often it insists that no record at all was changed between planning and committing, forgotten above all;
 under a steady stream of saves it would wait for ever."""
 
-_LONGEST_PAUSE_S = 0.02
 
 Name = tuple[Subject, str]
 """What a change is of: which kind of thing, and its id."""
@@ -115,21 +111,9 @@ class _Asked:
 class Undo:
     """Takes changes back. Safe to use from several threads, and beside other processes."""
 
-    def __init__(
-        self, store: Store, *, clock: Clock, actor: str, notice: Callable[[Sequence[JournalEntry]], None]
-    ) -> None:
-        """Take back changes of a store.
-
-        Args:
-            store: Where they were made.
-            clock: What tells the time.
-            actor: Who is named in the journal as the author.
-            notice: Told of every change made here.
-        """
-        self._store = store
-        self._clock = clock
-        self._actor = actor
-        self._notice = notice
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
 
     def undo(
         self,
@@ -142,7 +126,8 @@ class Undo:
         """Take changes back (see `Memory.undo`)."""
         if sum(each is not None for each in (what, batch, since)) != 1:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
-        for left in reversed(range(ATTEMPTS)):
+
+        def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
             asked = self._resolve_request(what, batch, since)
             taken, kept = _partition_rows(asked)
@@ -160,24 +145,11 @@ class Undo:
             )
             if dry_run or not edits:
                 return result
-            try:
-                made = self._store.commit(
-                    edits,
-                    actor=self._actor,
-                    reason=asked.reason,
-                    at=self._clock(),
-                    since=sequence if left >= ATTEMPTS - _PATIENT else None,
-                )
-            except Conflict:
-                if not left or self._store.sequence() == sequence:
-                    raise
-                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-                continue
-            self._notice(made)
-            return UndoResult(
-                changes=result.changes, differences=result.differences, left=kept, rows=tuple(made)
-            )
-        raise AssertionError("unreachable: the last attempt returns or raises")
+            since_checked = sequence if tries < _PATIENT else None
+            made = self._writer.commit(edits, reason=asked.reason, since=since_checked)
+            return replace(result, rows=tuple(made))
+
+        return self._writer.retrying(attempt, attempts=_ATTEMPTS)
 
     # -- which changes ---------------------------------------------------------------------------------
 

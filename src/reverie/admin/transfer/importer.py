@@ -7,8 +7,6 @@ decided again.
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,14 +28,12 @@ from reverie.admin.transfer.items import (
     What,
     validate_form,
 )
-from reverie.domain.change import JournalEntry
-from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.secrets import Redactor
-from reverie.domain.text.timestamps import Clock
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.writer import StoreWriter
 
 BATCH = 300
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
@@ -102,29 +98,23 @@ class ImportReport:
 
 
 def take_in(
-    store: Store,
+    writer: StoreWriter,
     source: str | os.PathLike[str],
     form: str | None,
     *,
     scope: str | None,
     origin: Origin | None,
-    actor: str,
-    clock: Clock,
-    notice: Callable[[Sequence[JournalEntry]], None],
     dry_run: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
     """Take in a file or folder (see `Memory.import_`).
 
     Args:
-        store: Where it goes.
+        writer: Commits what is imported.
         source: The file or folder.
         form: Its format, one of `items.FORMS`; None to look.
         scope: Whose memory it becomes.
         origin: Whose word its records are.
-        actor: Who is named in the journal.
-        clock: What tells the time.
-        notice: Told of every commit's rows.
         dry_run: Whether to store nothing.
         progress: Told how many things were dealt with since it was last told.
     """
@@ -135,17 +125,14 @@ def take_in(
         validate_choice(origin, ORIGINS, name="origin")
     found = detection.detect_format(path) if form is None else validate_form(form)
     intake = Importer(
-        store=store,
+        writer=writer,
         source=path.name,
-        actor=actor,
         reason=f"import {found}",
-        clock=clock,
-        notice=notice,
         dry_run=dry_run,
         progress=progress or _ignore_progress,
     )
     return intake.take(
-        registry.read(path, found, ImportTerms(now=clock(), scope=scope, origin=origin)), found
+        registry.read(path, found, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), found
     )
 
 
@@ -158,22 +145,17 @@ class Importer:
     """What takes found things in.
 
     Attributes:
-        store: Where they go.
+        writer: Commits them.
         source: What to call where they come from.
         actor: Who is named in the journal.
         reason: Why, in the journal.
-        clock: What tells the time.
-        notice: Told of every commit's rows.
         dry_run: Whether to store nothing.
         progress: Told how many things were dealt with since it was last told.
     """
 
-    store: Store
+    writer: StoreWriter
     source: str
-    actor: str
     reason: str
-    clock: Clock
-    notice: Callable[[Sequence[JournalEntry]], None]
     dry_run: bool = False
     progress: Callable[[int], None] = _ignore_progress
     _met: SeenItems = field(default_factory=SeenItems)
@@ -202,7 +184,7 @@ class Importer:
         return ImportReport(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
 
     def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
-        begun, redactor = False, get_redactor(self.store)
+        begun, redactor = False, get_redactor(self.writer.store)
         try:
             for item in items:
                 yield _redact_item(item, redactor)
@@ -214,18 +196,14 @@ class Importer:
             yield Skipped(what="file", place=self.source, why="broken", detail=detail)
 
     def _take_batch(self, batch: Sequence[Item]) -> None:
-        for attempt in range(ATTEMPTS):
-            decided = ImportBatch(self.store, self._met, now=self.clock(), dry_run=self.dry_run)
+        def attempt(_: int) -> ImportBatch:
+            decided = ImportBatch(self.writer.store, self._met, now=self.writer.clock(), dry_run=self.dry_run)
             for item in batch:
                 decided.add(item)
-            try:
-                self._commit(decided)
-            except Conflict:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-                continue
-            break
+            self._commit(decided)
+            return decided
+
+        decided = self.writer.retrying(attempt)
         self._met.add(decided.met)
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
@@ -235,14 +213,7 @@ class Importer:
         edits = decided.edits()
         if not edits or self.dry_run:
             return
-        rows = self.store.commit(
-            edits,
-            actor=self.actor,
-            reason=self.reason,
-            at=self.clock(),
-            cursors=decided.met.cursors or None,
-        )
-        self.notice(rows)
+        self.writer.commit(edits, reason=self.reason, cursors=decided.met.cursors or None)
 
 
 def _redact_item(item: Item, redactor: Redactor) -> Item:

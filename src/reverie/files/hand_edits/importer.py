@@ -21,10 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from reverie.domain.change import JournalEntry, Subject
-from reverie.domain.text import ids, timestamps
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
+from reverie.domain.change import Subject
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.hand_edits.claims import FileClaims
@@ -35,7 +32,7 @@ from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, scan
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -90,39 +87,26 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 )
 
 
-def _ignore_rows(rows: Sequence[JournalEntry]) -> None:
-    """Tell nobody."""
-
-
 class HandEditImporter:
     """Takes in what a person did in one folder. Safe for several threads, and beside other processes."""
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         state: FileState,
         root: Path,
-        *,
-        clock: Clock = timestamps.utc_now,
-        new_id: NewId = ids.generate_id,
-        notice: Callable[[Sequence[JournalEntry]], None] = _ignore_rows,
     ) -> None:
-        """Take the edits below `root` into `store`.
+        """Take the edits below `root` into a store.
 
         Args:
-            store: Where they go.
+            writer: Commits them, inside the state's lock.
             state: What is known of the files.
             root: The memory's folder.
-            clock: What tells the time.
-            new_id: What makes ids for new records, turns and paragraphs.
-            notice: Told of every change made here, inside the state's lock.
         """
-        self._store = store
+        self._writer = writer
+        self._store = writer.store
         self._state = state
         self._root = root
-        self._clock = clock
-        self._new_id = new_id
-        self._notice = notice
         self._disk = AtomicFolder(root)
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
@@ -149,14 +133,7 @@ class HandEditImporter:
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
                 chosen = None  # it may have been moved to where nobody was asked to look
                 found = scan(self._root, ledger.known())
-            intake = HandEditRun(
-                self._store,
-                ledger,
-                self._disk,
-                clock=self._clock,
-                new_id=self._new_id,
-                notice=self._notice,
-            )
+            intake = HandEditRun(self._writer, ledger, self._disk)
             self._take(intake, found)
             self._record_problems(ledger, intake, chosen)
             self._record_conflicts(ledger, intake, found, chosen)

@@ -20,8 +20,7 @@ from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.text import ids
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock, from_microseconds
+from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
@@ -41,9 +40,9 @@ from reverie.files.layout import (
 from reverie.files.names import build_file_name
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import CONFLICT
-from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -125,26 +124,22 @@ class HandEditRun:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         ledger: LockedFileState,
         disk: AtomicFolder,
-        *,
-        clock: Clock,
-        new_id: NewId,
-        notice: Callable[[Sequence[JournalEntry]], None],
     ) -> None:
-        """Prepare to take files into `store`; see `handedits.HandEditImporter`. The lock of `ledger` is held."""
+        """Prepare to import files; the caller holds the lock of `ledger`."""
         self.taken: list[HandEdit] = []
         self.problems: dict[str, BrokenFile] = {}
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.lost = False
         self.due = False
-        self.store = store
+        self.store = writer.store
         self.ledger = ledger
         self.disk = disk
-        self.new_id = new_id
-        self.now = clock()
-        self._notice = notice
+        self.new_id = writer.new_id
+        self.now = writer.clock()
+        self._writer = writer.acting(ACTOR)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -258,16 +253,14 @@ class HandEditRun:
         self._retry_on_conflict(path, lambda: take(path))
 
     def _retry_on_conflict(self, path: str, act: Callable[[], None]) -> None:
-        for _ in range(_ATTEMPTS):
-            try:
-                return act()
-            except Conflict:
-                continue
-            except (CannotImport, InvalidInput) as error:
-                return self.problem(path, str(error))
-            except StoreCorrupt:
-                return self.problem(path, "what the store has of it cannot be read: see `reverie check`")
-        return self.problem(path, "what it says is being changed all the time: it is tried again")
+        try:
+            self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
+        except Conflict:
+            self.problem(path, "what it says is being changed all the time: it is tried again")
+        except (CannotImport, InvalidInput) as error:
+            self.problem(path, str(error))
+        except StoreCorrupt:
+            self.problem(path, "what the store has of it cannot be read: see `reverie check`")
 
     def problem(self, path: str, why: str) -> None:
         """Report a file that is left as it is."""
@@ -346,8 +339,7 @@ class HandEditRun:
         """Make edits in one transaction, and tell of them."""
         if not edits:
             return
-        rows = self.store.commit(edits, actor=ACTOR, reason=reason, at=self.now)
-        self._notice(rows)
+        self._writer.commit(edits, reason=reason, at=self.now)
         self.taken += [
             HandEdit(path=path, subject=edit.subject, id=edit.id, what=_describe_edit(edit)) for edit in edits
         ]

@@ -8,15 +8,11 @@ anywhere; the readable folder mirrors what is done here. What a model is told ab
 
 from __future__ import annotations
 
-import random
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
-from reverie.domain.change import JournalEntry
-from reverie.domain.errors import Conflict, InvalidInput
-from reverie.domain.text.timestamps import Clock
+from reverie.domain.errors import InvalidInput
 from reverie.repositories.documents.pages import PageDocuments
 from reverie.repositories.documents.paths import (
     DocumentEntry,
@@ -29,7 +25,7 @@ from reverie.repositories.documents.records import RecordDocuments, ScopedDocume
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 RECORDS = "records"
 """The folder of the records."""
@@ -40,10 +36,6 @@ SHARED = "shared"
 KEPT_AS = "memory-files"
 """The shelf on which the files of a scope are kept."""
 
-ATTEMPTS = 60
-"""How often a change that lost a race is made again before it gives up with `Conflict`."""
-
-_LONGEST_PAUSE_S = 0.02
 _T = TypeVar("_T")
 
 
@@ -64,41 +56,36 @@ class Documents:
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         *,
         pages: Pages,
         saving: RecordRepository,
         shelf: KeyValueStore,
         unconfirmed: KeyValueStore,
         scope: str,
-        clock: Clock,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         look: Callable[[], None],
         heard: Heard | None = None,
     ) -> None:
         """Show a memory as files; `Scoped.documents` is the usual way.
 
         Args:
-            store: Where everything is kept.
+            writer: Commits the changes.
             pages: What adds to logs.
             saving: What changes records.
             shelf: Where the files of a scope are kept.
             unconfirmed: The same shelf, for files that rest on what a tool said.
             scope: Whose memory it is; empty for everybody's, whose files are the pages.
-            clock: What tells the time.
-            actor: Who is named in the journal as the author of changes.
-            notice: Told of every change made here.
             look: Called first, to take in what a person changed in the readable files.
             heard: Tells whose word a text is that shall be written; None where that is not known.
         """
         self.scope = scope
+        self._writer = writer
         self._look = look
         self._lock = threading.Lock()
-        of_pages = PageDocuments(store, pages=pages, clock=clock, actor=actor, notice=notice, heard=heard)
+        of_pages = PageDocuments(writer, pages=pages, heard=heard)
         self._mounts: dict[str, DocumentSource] = {
             RECORDS: RecordDocuments(
-                store, saving=saving, shelf=shelf.name, scope=scope, clock=clock, heard=heard
+                writer.store, saving=saving, shelf=shelf.name, scope=scope, clock=writer.clock, heard=heard
             )
         }
         self._root: DocumentSource = of_pages
@@ -108,7 +95,7 @@ class Documents:
                 f"what is under {SHARED!r} is everybody's and can only be read here: "
                 "write a file of your own beside it",
             )
-            self._root = ScopedDocuments(store, shelf, unconfirmed, heard)
+            self._root = ScopedDocuments(writer.store, shelf, unconfirmed, heard)
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -180,7 +167,7 @@ class Documents:
         """
         text = normalize_line_ends(text)
 
-        def attempt() -> bool:
+        def attempt(_: int) -> bool:
             if self._get_kind(path) is not None:
                 return False
             files, inside = self._resolve_new_path(path)
@@ -204,7 +191,7 @@ class Documents:
             InvalidInput: the file cannot have that text, or can only be read or only grow.
         """
 
-        def attempt() -> str | None:
+        def attempt(_: int) -> str | None:
             files, inside = self._resolve_mount(path)
             old = files.text(inside) if inside else None
             if old is None:
@@ -228,7 +215,7 @@ class Documents:
         """
         self._refuse_roots(path)
 
-        def attempt() -> int:
+        def attempt(_: int) -> int:
             files, inside = self._resolve_mount(path)
             there = files.below(inside)
             if there:
@@ -250,7 +237,7 @@ class Documents:
         """
         self._refuse_roots(old)
 
-        def attempt() -> Literal["moved", "missing", "taken"]:
+        def attempt(_: int) -> Literal["moved", "missing", "taken"]:
             if self._get_kind(new) is not None:
                 return "taken"
             files, inside = self._resolve_mount(old)
@@ -300,16 +287,10 @@ class Documents:
         if not path or (len(path) == 1 and path[0] in self._mounts):
             raise InvalidInput("this folder cannot be removed or renamed: name what lies in it")
 
-    def _run_with_retries(self, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` gives, made again from what is there then after each lost race."""
+    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         self._look()
         with self._lock:
-            for _ in range(ATTEMPTS - 1):
-                try:
-                    return attempt()
-                except Conflict:
-                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
-            return attempt()
+            return self._writer.retrying(attempt)
 
 
 class _ReadOnly:

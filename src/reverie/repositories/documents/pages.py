@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import (
     HISTORY,
@@ -17,7 +17,6 @@ from reverie.domain.page import (
     validate_page,
     validate_page_name,
 )
-from reverie.domain.text.timestamps import Clock
 from reverie.repositories.documents.paths import (
     LONGEST_PATH,
     DocumentEntry,
@@ -29,7 +28,7 @@ from reverie.repositories.documents.paths import (
     is_untrusted_change,
 )
 from reverie.repositories.pages import Pages
-from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 _LINE_ENDED = re.compile(r"\s*\n\s*")
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
@@ -40,20 +39,15 @@ class PageDocuments(DocumentSource):
 
     def __init__(
         self,
-        store: Store,
+        writer: StoreWriter,
         *,
         pages: Pages,
-        clock: Clock,
-        actor: str,
-        notice: Callable[[Sequence[JournalEntry]], None],
         heard: Heard | None = None,
     ) -> None:
         self._heard = heard
-        self._store = store
+        self._writer = writer
+        self._store = writer.store
         self._pages = pages
-        self._clock = clock
-        self._actor = actor
-        self._notice = notice
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:
         return build_listing(
@@ -85,7 +79,7 @@ class PageDocuments(DocumentSource):
             self._append_to_log(logs, before, after, reason)
             return
         present = {page.name: page for page in self._store.pages()}
-        edits, now = [], self._clock()
+        edits, now = [], self._writer.clock()
         for path, text in after.items():
             name = convert_path_to_page(path)
             there = present.get(name)
@@ -96,7 +90,7 @@ class PageDocuments(DocumentSource):
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))
-        self._notice(self._store.commit(edits, actor=self._actor, reason=reason, at=now))
+        self._writer.commit(edits, reason=reason, at=now)
 
     def _append_to_log(
         self,

@@ -1,0 +1,113 @@
+"""Committing changes to a store as one actor, with publication and retries."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from reverie.domain.change import Change, JournalEntry
+from reverie.domain.errors import Conflict
+from reverie.domain.text.ids import NewId, generate_id
+from reverie.domain.text.timestamps import Clock, utc_now
+from reverie.stores.protocol import Store
+
+ATTEMPTS = 60
+"""How often a change is attempted before it fails with `Conflict`."""
+
+_LONGEST_PAUSE_S = 0.02
+
+T = TypeVar("T")
+Publish: TypeAlias = Callable[[Sequence[JournalEntry]], None]
+
+
+def discard_rows(rows: Sequence[JournalEntry]) -> None:
+    """Ignore journal entries: the `publish` of a writer that nobody follows."""
+    del rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreWriter:
+    """A store together with what every change of it needs.
+
+    Attributes:
+        store: The store.
+        clock: Returns the current time.
+        new_id: Returns a new id.
+        actor: The author of the changes, as named in the journal.
+        publish: Receives the journal entries of each commit; the search index and the files follow it.
+    """
+
+    store: Store
+    clock: Clock = utc_now
+    new_id: NewId = generate_id
+    actor: str = "owner"
+    publish: Publish = discard_rows
+
+    def acting(self, actor: str) -> StoreWriter:
+        """Return a writer for the same store with another actor."""
+        return replace(self, actor=actor)
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        reason: str = "",
+        at: datetime | None = None,
+        since: int | None = None,
+        cursors: Mapping[str, str | None] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> list[JournalEntry]:
+        """Commit changes in one transaction, then publish them; see `Store.commit`.
+
+        Args:
+            changes: The changes.
+            reason: The reason, for the journal.
+            at: The time of the change; None for now.
+            since: Refuse if a record was changed after this sequence number.
+            cursors: Cursors to set in the same transaction.
+            counts: Counters to add to in the same transaction.
+
+        Raises:
+            Conflict: the store has changed since it was read; nothing was changed.
+        """
+        rows = self.store.commit(
+            changes,
+            actor=self.actor,
+            reason=reason,
+            at=self.clock() if at is None else at,
+            since=since,
+            cursors=cursors,
+            counts=counts,
+        )
+        if rows:
+            self.publish(rows)
+        return rows
+
+    def retrying(self, attempt: Callable[[int], T], *, attempts: int = ATTEMPTS) -> T:
+        """Return the result of `attempt`, repeated with short pauses while it raises `Conflict`.
+
+        A conflict that repeats although nothing was committed in between is not a lost race: it is raised.
+
+        Args:
+            attempt: Reads, decides and commits; receives the number of failed attempts before it.
+            attempts: The largest number of attempts.
+
+        Raises:
+            Conflict: the last attempt failed, or the conflict is permanent.
+        """
+        failed_at = -1
+        for tries in range(attempts - 1):
+            try:
+                return attempt(tries)
+            except Conflict:
+                sequence = self.store.sequence()
+                if sequence == failed_at:
+                    raise
+                failed_at = sequence
+                if tries:  # one lost race may be chance; after two, spread the competitors over time
+                    time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+        return attempt(attempts - 1)
