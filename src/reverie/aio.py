@@ -67,19 +67,13 @@ def _on_thread(
 def _composed(
     method: Callable[Concatenate[Toolset, _P], Toolset],
 ) -> Callable[Concatenate[AsyncToolset, _P], AsyncToolset]:
-    """`method` as one that gives asynchronous tools, and takes asynchronous objects; it waits for nothing."""
+    """`method` as one that gives asynchronous tools; it waits for nothing."""
 
     @functools.wraps(method)
     def run(self: AsyncToolset, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncToolset:
-        plain = [_unwrapped(each) for each in args]
-        named = {name: _unwrapped(each) for name, each in kwargs.items()}
-        return AsyncToolset(method(self.sync, *plain, **named))  # type: ignore[arg-type]
+        return AsyncToolset(method(self.sync, *args, **kwargs))
 
     return run
-
-
-def _unwrapped(value: object) -> object:
-    return value.sync if isinstance(value, AsyncWorkingMemory) else value
 
 
 def _plainly(
@@ -124,7 +118,6 @@ class AsyncToolset:
     renamed = _composed(Toolset.renamed)
     prefixed = _composed(Toolset.prefixed)
     approved = _composed(Toolset.approved)
-    chunked = _composed(Toolset.chunked)
     call = _on_thread(Toolset.call)
     call_message = _on_thread(Toolset.call_message)
 

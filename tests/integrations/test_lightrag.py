@@ -387,7 +387,7 @@ from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
 folder, url, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(folder)
 rag = LightRAG(url, index_timeout_s=5)
-indexing = Indexing(memory, rag)
+indexing = LightRAGIndexer(memory, rag)
 indexing.start(every_s=0.05)
 session = memory.session("cli:1")
 for number in range(count):

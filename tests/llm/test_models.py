@@ -13,7 +13,7 @@ import pytest
 
 from reverie import InvalidInput, ModelRefused, ModelUnavailable
 from reverie.domain.conversation import ToolCall
-from reverie.llm import Embedder, Model, model_from_function, model_from_name
+from reverie.llm import Model, model_from_function, model_from_name
 from reverie.llm.anthropic import AnthropicModel
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.openai import OllamaModel, OpenAIModel
@@ -243,29 +243,6 @@ def test_several_threads_may_ask_at_once(make: Make) -> None:
     assert [reply.text for reply in replies] == ["Yes."] * 8
 
 
-def test_vectors_are_made() -> None:
-    def vectors(handler: object) -> None:
-        texts = handler.asked["input"]  # type: ignore[attr-defined]
-        data = [
-            {"object": "embedding", "index": n, "embedding": [float(len(text)), 1.0]}
-            for n, text in enumerate(texts)
-        ]
-        body = {
-            "object": "list",
-            "model": "e",
-            "data": data[::-1],
-            "usage": {"prompt_tokens": 1, "total_tokens": 1},
-        }
-        handler.send(200, json.dumps(body).encode())  # type: ignore[attr-defined]
-
-    with serving(vectors) as script:
-        embedder = OpenAIModel("e", base_url=f"{script.url}/v1")
-        assert isinstance(embedder, Embedder)
-        assert embedder.embed(["a", "bbb"]) == [[1.0, 1.0], [3.0, 1.0]]
-        assert embedder.embed([]) == []
-        assert len(script.asked) == 1
-
-
 # -- names -------------------------------------------------------------------------------------------
 
 
@@ -308,7 +285,7 @@ def test_a_missing_library_is_named_with_the_command() -> None:
         "from reverie.llm import model_from_name\n"
         "from reverie import MissingExtra\n"
         "try:\n"
-        "    named('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"
+        "    model_from_name('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"
         "except MissingExtra as error:\n"
         "    print(error)\n"
     )

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
 from reverie.tools import GROUPS, Toolset
-from reverie.tools.arguments import describe_mistakes, parse_arguments
-from reverie.tools.toolset import build_schema
+from reverie.tools.arguments import parse_arguments
+from reverie.tools.schemas import build_parameters
 
 SPEC = ToolSpec(
     name="tool",
     description="",
-    parameters=build_schema(
+    parameters=build_parameters(
         ["text"],
         text={"type": "string", "minLength": 1, "maxLength": 20},
         maybe={"type": "string"},
@@ -96,20 +96,20 @@ def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_what_it_should_be(given_: dict[Any, Any], said: str) -> None:
-    assert describe_mistakes(SPEC, given_).startswith(said)
+    assert parse_arguments(SPEC, given_).wrong.startswith(said)
     assert parse_arguments(SPEC, given_).arguments == {}
 
 
 def test_several_mistakes_are_all_said() -> None:
-    said = describe_mistakes(SPEC, {"many": 0, "how": "x", "nope": 1})
+    said = parse_arguments(SPEC, {"many": 0, "how": "x", "nope": 1}).wrong
     assert said.startswith("tool needs text. tool has no argument nope.")
     assert "many is 0" in said
     assert "how is 'x'" in said
 
 
 def test_a_long_value_is_not_quoted_whole() -> None:
-    assert len(describe_mistakes(SPEC, {"text": "t", "how": "x" * 10_000})) < 200
-    assert len(describe_mistakes(SPEC, {"text": "t", "x" * 10_000: 1})) < 400
+    assert len(parse_arguments(SPEC, {"text": "t", "how": "x" * 10_000}).wrong) < 200
+    assert len(parse_arguments(SPEC, {"text": "t", "x" * 10_000: 1}).wrong) < 400
 
 
 ANYTHING = st.recursive(
@@ -131,7 +131,7 @@ def everything() -> Toolset:
     return tools.without(*(name for name in tools.names if "nod" in name or "ntit" in name))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_arguments_whatever_raise(everything: Toolset, data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(list(everything)))
@@ -155,7 +155,7 @@ def _like(rule: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text() | ANYTHING.map(repr) | ANYTHING.map(lambda each: json.dumps(each)))
 def test_no_text_in_the_place_of_arguments_raises(everything: Toolset, text: str) -> None:
     for name in ("search_memory", "save_memory", "no such tool"):

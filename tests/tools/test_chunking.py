@@ -11,7 +11,7 @@ from reverie.tools.chunking import split_text
 TEXTS = st.text(alphabet="ab \n#`\r~é\u0301\u200d👩", max_size=300) | st.text(max_size=200)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(text=TEXTS, longest=st.integers(1, 40))
 def test_the_pieces_are_the_text_and_none_is_too_long(text: str, longest: int) -> None:
     cut = split_text(text, longest)

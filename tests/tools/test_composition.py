@@ -14,11 +14,11 @@ from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
-from reverie.tools.toolset import build_schema
+from reverie.tools.schemas import build_parameters
 
 
 def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:
-    spec = ToolSpec(name=name, description=name, parameters=build_schema(text={"type": "string"}))
+    spec = ToolSpec(name=name, description=name, parameters=build_parameters(text={"type": "string"}))
     return Tool(
         spec=spec, run=run or (lambda given: ToolResult(f"{name} {dict(given)}")), reads_only=reads_only
     )
@@ -208,12 +208,6 @@ def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
         assert "Ada prefers tea" in await mine.call_message(
             ToolCall(id="1", name="my_search_memory", arguments="")
         )
-        working = (await AsyncMemory(memory).session("chat:1")).working
-        for chunked in (
-            tools.only("search_memory").chunked(working, most_tokens=50),
-            tools.only("search_memory").chunked(working=working),
-        ):
-            assert "get_from_working_memory" in chunked.names
         scoped = await AsyncMemory(memory).scoped("user:alice").tools()
         assert scoped.names == memory.tools().names
 

@@ -23,7 +23,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
-from reverie.tools.toolset import build_schema
+from reverie.tools.schemas import build_parameters
 from tests.tools.conftest import Clock
 
 LIMIT = 100  # tokens: 400 characters
@@ -36,7 +36,7 @@ def working(memory: Memory) -> WorkingMemory:
 
 
 def answering(answer: Any, name: str = "fetch") -> Toolset:
-    spec = ToolSpec(name=name, description="Fetch a page.", parameters=build_schema())
+    spec = ToolSpec(name=name, description="Fetch a page.", parameters=build_parameters())
     run = answer if callable(answer) else lambda given: ToolResult(answer, {"text": answer})
     return Toolset([Tool(spec=spec, run=run, result={"type": "object"})])
 
@@ -52,14 +52,14 @@ def together(working: WorkingMemory, prefix: str = "") -> str:
 
 
 def test_a_short_answer_stays_as_it_is(working: WorkingMemory) -> None:
-    tools = answering("x" * 400).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering("x" * 400), working, most_tokens=LIMIT)
     assert tools.call("fetch").text == "x" * 400
     assert tools.call("fetch").data == {"text": "x" * 400}
     assert working.list() == []
 
 
 def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMemory) -> None:
-    told = answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
+    told = with_chunking(answering(PAGE), working, most_tokens=LIMIT).call("fetch")
     keys = [entry.key for entry in working.list()]
     assert all(re.fullmatch(r"fetch/[0-9a-f]{8}/\d-of-6", key) for key in keys)
     head, *rows = told.text.split("\n")
@@ -80,7 +80,7 @@ def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMem
 
 
 def test_the_same_answer_has_the_same_keys(working: WorkingMemory) -> None:
-    tools = answering(PAGE).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering(PAGE), working, most_tokens=LIMIT)
     first = tools.call("fetch").text
     assert tools.call("fetch").text == first
     assert len(working.list()) == 6
@@ -89,18 +89,18 @@ def test_the_same_answer_has_the_same_keys(working: WorkingMemory) -> None:
 def test_the_tools_that_read_pieces_are_added_where_they_are_missing(
     memory: Memory, working: WorkingMemory
 ) -> None:
-    assert answering(PAGE).chunked(working).names == (
+    assert with_chunking(answering(PAGE), working).names == (
         "fetch", "get_from_working_memory", "search_working_memory", "delete_from_working_memory",
     )  # fmt: skip
     mine = memory.tools(session="chat:1").prefixed("my_")
-    assert mine.chunked(working).names == mine.names
-    told = (mine + answering(PAGE)).chunked(working, most_tokens=LIMIT).call("fetch")
+    assert with_chunking(mine, working).names == mine.names
+    told = with_chunking(mine + answering(PAGE), working, most_tokens=LIMIT).call("fetch")
     assert "read one with my_get_from_working_memory by its key" in told.text
-    assert Toolset().chunked(working).names == ()
+    assert with_chunking(Toolset(), working).names == ()
 
 
 def test_reading_a_piece_is_never_cut_again(working: WorkingMemory) -> None:
-    tools = answering("word " * 400).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering("word " * 400), working, most_tokens=LIMIT)
     tools.call("fetch")
     for entry in working.list():
         assert len(entry.data) >= 300
@@ -111,14 +111,16 @@ def test_reading_a_piece_is_never_cut_again(working: WorkingMemory) -> None:
 
 def test_another_long_entry_is_cut_when_it_is_read(working: WorkingMemory) -> None:
     working.set("log", "word " * 400)
-    told = answering("").chunked(working, most_tokens=LIMIT).call("get_from_working_memory", {"key": "log"})
+    told = with_chunking(answering(""), working, most_tokens=LIMIT).call(
+        "get_from_working_memory", {"key": "log"}
+    )
     assert told.text.startswith("The answer of get_from_working_memory has ")
     assert working.get("log") == "word " * 400
 
 
 def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(working: WorkingMemory, clock: Clock) -> None:
-    answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
-    answering(PAGE, "other").chunked(working, most_tokens=LIMIT, ttl="2m").call("other")
+    with_chunking(answering(PAGE), working, most_tokens=LIMIT).call("fetch")
+    with_chunking(answering(PAGE, "other"), working, most_tokens=LIMIT, ttl="2m").call("other")
     clock.pass_(minutes=3)
     assert {entry.key.partition("/")[0] for entry in working.list()} == {"fetch"}
     clock.pass_(minutes=28)
@@ -127,7 +129,7 @@ def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(working: Working
 
 def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: WorkingMemory) -> None:
     text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
-    tools = answering(text).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering(text), working, most_tokens=LIMIT)
     told = tools.call("fetch")
     assert len(working.list()) == 50
     assert together(working) == text
@@ -152,7 +154,7 @@ def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: Working
 def test_where_there_is_room_for_nothing_it_gets_the_beginning_and_is_told(working: WorkingMemory) -> None:
     for number in range(50):
         working.set(f"mine/{number}", "x")
-    told = answering(PAGE).chunked(working, most_tokens=LIMIT).call("fetch")
+    told = with_chunking(answering(PAGE), working, most_tokens=LIMIT).call("fetch")
     assert "working memory is full: drop what you do not need with delete_from_working_memory" in told.text
     assert PAGE[:100] in told.text
     assert PAGE[500:] not in told.text
@@ -161,7 +163,7 @@ def test_where_there_is_room_for_nothing_it_gets_the_beginning_and_is_told(worki
 
 def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMemory) -> None:
     text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
-    tools = answering(text).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering(text), working, most_tokens=LIMIT)
     tools.call("fetch")
     rest = next(entry.key for entry in working.list() if entry.key.endswith("/rest"))
     told = tools.call("get_from_working_memory", {"key": rest})
@@ -172,7 +174,7 @@ def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMem
 def test_calls_at_once_do_not_get_in_each_others_way(working: WorkingMemory) -> None:
     texts = [f"{'word ' * 100}{n} " * 3 for n in range(8)]
     tools = Toolset(tool for n, text in enumerate(texts) for tool in answering(text, f"t{n}"))
-    tools = tools.chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(tools, working, most_tokens=LIMIT)
     threads = [threading.Thread(target=tools.call, args=(f"t{n}",)) for n in range(8)]
     for thread in threads:
         thread.start()
@@ -184,7 +186,7 @@ def test_calls_at_once_do_not_get_in_each_others_way(working: WorkingMemory) -> 
 
 def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) -> None:
     answers = iter(["one " * 300, "two " * 300])
-    tools = answering(lambda given: ToolResult(next(answers))).chunked(working, most_tokens=LIMIT)
+    tools = with_chunking(answering(lambda given: ToolResult(next(answers))), working, most_tokens=LIMIT)
     tools.call("fetch")
     tools.call("fetch")
     assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
@@ -198,20 +200,20 @@ def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) 
 def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
     store = InMemoryStore(analyse=analyze)
     working = WorkingMemory(store, "session/s", settings=Settings(), clock=Clock())
-    told = answering(text).chunked(working, most_tokens=50).call("fetch")
+    told = with_chunking(answering(text), working, most_tokens=50).call("fetch")
     assert together(working) == text if working.list() else told.text == text
 
 
 def test_what_no_entry_can_hold_is_replaced_and_the_rest_kept(working: WorkingMemory) -> None:
     text = "a\0b\ud800c " * 100
-    answering(text).chunked(working, most_tokens=LIMIT).call("fetch")
+    with_chunking(answering(text), working, most_tokens=LIMIT).call("fetch")
     assert together(working) == "a\ufffdb\ufffdc " * 100
 
 
 def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:
     key = "AKIA" + "IOSFODNN7ABCDEFG"
     text = "x" * 390 + f" {key} " + "y" * 400
-    answering(text).chunked(working, most_tokens=LIMIT).call("fetch")
+    with_chunking(answering(text), working, most_tokens=LIMIT).call("fetch")
     kept = together(working)
     assert key not in kept
     assert "IOSFODNN7" not in kept
@@ -219,13 +221,13 @@ def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:
 
 
 def test_a_name_that_is_no_key_becomes_one(working: WorkingMemory) -> None:
-    answering(PAGE, "web fetch/é").chunked(working, most_tokens=LIMIT).call("web fetch/é")
+    with_chunking(answering(PAGE, "web fetch/é"), working, most_tokens=LIMIT).call("web fetch/é")
     assert working.list()[0].key.startswith("web-fetch-/")
 
 
 def test_a_failed_call_stays_failed(working: WorkingMemory) -> None:
-    tools = answering(lambda given: ToolResult("error " * 400, failed=True)).chunked(
-        working, most_tokens=LIMIT
+    tools = with_chunking(
+        answering(lambda given: ToolResult("error " * 400, failed=True)), working, most_tokens=LIMIT
     )
     assert tools.call("fetch").failed
 
@@ -264,7 +266,7 @@ def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory = Memory.open(tmp_path)
-    tools = answering(PAGE).chunked(memory.session("s").working, most_tokens=LIMIT)
+    tools = with_chunking(answering(PAGE), memory.session("s").working, most_tokens=LIMIT)
     memory.close()
     told = tools.call("fetch")
     assert "working memory cannot be written now. It begins:" in told.text

@@ -13,7 +13,7 @@ import pytest
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
-from reverie.tools.toolset import build_schema
+from reverie.tools.schemas import build_parameters
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")
@@ -76,7 +76,7 @@ def test_a_strict_call_with_nulls_is_understood(memory: Memory) -> None:
 
 
 def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
-    parameters = build_schema(["anything"], anything={"type": "object"})
+    parameters = build_parameters(["anything"], anything={"type": "object"})
     tool = Tool(
         spec=ToolSpec(name="free", description="", parameters=parameters), run=lambda given: ToolResult("")
     )

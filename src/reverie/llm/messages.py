@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from reverie.domain.conversation import Role, ToolCall
@@ -131,7 +130,3 @@ class ModelFailure:
     why: str
     usage: TokenUsage = field(default_factory=TokenUsage)
     refused: bool = False
-
-
-ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
-"""The schema of a JSON object of any form."""

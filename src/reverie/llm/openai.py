@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,26 +91,6 @@ class OpenAIModel:
         reply: ModelReply = self._patience.tried(attempt, timeout_s=ask.timeout_s, who=self.name)
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text; see `reverie.llm.protocol.Embedder.embed`."""
-
-        def attempt(left_s: float) -> list[list[float]]:
-            answer = self._send(
-                lambda: self._client.embeddings.create(
-                    model=self._model, input=list(texts), encoding_format="float", timeout=left_s
-                )
-            )
-            return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
-
-        if not texts:
-            return []
-        vectors = self._patience.tried(attempt, timeout_s=60.0, who=self.name)
-        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
-            raise ModelRefused(
-                f"{self.name} gave {len(vectors)} vectors for {len(texts)} texts, or uneven ones"
-            )
-        return vectors
 
     # -- one try -----------------------------------------------------------------------------------------
 

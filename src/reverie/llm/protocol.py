@@ -7,7 +7,7 @@ becomes one through `model_from_function`. What a provider raises is one of `Mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
@@ -43,20 +43,6 @@ class Model(Protocol):
             ModelUnavailable: too slow, too busy, unreachable, cut off: try again later.
             ModelRefused: the question, the key or the model's name is wrong.
         """
-        ...
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Something that makes vectors of texts."""
-
-    @property
-    def name(self) -> str:
-        """`provider:model`; vectors of different names are never compared."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, all of one length; raises like `Model.answer`."""
         ...
 
 

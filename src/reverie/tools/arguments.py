@@ -74,16 +74,6 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> ParsedArguments
     return ParsedArguments(wrong=" ".join(sentences[:_MOST_SENTENCES]) + more)
 
 
-def describe_mistakes(spec: ToolSpec, given: Mapping[Any, Any]) -> str:
-    """What is wrong with the arguments of a call, as sentences for the model; empty if nothing is.
-
-    Args:
-        spec: The tool's.
-        given: The arguments.
-    """
-    return parse_arguments(spec, given).wrong
-
-
 # -- one argument ------------------------------------------------------------------------------------------
 
 

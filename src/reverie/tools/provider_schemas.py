@@ -1,121 +1,120 @@
-"""How does each provider want to be shown a tool? The same schema in four shapes; nothing is called here."""
+"""Schemas of tools in the form of each provider."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reverie.tools.toolset import Tool
+from reverie.llm.messages import ToolSpec
 
 _NOT_STRICT = {"minLength", "maxLength", "default"}
-"""What strict mode refuses in a schema; the arguments are checked against all of it in any case."""
+"""Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
 
 
-def to_openai(tool: Tool, *, strict: bool) -> dict[str, Any]:
-    """As in `tools` of a chat completion.
-
-    Args:
-        tool: The tool.
-        strict: Whether to ask for strict arguments, where its schema allows it.
-    """
-    return {"type": "function", "function": _to_function(tool, strict=strict)}
-
-
-def to_openai_responses(tool: Tool, *, strict: bool) -> dict[str, Any]:
-    """As in `tools` of a response: the same without the level between.
+def to_openai(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    """Return an element of `tools` of a chat completion.
 
     Args:
-        tool: The tool.
-        strict: Whether to ask for strict arguments, where its schema allows it.
+        strict: Whether to ask for strict arguments, where the schema allows it.
     """
-    return {"type": "function", **_to_function(tool, strict=strict)}
+    return {"type": "function", "function": _to_function(spec, strict=strict)}
 
 
-def to_anthropic(tools: Iterable[Tool], *, cached: bool) -> list[dict[str, Any]]:
-    """As in `tools` of a message.
+def to_openai_responses(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    """Return an element of `tools` of a response; `strict` as in `to_openai`."""
+    return {"type": "function", **_to_function(spec, strict=strict)}
+
+
+def to_anthropic(specs: Iterable[ToolSpec], *, cached: bool) -> list[dict[str, Any]]:
+    """Return `tools` of a message.
 
     Args:
-        tools: The tools.
-        cached: Whether to mark the last one as the end of what the server may keep.
+        cached: Whether to mark the last tool as the end of a prefix that the server caches.
     """
-    made = [
+    tools: list[dict[str, Any]] = [
         {
-            "name": tool.name,
-            "description": tool.spec.description,
-            "input_schema": to_plain_json(tool.spec.parameters),
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": to_plain_json(spec.parameters),
         }
-        for tool in tools
+        for spec in specs
     ]
-    if cached and made:
-        made[-1]["cache_control"] = {"type": "ephemeral"}
-    return made
+    if cached and tools:
+        tools[-1]["cache_control"] = {"type": "ephemeral"}
+    return tools
 
 
-def to_mcp(tool: Tool) -> dict[str, Any]:
-    """As in the answer to `tools/list`."""
-    made: dict[str, Any] = {
-        "name": tool.name,
-        "title": tool.name.replace("_", " ").capitalize(),
-        "description": tool.spec.description,
-        "inputSchema": to_plain_json(tool.spec.parameters),
+def to_mcp(
+    spec: ToolSpec,
+    *,
+    result: Mapping[str, Any] | None,
+    reads_only: bool,
+    destructive: bool,
+    idempotent: bool,
+) -> dict[str, Any]:
+    """Return an element of the answer to `tools/list`; the arguments are the fields of `Tool`."""
+    tool: dict[str, Any] = {
+        "name": spec.name,
+        "title": spec.name.replace("_", " ").capitalize(),
+        "description": spec.description,
+        "inputSchema": to_plain_json(spec.parameters),
     }
-    if tool.result is not None:
-        made["outputSchema"] = to_plain_json(tool.result)
-    made["annotations"] = {
-        "readOnlyHint": tool.reads_only,
-        "destructiveHint": tool.destructive,
-        "idempotentHint": tool.idempotent,
+    if result is not None:
+        tool["outputSchema"] = to_plain_json(result)
+    tool["annotations"] = {
+        "readOnlyHint": reads_only,
+        "destructiveHint": destructive,
+        "idempotentHint": idempotent,
         "openWorldHint": False,
     }
-    return made
+    return tool
 
 
-def _to_function(tool: Tool, *, strict: bool) -> dict[str, Any]:
-    parameters = to_plain_json(tool.spec.parameters)
-    strictly = _to_strict_schema(parameters) if strict else None
+def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    parameters = to_plain_json(spec.parameters)
+    strict_parameters = _to_strict_schema(parameters) if strict else None
     return {
-        "name": tool.name,
-        "description": tool.spec.description,
-        "parameters": parameters if strictly is None else strictly,
-        "strict": strictly is not None,
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": parameters if strict_parameters is None else strict_parameters,
+        "strict": strict_parameters is not None,
     }
 
 
 def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema as strict mode takes it, or None where it cannot say so."""
-    made = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
-    kinds = schema.get("type")
-    if kinds is None:
+    """Return the schema in the form of strict mode, or None where it cannot be expressed."""
+    kept = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
+    types = schema.get("type")
+    if types is None:
         return None
-    if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
+    if types == "array" or (isinstance(types, list) and "array" in types):
         items = _to_strict_schema(schema.get("items", {}))
-        return None if items is None else {**made, "items": items}
-    if kinds != "object":
-        return made
+        return None if items is None else {**kept, "items": items}
+    if types != "object":
+        return kept
     if schema.get("additionalProperties") is not False:
         return None
     properties = {}
-    for name, each in schema["properties"].items():
-        strictly = _to_strict_schema(each)
-        if strictly is None:
+    for name, value in schema["properties"].items():
+        strict = _to_strict_schema(value)
+        if strict is None:
             return None
-        properties[name] = strictly if name in schema["required"] else _allow_null(strictly)
-    return {**made, "properties": properties, "required": list(properties)}
+        properties[name] = strict if name in schema["required"] else _allow_null(strict)
+    return {**kept, "properties": properties, "required": list(properties)}
 
 
 def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same, or null for what is left out."""
-    kinds = schema["type"]
-    made = {**schema, "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}
+    types = schema["type"]
+    nullable = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
     if "enum" in schema:
-        made["enum"] = [*schema["enum"], None]
-    return made
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable
 
 
 def to_plain_json(value: Any) -> Any:
-    """A schema as dictionaries and lists that are nobody else's, which JSON can write."""
+    """Return a copy made of dictionaries and lists, which `json` can write."""
     if isinstance(value, Mapping):
-        return {key: to_plain_json(each) for key, each in value.items()}
+        return {key: to_plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain_json(each) for each in value]
+        return [to_plain_json(item) for item in value]
     return value

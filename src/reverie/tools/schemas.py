@@ -1,13 +1,13 @@
-"""Which pieces are the schemas of the tools made of? JSON Schema as Python mappings, each written once."""
+"""Building blocks for the JSON schemas of tools."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from reverie.domain import category
 from reverie.domain.record import KINDS, LAYERS, LONGEST_CONTENT, LONGEST_LABEL, MOST_LABELS, ORIGINS
-from reverie.tools.toolset import build_schema
 
 Schema = Mapping[str, Any]
 
@@ -41,8 +41,35 @@ ORIGIN: Schema = {"type": "string", "enum": list(ORIGINS), "description": "Whose
 QUERY: Schema = {"type": "string", "maxLength": 10_000}
 
 
+def build_parameters(required: Sequence[str] = (), **properties: Schema) -> Schema:
+    """Return the schema of an object with these properties and no others.
+
+    Args:
+        required: Names of the properties that must be given.
+    """
+    return MappingProxyType(
+        {
+            "type": "object",
+            "properties": dict(properties),
+            "required": list(required),
+            "additionalProperties": False,
+        }
+    )
+
+
+def build_object_schema(description: str = "", **properties: Schema) -> Schema:
+    """Return the schema of an object that always has all of these properties."""
+    schema = dict(build_parameters(list(properties), **properties))
+    return {**schema, "description": description} if description else schema
+
+
+def build_array_schema(items: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
 def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
-    """A string of at most so many characters."""
+    """Return the schema of a string of at most `longest` characters, which may be empty if `empty`."""
     return {
         "type": "string",
         "minLength": 0 if empty else 1,
@@ -51,32 +78,21 @@ def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty
     }
 
 
+def build_enum_schema(values: Sequence[str], description: str) -> Schema:
+    """Return the schema of one of these words."""
+    return {"type": "string", "enum": list(values), "description": description}
+
+
 def build_integer_schema(description: str, *, least: int, most: int) -> Schema:
-    """A whole number within bounds, both included."""
+    """Return the schema of a whole number within bounds, both included."""
     return {"type": "integer", "minimum": least, "maximum": most, "description": description}
 
 
 def build_limit_schema(usual: int, most: int = 50) -> Schema:
-    """How many results are wanted at most."""
+    """Return the schema of the number of results that are wanted at most."""
     return build_integer_schema(f"At most so many; {usual} if left out.", least=1, most=most)
 
 
-def build_object_schema(description: str = "", **properties: Schema) -> Schema:
-    """An object of which every property is always there."""
-    made = dict(build_schema(list(properties), **properties))
-    return {**made, "description": description} if description else made
-
-
-def build_array_schema(items: Schema) -> Schema:
-    """A list of such things."""
-    return {"type": "array", "items": items}
-
-
-def allow_null(one: Schema) -> Schema:
-    """The same, or null."""
-    return {**one, "type": [one["type"], "null"]}
-
-
-def build_enum_schema(values: Sequence[str], description: str) -> Schema:
-    """One of some words."""
-    return {"type": "string", "enum": list(values), "description": description}
+def allow_null(schema: Schema) -> Schema:
+    """Return the same schema, which also allows null."""
+    return {**schema, "type": [schema["type"], "null"]}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
-from reverie.consolidation.planning.driver import Flow, answer_without_model, run_async, run_pass
-from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.consolidation.planning.driver import Flow, answer_without_model, run_pass
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 
 def question(text: str) -> ModelRequest:
@@ -47,12 +46,3 @@ def test_an_empty_answer_is_asked_for_once_more_and_both_are_counted() -> None:
 
     given = answers("", "", "never")
     assert run_pass(two_questions(), lambda ask: next(given, ModelReply(text="after"))) == ["", "never"]
-
-
-def test_a_pass_runs_the_same_on_an_event_loop() -> None:
-    given = answers("", "one", "two")
-
-    async def answer(ask: ModelRequest) -> ModelReply | ModelFailure:
-        return next(given)
-
-    assert asyncio.run(run_async(two_questions(), answer)) == ["one", "two"]

@@ -12,7 +12,6 @@ from reverie.consolidation.planning.reply_parsing import (
     UnusableReply,
     parse_json,
     strip_reasoning,
-    to_share,
     to_text,
     to_texts,
 )
@@ -109,12 +108,3 @@ def test_what_should_be_text_is_made_text() -> None:
     assert to_texts([{"content": "one"}, None, "two", "", "two"]) == ["one", "two"]
     assert to_texts({"content": "one"}) == ["one"]
     assert to_texts(None) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "share"),
-    [(0.4, 0.4), ("0.4", 0.4), ("85%", 0.85), (85, 0.85), (-3, 0.0), (1, 1.0), ("high", 0.5), (None, 0.5),
-     (True, 0.5), (float("nan"), 0.5), (1_000, 1.0)],
-)  # fmt: skip
-def test_what_should_be_a_share_is_made_one(value: object, share: float) -> None:
-    assert to_share(value, otherwise=0.5) == pytest.approx(share)

@@ -6,7 +6,7 @@ drivers here hand its questions to whoever answers; they ask once more where an 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -39,22 +39,6 @@ def run_pass(flow: Flow[T], answer: Callable[[ModelRequest], ModelReply | ModelF
             reply = answer(ask)
             if _is_empty(reply):
                 reply = _combine_replies(reply, answer(ask))
-            ask = flow.send(reply)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-async def run_async(
-    flow: Flow[T], answer: Callable[[ModelRequest], Awaitable[ModelReply | ModelFailure]]
-) -> T:
-    """Run a pass to its end, asking asynchronously; otherwise as `run`."""
-    try:
-        ask = next(flow)
-        while True:
-            reply = await answer(ask)
-            if _is_empty(reply):
-                reply = _combine_replies(reply, await answer(ask))
             ask = flow.send(reply)
     except StopIteration as end:
         result: T = end.value

@@ -100,22 +100,6 @@ def to_texts(value: Any) -> list[str]:
     return list(dict.fromkeys(text for text in map(to_text, value) if text))
 
 
-def to_share(value: Any, *, otherwise: float) -> float:
-    """What should be a number from 0 to 1, as one; `otherwise` where it is none. `85` and `"85%"` are .85."""
-    if isinstance(value, str):
-        percent = value.strip().endswith("%")
-        try:
-            value = float(value.strip().rstrip("%"))
-        except ValueError:
-            return otherwise
-        value = value / 100 if percent else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return otherwise
-    if 1 < value <= 100:
-        value = value / 100
-    return min(1.0, max(0.0, float(value)))
-
-
 def _has(value: Any, wanted: frozenset[str]) -> int:
     return len(wanted.intersection(value)) if isinstance(value, dict) else 0
 

@@ -13,7 +13,7 @@ from reverie.search.hits import Hit, SearchMode
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
 _THIS = "this"
@@ -77,7 +77,7 @@ def _build_spec(session: str) -> ToolSpec:
         name="search_conversation_history",
         description="Search what was said in past conversations, also long before what you see, and the "
         "summaries in HISTORY.md. Each place has its date and who said it.",
-        parameters=build_schema(
+        parameters=schemas.build_parameters(
             ["query"],
             query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
             session={**schemas.build_text_schema(session, longest=200)},

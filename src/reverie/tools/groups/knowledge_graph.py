@@ -9,7 +9,8 @@ from typing import Any
 from reverie.domain.errors import NotFound
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.knowledge_graph import KnowledgeGraph, Plain
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools import schemas
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 
 def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
@@ -109,8 +110,10 @@ _RELATIONS = _list(
     )
 )
 _NAME = _build_text_schema("The name of the entity.")
-_GRAPH = build_schema(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
-_DONE = build_schema(["success", "message"], success={"type": "boolean"}, message=_build_text_schema())
+_GRAPH = schemas.build_parameters(["entities", "relations"], entities=_ENTITIES, relations=_RELATIONS)
+_DONE = schemas.build_parameters(
+    ["success", "message"], success={"type": "boolean"}, message=_build_text_schema()
+)
 _RESULTS = _list(
     _open(
         ["entityName", "addedObservations"],
@@ -124,25 +127,25 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="create_entities",
             description="Create new entities in the knowledge graph. Those whose name is there already are "
             "left as they are; the answer has the new ones.",
-            parameters=build_schema(["entities"], entities=_ENTITIES),
+            parameters=schemas.build_parameters(["entities"], entities=_ENTITIES),
         ),
-        build_schema(["entities"], entities=_ENTITIES),
+        schemas.build_parameters(["entities"], entities=_ENTITIES),
     ),
     (
         ToolSpec(
             name="create_relations",
             description="Create new relations between entities of the knowledge graph, in active voice. "
             "Those that are there already are left out; the answer has the new ones.",
-            parameters=build_schema(["relations"], relations=_RELATIONS),
+            parameters=schemas.build_parameters(["relations"], relations=_RELATIONS),
         ),
-        build_schema(["relations"], relations=_RELATIONS),
+        schemas.build_parameters(["relations"], relations=_RELATIONS),
     ),
     (
         ToolSpec(
             name="add_observations",
             description="Add observations to entities that are in the knowledge graph already. The answer "
             "has those that were new.",
-            parameters=build_schema(
+            parameters=schemas.build_parameters(
                 ["observations"],
                 observations=_list(
                     _open(
@@ -153,13 +156,13 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
                 ),
             ),
         ),
-        build_schema(["results"], results=_RESULTS),
+        schemas.build_parameters(["results"], results=_RESULTS),
     ),
     (
         ToolSpec(
             name="delete_entities",
             description="Delete entities from the knowledge graph, with their observations and relations.",
-            parameters=build_schema(
+            parameters=schemas.build_parameters(
                 ["entityNames"], entityNames=_list(_build_text_schema(), "The names of the entities.")
             ),
         ),
@@ -169,7 +172,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_observations",
             description="Delete single observations of entities of the knowledge graph.",
-            parameters=build_schema(
+            parameters=schemas.build_parameters(
                 ["deletions"],
                 deletions=_list(
                     _open(
@@ -186,12 +189,16 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="delete_relations",
             description="Delete relations from the knowledge graph.",
-            parameters=build_schema(["relations"], relations=_RELATIONS),
+            parameters=schemas.build_parameters(["relations"], relations=_RELATIONS),
         ),
         _DONE,
     ),
     (
-        ToolSpec(name="read_graph", description="Read the whole knowledge graph.", parameters=build_schema()),
+        ToolSpec(
+            name="read_graph",
+            description="Read the whole knowledge graph.",
+            parameters=schemas.build_parameters(),
+        ),
         _GRAPH,
     ),
     (
@@ -199,7 +206,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
             name="search_nodes",
             description="Find the entities of the knowledge graph that have a text in their name, type or "
             "observations, with the relations at them.",
-            parameters=build_schema(
+            parameters=schemas.build_parameters(
                 ["query"], query=_build_text_schema("The text to look for, in any case.")
             ),
         ),
@@ -209,7 +216,7 @@ _TOOLS: Sequence[tuple[ToolSpec, Mapping[str, Any]]] = (
         ToolSpec(
             name="open_nodes",
             description="Show entities of the knowledge graph by name, with the relations at them.",
-            parameters=build_schema(
+            parameters=schemas.build_parameters(
                 ["names"], names=_list(_build_text_schema(), "The names of the entities.")
             ),
         ),

@@ -16,7 +16,7 @@ from reverie.repositories.records import RecordChanges
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
 _CONFIDENCE = 0.8
@@ -170,7 +170,7 @@ _MEMORY = ToolSpec(
     "importance). search: query and filters. update: id and what changes. promote: id of something that "
     "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; it goes to the "
     "archive.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["operation"],
         operation=schemas.build_enum_schema(list(_TAKES), "What to do."),
         content=schemas.build_text_schema("What to remember (add), or what it should say (update)."),

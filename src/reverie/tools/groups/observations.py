@@ -13,7 +13,7 @@ from reverie.repositories.records import NewRecord
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.groups import records
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
 _MOST = 50
@@ -82,7 +82,7 @@ _SAVED = schemas.build_object_schema(
 _REMEMBER = ToolSpec(
     name="remember",
     description="Remember what was learned in a step, for later ones.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         findings=_list('Facts discovered, such as "API rate limit is 100/min".'),
         insights=_list('Conclusions, such as "REST suits this better than GraphQL".'),
         lessons=_list('Guidance for the future, such as "Avoid library X: it has no types".'),
@@ -91,7 +91,7 @@ _REMEMBER = ToolSpec(
 _RECALL = ToolSpec(
     name="recall",
     description="Find findings, insights and lessons from earlier steps about a question, best first.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["query"],
         query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
         limit=schemas.build_limit_schema(_HITS),

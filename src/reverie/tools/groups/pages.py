@@ -16,7 +16,7 @@ from reverie.repositories.pages import Pages
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.groups import memory_operation, records
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _SIMILAR = 0.5  # of the three-letter pieces of what was looked for
 _LONGEST_COMPARED = 500
@@ -175,7 +175,7 @@ _EDIT = ToolSpec(
     name="edit_memory",
     description="Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
     "memory of an id. Without old, new is added as a line at the end of the page.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["new"],
         old=_OLD,
         new=_NEW,
@@ -186,5 +186,5 @@ _EDIT = ToolSpec(
 _READ = ToolSpec(
     name="read_page",
     description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    parameters=build_schema(page=_NAME),
+    parameters=schemas.build_parameters(page=_NAME),
 )

@@ -17,7 +17,7 @@ from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import SaveResult
 from reverie.tools import argument_values, rendering, schemas
 from reverie.tools.memory_protocol import MemoryLike
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
 
@@ -165,7 +165,7 @@ _SAVE = ToolSpec(
     name="save_memory",
     description="Remember something for the long term: a fact, preference, decision or lesson, in one "
     "sentence that can be understood by itself. Saying it again does no harm.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["content"],
         content=schemas.build_text_schema(
             "What to remember, in words that make sense without this conversation."
@@ -177,7 +177,7 @@ _SAVE = ToolSpec(
 _SEARCH = ToolSpec(
     name="search_memory",
     description="Search long-term memory. Without a query it lists what changed last.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         query={**schemas.QUERY, "description": "What to look for, in a few words or as a question."},
         category=schemas.IN_CATEGORY,
         tags=schemas.WITH_TAGS,
@@ -187,15 +187,15 @@ _SEARCH = ToolSpec(
 _READ = ToolSpec(
     name="get_memory",
     description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
-    parameters=build_schema(["id"], id=_ID),
+    parameters=schemas.build_parameters(["id"], id=_ID),
 )
 _DELETE = ToolSpec(
     name="delete_memory",
     description="Delete a memory by the id that search_memory shows. It can be restored.",
-    parameters=build_schema(["id"], id=_ID),
+    parameters=schemas.build_parameters(["id"], id=_ID),
 )
 _CATEGORIES = ToolSpec(
     name="list_memory_categories",
     description="List the categories of long-term memory with how many memories each has.",
-    parameters=build_schema(),
+    parameters=schemas.build_parameters(),
 )

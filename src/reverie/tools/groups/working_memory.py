@@ -19,7 +19,7 @@ from reverie.domain.text.timestamps import utc_now
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 from reverie.tools import argument_values, rendering, schemas
-from reverie.tools.toolset import Tool, ToolResult, Toolset, build_schema
+from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
 _LONGEST_TTL_MINUTES = 525_600
@@ -257,7 +257,7 @@ _SAVE = ToolSpec(
     name="save_to_working_memory",
     description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
     "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["key", "data"],
         key=_KEY,
         data=_DATA,
@@ -269,12 +269,12 @@ _SAVE = ToolSpec(
 _GET = ToolSpec(
     name="get_from_working_memory",
     description="Get the whole text that was set aside under a key.",
-    parameters=build_schema(["key"], key=_KEY),
+    parameters=schemas.build_parameters(["key"], key=_KEY),
 )
 _SEARCH = ToolSpec(
     name="search_working_memory",
     description="Find what was set aside in this conversation by its words.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["query"],
         query=_ASKED,
         category=schemas.IN_CATEGORY,
@@ -286,23 +286,23 @@ _LIST = ToolSpec(
     name="list_working_memory",
     description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
     "texts.",
-    parameters=build_schema(),
+    parameters=schemas.build_parameters(),
 )
 _DROP = ToolSpec(
     name="delete_from_working_memory",
     description="Drop what was set aside under a key, to make room.",
-    parameters=build_schema(["key"], key=_KEY),
+    parameters=schemas.build_parameters(["key"], key=_KEY),
 )
 _PAD_READ = ToolSpec(
     name="scratchpad_read",
     description="Read the whole text under a key of the scratchpad, which outlives conversations.",
-    parameters=build_schema(["key"], key=_KEY),
+    parameters=schemas.build_parameters(["key"], key=_KEY),
 )
 _PAD_WRITE = ToolSpec(
     name="scratchpad_write",
     description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
     "conversation; without ttl_minutes it is kept.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["key", "text"],
         key=_KEY,
         text=_DATA,
@@ -314,7 +314,7 @@ _PAD_WRITE = ToolSpec(
 _PAD_LIST = ToolSpec(
     name="scratchpad_list",
     description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         prefix=schemas.build_text_schema(
             "Only keys that are this or go on from it after /, : or a dot.",
             longest=entry.LONGEST_KEY,
@@ -325,7 +325,7 @@ _PAD_LIST = ToolSpec(
 _PAD_SEARCH = ToolSpec(
     name="scratchpad_search",
     description="Find entries of the scratchpad by words of key or text.",
-    parameters=build_schema(
+    parameters=schemas.build_parameters(
         ["query"],
         query=_ASKED,
         category=schemas.IN_CATEGORY,
@@ -336,5 +336,5 @@ _PAD_SEARCH = ToolSpec(
 _PAD_DELETE = ToolSpec(
     name="scratchpad_delete",
     description="Drop a key of the scratchpad, with its text.",
-    parameters=build_schema(["key"], key=_KEY),
+    parameters=schemas.build_parameters(["key"], key=_KEY),
 )
