@@ -21,7 +21,7 @@ demo: $(STAMP)  ## Replay a conversation into a folder, reopen it, and ask it th
 	@$(BIN)/reverie demo
 
 test: $(STAMP)  ## All tests.
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 lint: $(STAMP)  ## Formatting, style, types, layers.
 	$(BIN)/ruff format --check .

@@ -531,7 +531,7 @@ def _written_default(value: Any) -> str:
 
 def test_every_setting_has_an_effect() -> None:
     code = "\n".join(
-        file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "config.py"
+        file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py") if file.name != "settings.py"
     )
     for name in settings_rows():
         assert re.search(rf"\b_?settings\.{_PROPERTIES.get(name, name)}\b", code), f"{name} is never read"

@@ -30,7 +30,7 @@ from reverie.interfaces.cli.main import cli
 
 PAIRS = {name: load_shipped(name) for name in SETS}
 EVERY = [pair for pairs in PAIRS.values() for pair in pairs]
-DEVELOPMENT = Path(__file__).parent.parent / "passes" / "pairs.jsonl"
+DEVELOPMENT = Path(__file__).parents[1] / "domain/similarity/pairs.jsonl"
 HELP = Path(__file__).with_name("merge-help.txt")
 REQUIRED_PRECISION = 0.995
 

@@ -418,19 +418,19 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         from reverie.stores.contract.factories import make_additions, make_record
         home = Home(Path({os.fspath(tmp_path / "memory")!r}))
         home.folder.start()
-        home.make(added(record(1)))
+        home.make(make_additions(make_record(1)))
         home.folder.sync(wait=False)
         for number in range(5):
             child = os.fork()
             if child == 0:
-                home.make(added(record(100 + number)))
+                home.make(make_additions(make_record(100 + number)))
                 home.folder.refresh()
                 home.folder.sync(wait=False)
                 assert home.folder.flush(20)
                 home.folder.close()
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
-            home.make(added(record(200 + number)))
+            home.make(make_additions(make_record(200 + number)))
         home.folder.sync()
         home.close()
     """

@@ -356,7 +356,7 @@ from pathlib import Path
 from reverie.search.analyzer import analyze
 from reverie.files.rebuild import rebuild
 print("begun", flush=True)
-rebuild(Path(sys.argv[1]), analyse=analyse, force=True)
+rebuild(Path(sys.argv[1]), analyse=analyze, force=True)
 """
 
 

@@ -103,7 +103,7 @@ def steps(folder: Path, way: str, stride: int) -> None:
                 setattr(os, name, killer.before(getattr(os, name)))
             atomic.exchange = killer.before(atomic.exchange)
             atomic.rename_to_new = killer.before(atomic.rename_to_new)
-            FileState._begun = killer.before(FileState._begun)  # type: ignore[method-assign]
+            FileState._begin_transaction = killer.before(FileState._begin_transaction)  # type: ignore[method-assign]
             round_of_changes(House(place))
             os._exit(0)
         _, status = os.waitpid(child, 0)

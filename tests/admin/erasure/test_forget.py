@@ -575,7 +575,7 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
     with Memory(store, path=folder) as memory, Memory.open(folder) as other:
         secret = memory.save(SECRET).record
         memory.save("Something else")
-        reading = other._store.find(memory._live(None))
+        reading = other._store.find(memory._build_live_filter(None))
         next(reading)
         done = memory.forget(secret.id)
         assert any("database" in what for what in done.pending)

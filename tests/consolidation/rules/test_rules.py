@@ -110,7 +110,7 @@ def test_what_looks_like_a_secret_is_seen(text: str) -> None:
         "Passwords must be hashed with argon2.",
         "The token is expired.",
         "The secret ingredient is love.",
-        "See src/reverie/evals/merge_report.py",
+        "See src/reverie/evals/recall/report.py",
         "Fixed in 4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e",
         "550e8400-e29b-41d4-a716-446655440000",
     ],

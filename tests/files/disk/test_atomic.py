@@ -337,7 +337,7 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
         from pathlib import Path
         from reverie.files.disk.atomic import AtomicFolder
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        disk = Disk(Path({str(root)!r}))
+        disk = AtomicFolder(Path({str(root)!r}))
         seen = disk.create({FILE!r}, b"x" * 6000)
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
         for act in (disk.append, disk.replace):

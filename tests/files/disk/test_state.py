@@ -52,8 +52,8 @@ def holding(folder: Path, more: str) -> subprocess.Popen[str]:
         from pathlib import Path
         from reverie.files.disk.state import *
         state = FileState(Path({str(folder)!r}))
-        with state.locked() as ledger:
-            ledger.put([Written("memory/child.json", 1, 2, 3)])
+        with state.lock() as ledger:
+            ledger.put([FileRecord("memory/child.json", 1, 2, 3)])
             print("locked", flush=True)
             {more}
         print("let go", flush=True)
@@ -202,9 +202,9 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
         from reverie.files.disk.state import *
         state = FileState(Path(sys.argv[1]))
         for n in range(100):
-            with state.locked(60) as ledger:
-                ledger.put([Written(f"memory/{sys.argv[2]}-{n}.json", n, n, n)])
-                ledger.advance(Progress(ledger.progress.sequence + 1, "x"))
+            with state.lock(60) as ledger:
+                ledger.put([FileRecord(f"memory/{sys.argv[2]}-{n}.json", n, n, n)])
+                ledger.advance(MirrorProgress(ledger.progress.sequence + 1, "x"))
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
     running = [subprocess.Popen([*command, str(number)]) for number in range(4)]
@@ -334,19 +334,19 @@ def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) ->
         def work():
             n = 0
             while not done.is_set():
-                with state.locked() as ledger:
-                    ledger.put([Written(f"memory/thread-{{n}}.json", n, n, n)])
+                with state.lock() as ledger:
+                    ledger.put([FileRecord(f"memory/thread-{{n}}.json", n, n, n)])
                 n += 1
         thread = threading.Thread(target=work); thread.start()
         for _ in range(20):
             child = os.fork()
             if child == 0:
-                with state.locked(20) as ledger:
-                    ledger.put([Written(f"memory/child-{{os.getpid()}}.json", 1, 2, 3)])
+                with state.lock(20) as ledger:
+                    ledger.put([FileRecord(f"memory/child-{{os.getpid()}}.json", 1, 2, 3)])
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
         done.set(); thread.join()
-        with state.locked() as ledger:
+        with state.lock() as ledger:
             print(len(ledger.known("memory/")), len([p for p in ledger.known() if "child" in p]))
     """
     ran = subprocess.run(

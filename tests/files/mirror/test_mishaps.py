@@ -29,7 +29,7 @@ from reverie.stores.contract.factories import (
 )
 from tests.files.house import House, agree, expected, page, paragraph, some_of_everything
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).parents[1] / "worker.py"
 STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
 """Every how many steps on the disk a process is killed."""
 

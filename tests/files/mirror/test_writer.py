@@ -120,7 +120,7 @@ def test_adding_a_turn_costs_what_the_turn_is_long(house: House, monkeypatch: py
         raise AssertionError("the whole session was read")
 
     monkeypatch.setattr(house.store, "turns", refuse)
-    monkeypatch.setattr(writer, "present", refuse)
+    monkeypatch.setattr(writer, "render_expected_content", refuse)
     house.make(make_additions(make_turn(200)))
     monkeypatch.undo()
     agree(house)

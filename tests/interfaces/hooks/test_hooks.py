@@ -624,8 +624,8 @@ def test_an_event_is_read_tolerantly() -> None:
 def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
     program = """
 import sys
-from reverie.interfaces.hooks import runner as running
-runner.run("user-prompt", running.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
+from reverie.interfaces.hooks import runner
+runner.run("user-prompt", runner.HookOptions(folder=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
 """
     done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)

@@ -218,10 +218,10 @@ from reverie.domain.filter import Filter
 from reverie.search.index.search_index import SearchIndex
 from reverie.domain.passage import CandidateQuery
 from reverie.stores.sqlite import SQLiteStore
-store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyse)
-index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyse)
+store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyze)
+index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyze)
 for _ in sys.stdin:
-    found = index.any_of("record", Wanted(words=[("quokka", 1.0)]), Filter(), 10)
+    found = index.search_any("record", CandidateQuery(words=[("quokka", 1.0)]), Filter(), 10)
     print(len(found), *index.frequencies("record", ["quokka", "tea"], None).values(), flush=True)
 """
 
@@ -271,7 +271,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
     put(store, None, secret)
     assert index.fold()
     forget(store, secret)
-    writer = TantivyIndex(folder)._writer()
+    writer = TantivyIndex(folder)._open_writer()
     monkeypatch.setattr(search_index, "_WAIT_FOR_SCRUB_S", 0.2)
     begun = time.monotonic()
     assert index.scrub() is False

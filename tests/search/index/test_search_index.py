@@ -367,7 +367,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     put(store, None, record(1, "tea in the garden"))
     index.status()
     holder = TantivyIndex(folder)
-    writer = holder._writer()
+    writer = holder._open_writer()
     with pytest.raises(WriterBusy):
         TantivyIndex(folder).write(lambda _: 1, merge=False)
     assert index.fold() is False

@@ -277,13 +277,13 @@ COMMITS = """
     path, first = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse)
     for number in range(60):
-        same = record(first + number, content=f"The same fact {number}")
+        same = make_record(first + number, content=f"The same fact {number}")
         try:
-            store.commit(added(same), actor=str(first), at=NOW)
+            store.commit(make_additions(same), actor=str(first), at=NOW)
             print(number, flush=True)
         except Conflict:
             pass
-        store.commit(added(record(first + 500 + number)), actor=str(first), at=NOW)
+        store.commit(make_additions(make_record(first + 500 + number)), actor=str(first), at=NOW)
     store.close()
 """
 
@@ -394,14 +394,14 @@ FORKS = """
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     def work():
         for number in range(150):
-            store.commit(added(record(number)), actor="parent", at=NOW)
+            store.commit(make_additions(make_record(number)), actor="parent", at=NOW)
     writer = threading.Thread(target=work)
     writer.start()
     children = []
     for number in range(8):
         child = os.fork()
         if child == 0:
-            store.commit(added(record(1000 + number)), actor="child", at=NOW)
+            store.commit(make_additions(make_record(1000 + number)), actor="child", at=NOW)
             sys.exit(0)
         children.append(child)
     print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
@@ -425,9 +425,10 @@ STREAM = """
     from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     first = store.sequence()
-    store.commit(added(session(f"chat:{first}")), actor="test", at=NOW)
+    store.commit(make_additions(make_session(f"chat:{first}")), actor="test", at=NOW)
     for number in range(100_000):
-        record_and_turn = added(record(1000 * first + number, tags=("x",)), turn(number, f"chat:{first}"))
+        pair = (make_record(1000 * first + number, tags=("x",)), make_turn(number, f"chat:{first}"))
+        record_and_turn = make_additions(*pair)
         store.commit(record_and_turn, actor="test", at=NOW)
         print(record_and_turn[0].id, flush=True)
 """
