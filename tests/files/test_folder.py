@@ -31,10 +31,18 @@ from reverie.stores.contract.factories import (
     make_turn,
 )
 from reverie.stores.writer import StoreWriter
-from tests.files.house import House, agree, expected, on_disk, page, paragraph, some_of_everything
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
+    render_all_files,
+    write_samples,
+)
 
 
-class Home(House):
+class KeptFolder(MirroredFolder):
     """A memory's folder that is kept by a `MemoryFolder`."""
 
     def open(self) -> None:
@@ -44,7 +52,7 @@ class Home(House):
             self.root, StoreWriter(store=self.store, clock=lambda: NOW, publish=self.told.extend)
         )
 
-    def make(self, edits: Sequence[Change]) -> None:  # type: ignore[override]
+    def commit_and_mirror(self, edits: Sequence[Change]) -> None:  # type: ignore[override]
         self.folder.notice(self.commit(edits))
 
     def close(self) -> None:
@@ -83,10 +91,12 @@ def large(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=[small, large])
-def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def kept_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KeptFolder]:
     request.param(monkeypatch)
-    opened = Home(tmp_path / "memory")
-    some_of_everything(opened)
+    opened = KeptFolder(tmp_path / "memory")
+    write_samples(opened)
     opened.folder.sync(wait=False)
     assert opened.folder.flush()
     yield opened
@@ -94,153 +104,160 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_nothing_is_touched_before_it_is_started(tmp_path: Path) -> None:
-    home = Home(tmp_path / "memory")
-    assert not (home.root / "files.db").exists()
-    home.folder.start()
-    assert sorted(os.listdir(home.root)) == sorted(
-        name for name in os.listdir(home.root) if name.startswith(("reverie.db", "files.db"))
+    kept_folder = KeptFolder(tmp_path / "memory")
+    assert not (kept_folder.root / "files.db").exists()
+    kept_folder.folder.start()
+    assert sorted(os.listdir(kept_folder.root)) == sorted(
+        name for name in os.listdir(kept_folder.root) if name.startswith(("reverie.db", "files.db"))
     )
-    home.close()
+    kept_folder.close()
 
 
 def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_path: Path) -> None:
-    home = Home(tmp_path / "memory")
-    some_of_everything(home)
-    home.folder.close()
-    home.edit("memory/000000000002.json", "Content of record 2", "Edited while nobody looked")
-    home.commit(make_additions(make_record(30)))
-    home.open()
-    home.folder.start()
-    assert home.content(2) == "Edited while nobody looked"
-    agree(home)
-    home.close()
+    kept_folder = KeptFolder(tmp_path / "memory")
+    write_samples(kept_folder)
+    kept_folder.folder.close()
+    kept_folder.edit("memory/000000000002.json", "Content of record 2", "Edited while nobody looked")
+    kept_folder.commit(make_additions(make_record(30)))
+    kept_folder.open()
+    kept_folder.folder.start()
+    assert kept_folder.content(2) == "Edited while nobody looked"
+    assert_files_match(kept_folder)
+    kept_folder.close()
 
 
-def test_what_a_person_saves_is_there_at_the_next_turn(home: Home) -> None:
-    home.edit("memory/MEMORY.md", "# Memory", "# My memory")
-    home.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    home.folder.refresh()
-    assert home.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
-    assert home.content(2) == "By hand"
-    assert {row.actor for row in home.told} == {"owner, by hand"}
-    agree(home)
+def test_what_a_person_saves_is_there_at_the_next_turn(kept_folder: KeptFolder) -> None:
+    kept_folder.edit("memory/MEMORY.md", "# Memory", "# My memory")
+    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
+    kept_folder.folder.refresh()
+    assert kept_folder.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
+    assert kept_folder.content(2) == "By hand"
+    assert {row.actor for row in kept_folder.told} == {"owner, by hand"}
+    assert_files_match(kept_folder)
 
 
-def test_a_page_changed_in_place_is_seen_at_the_next_turn(home: Home) -> None:
-    home.edit_in_place("memory/MEMORY.md", "# Memory", "# My memory")
-    home.edit_in_place("memory/HISTORY.md", "Paragraph 1", "What happened first")
-    home.folder.refresh()
-    assert home.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
-    assert "What happened first" in home.store.paragraphs(page=HISTORY)[0].content
-    agree(home)
+def test_a_page_changed_in_place_is_seen_at_the_next_turn(kept_folder: KeptFolder) -> None:
+    kept_folder.edit_in_place("memory/MEMORY.md", "# Memory", "# My memory")
+    kept_folder.edit_in_place("memory/HISTORY.md", "Paragraph 1", "What happened first")
+    kept_folder.folder.refresh()
+    assert kept_folder.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
+    assert "What happened first" in kept_folder.store.paragraphs(page=HISTORY)[0].content
+    assert_files_match(kept_folder)
 
 
-def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(home: Home) -> None:
-    home.make(make_additions(make_record(40, category="c"), make_record(41, category="c")))
-    home.folder.refresh()
-    fresh = home.root / "memory/new/by-hand.json"
+def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: KeptFolder) -> None:
+    kept_folder.commit_and_mirror(
+        make_additions(make_record(40, category="c"), make_record(41, category="c"))
+    )
+    kept_folder.folder.refresh()
+    fresh = kept_folder.root / "memory/new/by-hand.json"
     fresh.parent.mkdir()
     fresh.write_text(json.dumps({"content": "Written by hand"}))
-    (home.root / "memory/000000000002.json").unlink()
-    (home.root / "memory/c/000000000028.json").rename(home.root / "memory/a/000000000028.json")
-    home.folder.refresh()
-    (moved,) = home.store.records([f"{40:012x}"])
-    (gone,) = home.store.records([f"{2:012x}"])
+    (kept_folder.root / "memory/000000000002.json").unlink()
+    (kept_folder.root / "memory/c/000000000028.json").rename(kept_folder.root / "memory/a/000000000028.json")
+    kept_folder.folder.refresh()
+    (moved,) = kept_folder.store.records([f"{40:012x}"])
+    (gone,) = kept_folder.store.records([f"{2:012x}"])
     assert moved.category == "a"
     assert gone.archived
-    home.folder.refresh()  # a folder that has just come into being is looked into by now
+    kept_folder.folder.refresh()  # a folder that has just come into being is looked into by now
     assert [
-        r.content for r in home.store.records([p.stem for p in (home.root / "memory/new").iterdir()])
+        r.content
+        for r in kept_folder.store.records([p.stem for p in (kept_folder.root / "memory/new").iterdir()])
     ] == ["Written by hand"]
-    agree(home)
+    assert_files_match(kept_folder)
 
 
-def test_a_record_changed_in_place_is_seen_in_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.edit_in_place("memory/000000000002.json", "Content of record 2", "By hand")
+def test_a_record_changed_in_place_is_seen_in_time(
+    kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_folder.edit_in_place("memory/000000000002.json", "Content of record 2", "By hand")
     monkeypatch.setattr(folder, "SHARE", 1e6)  # so that it is time
-    home.folder.refresh()
-    assert home.folder.flush()
-    assert home.content(2) == "By hand"
-    agree(home)
+    kept_folder.folder.refresh()
+    assert kept_folder.folder.flush()
+    assert kept_folder.content(2) == "By hand"
+    assert_files_match(kept_folder)
 
 
 def test_what_is_done_here_is_no_reason_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     large(monkeypatch)
-    home = Home(tmp_path / "memory")
-    some_of_everything(home)
-    home.folder.sync(wait=False)
-    assert home.folder.flush()
+    kept_folder = KeptFolder(tmp_path / "memory")
+    write_samples(kept_folder)
+    kept_folder.folder.sync(wait=False)
+    assert kept_folder.folder.flush()
     seen: list[object] = []
-    monkeypatch.setattr(home.folder._hands, "take_in", seen.append)
-    home.make(make_change(make_record(2), replace(make_record(2), content="Other")))
-    home.make(make_additions(make_record(50)))
-    home.make(make_change(make_record(50), make_record(50, category="a/b")))
-    home.folder.refresh()
+    monkeypatch.setattr(kept_folder.folder._hands, "take_in", seen.append)
+    kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), content="Other")))
+    kept_folder.commit_and_mirror(make_additions(make_record(50)))
+    kept_folder.commit_and_mirror(make_change(make_record(50), make_record(50, category="a/b")))
+    kept_folder.folder.refresh()
     assert seen == []
-    (home.root / "memory/a/b/other.json").write_text("{}")
-    home.folder.refresh()
+    (kept_folder.root / "memory/a/b/other.json").write_text("{}")
+    kept_folder.folder.refresh()
     assert len(seen) == 1
-    home.close()
+    kept_folder.close()
 
 
-def test_what_another_process_committed_and_did_not_write_is_written_at_the_next_turn(home: Home) -> None:
-    home.commit(make_additions(make_record(60)))
-    home.folder.refresh()
-    agree(home)
+def test_what_another_process_committed_and_did_not_write_is_written_at_the_next_turn(
+    kept_folder: KeptFolder,
+) -> None:
+    kept_folder.commit(make_additions(make_record(60)))
+    kept_folder.folder.refresh()
+    assert_files_match(kept_folder)
 
 
 @pytest.mark.parametrize("top", ["memory", "sessions"])
 @pytest.mark.parametrize("how", ["refresh", "sync", "notice", "start"])
 def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
-    home: Home, top: str, how: str
+    kept_folder: KeptFolder, top: str, how: str
 ) -> None:
-    before = expected(home.store)
-    shutil.rmtree(home.root / top)
+    before = render_all_files(kept_folder.store)
+    shutil.rmtree(kept_folder.root / top)
     match how:
         case "refresh":
-            home.folder.refresh()
+            kept_folder.folder.refresh()
         case "sync":
-            home.folder.sync()
+            kept_folder.folder.sync()
         case "notice":
-            home.make(make_change(page(), page("else\n")))
+            kept_folder.commit_and_mirror(make_change(make_page(), make_page("else\n")))
             before["memory/MEMORY.md"] = b"else\n"
         case _:
-            home.folder.close()
-            home.open()
-            home.folder.start()
-    home.folder.flush()
-    assert on_disk(home.root) == before
-    agree(home)
+            kept_folder.folder.close()
+            kept_folder.open()
+            kept_folder.folder.start()
+    kept_folder.folder.flush()
+    assert read_all_files(kept_folder.root) == before
+    assert_files_match(kept_folder)
 
 
-def test_a_state_that_was_removed_costs_no_edit_and_no_record(home: Home) -> None:
-    home.edit("memory/000000000002.json", "Content of record 2", "By hand")
+def test_a_state_that_was_removed_costs_no_edit_and_no_record(kept_folder: KeptFolder) -> None:
+    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
     for name in ("files.db", "files.db-wal", "files.db-shm"):
-        (home.root / name).unlink()
-    home.folder.refresh()
-    home.folder.flush()
-    home.folder.sync()
-    assert home.content(2) == "By hand"
-    agree(home)
+        (kept_folder.root / name).unlink()
+    kept_folder.folder.refresh()
+    kept_folder.folder.flush()
+    kept_folder.folder.sync()
+    assert kept_folder.content(2) == "By hand"
+    assert_files_match(kept_folder)
 
 
-def test_a_broken_file_is_a_problem_until_it_is_mended(home: Home) -> None:
-    good = home.read("memory/000000000002.json").decode()
-    home.edit("memory/000000000002.json", good, good[:-20])
-    home.folder.refresh()
-    assert ["000000000002.json" in problem.what for problem in home.folder.problems()] == [True]
-    home.make(make_change(make_record(2), replace(make_record(2), importance=0.9)))
-    assert home.read("memory/000000000002.json").decode() == good[:-20]
-    home.edit("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
-    home.folder.refresh()
-    assert home.folder.problems() == []
-    (mended,) = home.store.records([make_record(2).id])
+def test_a_broken_file_is_a_problem_until_it_is_mended(kept_folder: KeptFolder) -> None:
+    good = kept_folder.read("memory/000000000002.json").decode()
+    kept_folder.edit("memory/000000000002.json", good, good[:-20])
+    kept_folder.folder.refresh()
+    assert ["000000000002.json" in problem.what for problem in kept_folder.folder.problems()] == [True]
+    kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), importance=0.9)))
+    assert kept_folder.read("memory/000000000002.json").decode() == good[:-20]
+    kept_folder.edit("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
+    kept_folder.folder.refresh()
+    assert kept_folder.folder.problems() == []
+    (mended,) = kept_folder.store.records([make_record(2).id])
     assert (mended.content, mended.importance) == ("Content of record two", 0.9)
-    agree(home)
+    assert_files_match(kept_folder)
 
 
 def test_a_failed_write_is_a_problem_until_it_is_made_good(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.open
 
@@ -250,29 +267,31 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
         return real(path, flags, *args, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    home.make(make_additions(make_record(70)))
-    assert home.folder.failed == 1
-    (problem,) = home.folder.problems()
+    kept_folder.commit_and_mirror(make_additions(make_record(70)))
+    assert kept_folder.folder.failed == 1
+    (problem,) = kept_folder.folder.problems()
     assert "memory/000000000046.json" in problem.what
     assert "Permission denied" in problem.what
     monkeypatch.setattr(os, "open", real)
-    home.make(make_additions(make_record(71)))
-    assert (home.folder.failed, home.folder.problems()) == (0, [])
-    home.folder.sync()
-    agree(home)
+    kept_folder.commit_and_mirror(make_additions(make_record(71)))
+    assert (kept_folder.folder.failed, kept_folder.folder.problems()) == (0, [])
+    kept_folder.folder.sync()
+    assert_files_match(kept_folder)
 
 
-def test_what_both_sides_changed_is_a_conflict_and_both_are_kept(home: Home) -> None:
-    home.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    home.make(make_change(make_record(2), replace(make_record(2), content="By the program")))
-    home.folder.sync()
-    (conflict,) = home.folder.conflicts()
-    assert home.content(2) == "By hand"
-    assert "By the program" in (home.root / conflict.path).read_text()
-    (home.root / conflict.path).unlink()
-    home.folder.sync()
-    assert home.folder.conflicts() == []
-    agree(home)
+def test_what_both_sides_changed_is_a_conflict_and_both_are_kept(kept_folder: KeptFolder) -> None:
+    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
+    kept_folder.commit_and_mirror(
+        make_change(make_record(2), replace(make_record(2), content="By the program"))
+    )
+    kept_folder.folder.sync()
+    (conflict,) = kept_folder.folder.conflicts()
+    assert kept_folder.content(2) == "By hand"
+    assert "By the program" in (kept_folder.root / conflict.path).read_text()
+    (kept_folder.root / conflict.path).unlink()
+    kept_folder.folder.sync()
+    assert kept_folder.folder.conflicts() == []
+    assert_files_match(kept_folder)
 
 
 # -- the background ----------------------------------------------------------------------------------------
@@ -302,47 +321,47 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow: Callable[[], None]) -> None:
-    home = Home(tmp_path / "memory")
+    kept_folder = KeptFolder(tmp_path / "memory")
     for number in range(1, 60):
-        home.commit(make_additions(make_record(number)))
-    home.folder.start()
-    assert not home.folder.flush(0.01)
-    home.make(make_additions(make_record(100)))  # does not wait
-    home.folder.refresh()
+        kept_folder.commit(make_additions(make_record(number)))
+    kept_folder.folder.start()
+    assert not kept_folder.folder.flush(0.01)
+    kept_folder.commit_and_mirror(make_additions(make_record(100)))  # does not wait
+    kept_folder.folder.refresh()
     slow()
-    assert home.folder.flush()
-    agree(home)
-    home.close()
+    assert kept_folder.folder.flush()
+    assert_files_match(kept_folder)
+    kept_folder.close()
 
 
 def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
     tmp_path: Path, slow: Callable[[], None]
 ) -> None:
-    home = Home(tmp_path / "memory")
+    kept_folder = KeptFolder(tmp_path / "memory")
     for number in range(1, 200):
-        home.commit(make_additions(make_record(number)))
-    home.folder.start()
+        kept_folder.commit(make_additions(make_record(number)))
+    kept_folder.folder.start()
     time.sleep(0.05)
-    closing = threading.Thread(target=home.folder.close)
+    closing = threading.Thread(target=kept_folder.folder.close)
     closing.start()
     time.sleep(0.05)
     slow()
     closing.join(30)
     assert not closing.is_alive()
-    assert len(on_disk(home.root)) < 100
-    home.make(make_additions(make_record(500)))  # after closing, nothing happens
-    home.folder.refresh()
-    home.folder.sync()
-    home.open()
-    home.folder.start()
-    assert home.folder.flush()
-    agree(home)
-    home.close()
+    assert len(read_all_files(kept_folder.root)) < 100
+    kept_folder.commit_and_mirror(make_additions(make_record(500)))  # after closing, nothing happens
+    kept_folder.folder.refresh()
+    kept_folder.folder.sync()
+    kept_folder.open()
+    kept_folder.folder.start()
+    assert kept_folder.folder.flush()
+    assert_files_match(kept_folder)
+    kept_folder.close()
 
 
-def test_there_is_no_thread_when_there_is_nothing_to_do(home: Home) -> None:
-    home.folder.sync(wait=False)
-    assert home.folder.flush()
+def test_there_is_no_thread_when_there_is_nothing_to_do(kept_folder: KeptFolder) -> None:
+    kept_folder.folder.sync(wait=False)
+    assert kept_folder.folder.flush()
     deadline = time.monotonic() + 10
     while any(thread.name == "reverie-files" for thread in threading.enumerate()):
         assert time.monotonic() < deadline
@@ -350,33 +369,35 @@ def test_there_is_no_thread_when_there_is_nothing_to_do(home: Home) -> None:
 
 
 def test_a_store_that_is_closed_costs_no_exception(tmp_path: Path) -> None:
-    home = Home(tmp_path / "memory")
-    some_of_everything(home)
-    home.store.close()
-    home.folder.refresh()
-    home.folder.sync()
-    assert home.folder.problems()
-    home.close()
+    kept_folder = KeptFolder(tmp_path / "memory")
+    write_samples(kept_folder)
+    kept_folder.store.close()
+    kept_folder.folder.refresh()
+    kept_folder.folder.sync()
+    assert kept_folder.folder.problems()
+    kept_folder.close()
 
 
 # -- several at once ---------------------------------------------------------------------------------------
 
 
-def test_threads_that_change_read_and_edit_at_once_lose_nothing(home: Home) -> None:
+def test_threads_that_change_read_and_edit_at_once_lose_nothing(kept_folder: KeptFolder) -> None:
     errors: list[BaseException] = []
 
     def change(name: int) -> None:
         try:
             for number in range(25):
-                home.make(make_additions(make_record(1_000 * name + number, category=f"c{number % 3}")))
-                home.folder.refresh()
+                kept_folder.commit_and_mirror(
+                    make_additions(make_record(1_000 * name + number, category=f"c{number % 3}"))
+                )
+                kept_folder.folder.refresh()
         except BaseException as error:
             errors.append(error)
             raise
 
     def write() -> None:
         for number in range(25):
-            (home.root / f"memory/by-hand-{number}.json").write_text(
+            (kept_folder.root / f"memory/by-hand-{number}.json").write_text(
                 json.dumps({"content": f"Hand {number}"})
             )
             time.sleep(0.005)
@@ -387,25 +408,27 @@ def test_threads_that_change_read_and_edit_at_once_lose_nothing(home: Home) -> N
         thread.start()
     for thread in threads:
         thread.join(60)
-    home.folder.sync()
+    kept_folder.folder.sync()
     assert errors == []
     contents = {
-        json.loads(data)["content"] for path, data in on_disk(home.root).items() if path.endswith(".json")
+        json.loads(data)["content"]
+        for path, data in read_all_files(kept_folder.root).items()
+        if path.endswith(".json")
     }
     assert {f"Hand {number}" for number in range(25)} <= contents
-    agree(home)
+    assert_files_match(kept_folder)
 
 
-def test_two_memories_in_one_process_share_a_folder(home: Home) -> None:
-    other = Home(home.root)
+def test_two_memories_in_one_process_share_a_folder(kept_folder: KeptFolder) -> None:
+    other = KeptFolder(kept_folder.root)
     other.folder.start()
-    other.make(make_additions(make_record(80)))
-    home.make(make_additions(make_record(81)))
+    other.commit_and_mirror(make_additions(make_record(80)))
+    kept_folder.commit_and_mirror(make_additions(make_record(81)))
     other.edit("memory/MEMORY.md", "# Memory", "# Shared")
-    home.folder.refresh()
+    kept_folder.folder.refresh()
     assert other.store.pages()[0].content == "# Shared\n"
-    agree(home)
-    agree(other)
+    assert_files_match(kept_folder)
+    assert_files_match(other)
     other.close()
 
 
@@ -414,25 +437,25 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         import os, sys
         from pathlib import Path
         sys.path.insert(0, {os.fspath(Path(__file__).parents[2])!r})
-        from tests.files.test_folder import Home
+        from tests.files.test_folder import KeptFolder
         from reverie.stores.contract.factories import make_additions, make_record
-        home = Home(Path({os.fspath(tmp_path / "memory")!r}))
-        home.folder.start()
-        home.make(make_additions(make_record(1)))
-        home.folder.sync(wait=False)
+        kept = KeptFolder(Path({os.fspath(tmp_path / "memory")!r}))
+        kept.folder.start()
+        kept.commit_and_mirror(make_additions(make_record(1)))
+        kept.folder.sync(wait=False)
         for number in range(5):
             child = os.fork()
             if child == 0:
-                home.make(make_additions(make_record(100 + number)))
-                home.folder.refresh()
-                home.folder.sync(wait=False)
-                assert home.folder.flush(20)
-                home.folder.close()
+                kept.commit_and_mirror(make_additions(make_record(100 + number)))
+                kept.folder.refresh()
+                kept.folder.sync(wait=False)
+                assert kept.folder.flush(20)
+                kept.folder.close()
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
-            home.make(make_additions(make_record(200 + number)))
-        home.folder.sync()
-        home.close()
+            kept.commit_and_mirror(make_additions(make_record(200 + number)))
+        kept.folder.sync()
+        kept.close()
     """
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
@@ -442,21 +465,21 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    home = Home(tmp_path / "memory")
-    agree(home)
-    assert len(on_disk(home.root)) == 11
-    home.close()
+    kept_folder = KeptFolder(tmp_path / "memory")
+    assert_files_match(kept_folder)
+    assert len(read_all_files(kept_folder.root)) == 11
+    kept_folder.close()
 
 
-def test_turns_of_two_processes_stand_once_each(home: Home) -> None:
-    home.make(make_additions(make_session("s"), make_turn(0, "s")))
-    other = Home(home.root)
+def test_turns_of_two_processes_stand_once_each(kept_folder: KeptFolder) -> None:
+    kept_folder.commit_and_mirror(make_additions(make_session("s"), make_turn(0, "s")))
+    other = KeptFolder(kept_folder.root)
     for number in range(1, 20):
-        (home if number % 2 else other).make(make_additions(make_turn(number, "s")))
-    agree(home)
-    home.make(make_additions(paragraph(90)))
-    other.make(make_additions(paragraph(91)))
-    agree(other)
+        (kept_folder if number % 2 else other).commit_and_mirror(make_additions(make_turn(number, "s")))
+    assert_files_match(kept_folder)
+    kept_folder.commit_and_mirror(make_additions(make_paragraph(90)))
+    other.commit_and_mirror(make_additions(make_paragraph(91)))
+    assert_files_match(other)
     other.close()
 
 
@@ -468,12 +491,12 @@ def test_a_memory_may_keep_no_files_and_begin_with_them_later(tmp_path: Path) ->
     assert not {"memory", "sessions", "files.db"} & set(os.listdir(tmp_path))
     with Memory.open(tmp_path) as memory:
         assert memory.folder is not None
-        (path,) = (path for path in on_disk(tmp_path) if path.startswith("memory/style/"))
-        assert "sessions/telegram:1.jsonl" in on_disk(tmp_path)
+        (path,) = (path for path in read_all_files(tmp_path) if path.startswith("memory/style/"))
+        assert "sessions/telegram:1.jsonl" in read_all_files(tmp_path)
         memory.update(Path(path).stem, content="Prefers long answers")
-        assert b"Prefers long answers" in on_disk(tmp_path)[path]
+        assert b"Prefers long answers" in read_all_files(tmp_path)[path]
     with Memory.open(tmp_path, settings=Settings(files=False)) as memory:
         memory.update(Path(path).stem, content="Prefers no answers")
-    assert b"Prefers long answers" in on_disk(tmp_path)[path]
+    assert b"Prefers long answers" in read_all_files(tmp_path)[path]
     with Memory.open(tmp_path):
-        assert b"Prefers no answers" in on_disk(tmp_path)[path]
+        assert b"Prefers no answers" in read_all_files(tmp_path)[path]

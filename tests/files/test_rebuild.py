@@ -30,7 +30,7 @@ from reverie.stores.contract.factories import NOW, make_record, make_session, ma
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
-from tests.files.desk import Desk, desk_in, file_of, note
+from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_parsing import RECORDS
 
 
@@ -52,15 +52,15 @@ def everything(store: Store) -> dict[str, object]:
     }
 
 
-def fill(desk: Desk) -> None:
+def fill(edited_folder: EditedFolder) -> None:
     """A bit of everything that files can hold."""
-    desk.add(
-        note(1, tags=("a", "b"), metadata={"k": "v\nw"}, pinned=True, seen_count=3, importance=0.25),
-        note(2, archived_at=make_time(9), archive_reason="merged", scope="user:ann", origin="web"),
+    edited_folder.add(
+        make_note(1, tags=("a", "b"), metadata={"k": "v\nw"}, pinned=True, seen_count=3, importance=0.25),
+        make_note(2, archived_at=make_time(9), archive_reason="merged", scope="user:ann", origin="web"),
         make_record(3, layer="episodic", kind="event", moment=NOW - timedelta(days=1)),
         make_record(4, layer="episodic", category="a/b", moment=make_time(1)),
         make_record(5, layer="episodic", moment=make_time(2), archived_at=make_time(3)),
-        note(
+        make_note(
             6,
             valid_from=make_time(1),
             valid_to=make_time(2),
@@ -124,21 +124,21 @@ def lose(folder: Path) -> None:
 
 
 def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        before = everything(desk.store)
-        files = {name: desk.path(name).read_bytes() for name in desk.files()}
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        before = everything(edited_folder.store)
+        files = {name: edited_folder.path(name).read_bytes() for name in edited_folder.files()}
     lose(folder)
     rebuilt = again(folder)
     assert rebuilt == RebuildReport(records=6, archived=2, sessions=3, turns=4, pages=2, paragraphs=3)
     assert content_of(folder) == before
     assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
-    with desk_in(folder) as desk:
-        assert {row.actor for row in desk.store.journal(limit=1000)} == {"rebuild"}
-        desk.sync()  # and the files are as they were
-        assert {name: desk.path(name).read_bytes() for name in desk.files()} == files
-        assert desk.by_hand() == []
-        desk.quiet()
+    with open_edited_folder(folder) as edited_folder:
+        assert {row.actor for row in edited_folder.store.journal(limit=1000)} == {"rebuild"}
+        edited_folder.sync()  # and the files are as they were
+        assert {name: edited_folder.path(name).read_bytes() for name in edited_folder.files()} == files
+        assert edited_folder.list_hand_edits() == []
+        edited_folder.assert_settled()
 
 
 @given(made=st.lists(RECORDS, min_size=1, max_size=5))
@@ -148,39 +148,39 @@ def test_records_of_every_kind_come_back(
 ) -> None:
     folder = tmp_path_factory.mktemp("memory")
     numbered = [replace(each, id=f"{n:012x}", content=f"{n} {each.content}") for n, each in enumerate(made)]
-    with desk_in(folder) as desk:
-        desk.add(*numbered)
-        assert everything(desk.store)["records"] == numbered
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.add(*numbered)
+        assert everything(edited_folder.store)["records"] == numbered
     lose(folder)
     assert again(folder).broken == []
     assert content_of(folder)["records"] == numbered
 
 
 def test_times_that_no_file_says_are_those_of_the_file(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
     os.utime(folder / "memory/MEMORY.md", ns=(NOW.timestamp().__int__() * 10**9,) * 2)
     lose(folder)
     again(folder)
-    with desk_in(folder) as desk:
-        assert desk.store.pages(["MEMORY.md"])[0].updated_at == NOW
+    with open_edited_folder(folder) as edited_folder:
+        assert edited_folder.store.pages(["MEMORY.md"])[0].updated_at == NOW
 
 
 def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
     lose(folder)
     again(folder)
     first = content_of(folder)
-    with desk_in(folder) as desk:
-        ids = [each.id for each in desk.store.paragraphs(page="HISTORY.md")]
+    with open_edited_folder(folder) as edited_folder:
+        ids = [each.id for each in edited_folder.store.paragraphs(page="HISTORY.md")]
     with pytest.raises(InvalidInput, match="can be read"):
         again(folder)
     rebuilt = again(folder, force=True)
     assert rebuilt.kept == folder / "reverie.db.broken-1"
     assert content_of(folder) == first
-    with desk_in(folder) as desk:
-        assert [each.id for each in desk.store.paragraphs(page="HISTORY.md")] == ids
+    with open_edited_folder(folder) as edited_folder:
+        assert [each.id for each in edited_folder.store.paragraphs(page="HISTORY.md")] == ids
     assert again(folder, force=True).kept == folder / "reverie.db.broken-2"
     kept = SQLiteStore(folder / "reverie.db.broken-1", analyse=analyze, create=False)
     assert everything(kept) == first
@@ -189,9 +189,9 @@ def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["garbage", "header", "torn"])
 def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path, damage: str) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        before = everything(desk.store)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        before = everything(edited_folder.store)
     database = folder / "reverie.db"
     data = database.read_bytes()
     spoilt = {
@@ -208,9 +208,9 @@ def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path
 
 
 def test_the_log_of_a_lost_database_is_kept_and_not_played_into_the_new_one(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        before = everything(desk.store)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        before = everything(edited_folder.store)
         shutil.copy(folder / "reverie.db-wal", folder / "log")
     lose(folder)
     (folder / "log").rename(folder / "reverie.db-wal")
@@ -221,57 +221,61 @@ def test_the_log_of_a_lost_database_is_kept_and_not_played_into_the_new_one(fold
 
 
 def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        desk.write("memory/a/broken.json", '{"content": ')
-        desk.write("memory/a/twin.json", json.dumps({"content": note(1).content}))
-        desk.write("memory/new/hand.json", '{"content": "Written by hand"}')
-        desk.write("memory/copy.json", desk.read(file_of(1)))
-        desk.write("sessions/other.jsonl", desk.read("sessions/chat:1.jsonl").replace("chat:1", "other"))
-        desk.path("memory/link.json").symlink_to(desk.path(file_of(1)))
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        edited_folder.write("memory/a/broken.json", '{"content": ')
+        edited_folder.write("memory/a/twin.json", json.dumps({"content": make_note(1).content}))
+        edited_folder.write("memory/new/hand.json", '{"content": "Written by hand"}')
+        edited_folder.write("memory/copy.json", edited_folder.read(build_note_path(1)))
+        edited_folder.write(
+            "sessions/other.jsonl", edited_folder.read("sessions/chat:1.jsonl").replace("chat:1", "other")
+        )
+        edited_folder.path("memory/link.json").symlink_to(edited_folder.path(build_note_path(1)))
     lose(folder)
     rebuilt = again(folder)
     assert {broken.path: broken.why.split(":")[0] for broken in rebuilt.broken} == {
         "memory/a/broken.json": "line 1, column 13",
         "memory/a/twin.json": "it says the same as the record '000000000001', which was taken",
-        "memory/copy.json": f"the id '000000000001' is that of {file_of(1)!r} too, which was taken",
+        "memory/copy.json": f"the id '000000000001' is that of {build_note_path(1)!r} too, which was taken",
         "sessions/other.jsonl": "turn 0",
         "memory/link.json": "it is a symbolic link, which is not followed",
     }
     assert rebuilt.records == 7
     assert (folder / "memory/a/broken.json").read_text() == '{"content": '
-    with desk_in(folder) as desk:
-        desk.sync()
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.sync()
         assert (folder / "memory/a/broken.json").read_text() == '{"content": '
-        assert {each.path for each in desk.hands.problems()} == {broken.path for broken in rebuilt.broken}
+        assert {each.path for each in edited_folder.importer.problems()} == {
+            broken.path for broken in rebuilt.broken
+        }
 
 
 def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        chat = desk.path("sessions/chat:1.jsonl")
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        chat = edited_folder.path("sessions/chat:1.jsonl")
         chat.write_bytes(chat.read_bytes()[:-20])
     lose(folder)
     rebuilt = again(folder)
     assert [broken.path for broken in rebuilt.broken] == ["sessions/chat:1.jsonl"]
     assert "the lines before that were taken" in rebuilt.broken[0].why
-    with desk_in(folder) as desk:
-        assert [each.position for each in desk.store.turns(session="chat:1")] == [0, 1]
+    with open_edited_folder(folder) as edited_folder:
+        assert [each.position for each in edited_folder.store.turns(session="chat:1")] == [0, 1]
 
 
 def test_of_a_live_and_an_archived_file_of_one_record_the_later_counts(folder: Path) -> None:
     """A process was killed after it wrote the one and before it removed the other."""
-    with desk_in(folder) as desk:
-        desk.add(note(1))
-        live = desk.read(file_of(1))
-        desk.change(note(1), note(1, archived_at=make_time(5)))
-        desk.write(file_of(1), live)
-        os.utime(desk.path(file_of(1)), ns=(1, 1))
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.add(make_note(1))
+        live = edited_folder.read(build_note_path(1))
+        edited_folder.change(make_note(1), make_note(1, archived_at=make_time(5)))
+        edited_folder.write(build_note_path(1), live)
+        os.utime(edited_folder.path(build_note_path(1)), ns=(1, 1))
     lose(folder)
     rebuilt = again(folder)
     assert (rebuilt.records, rebuilt.archived) == (1, 1)
-    assert [broken.path for broken in rebuilt.broken] == [file_of(1)]
-    os.utime(folder / file_of(1))
+    assert [broken.path for broken in rebuilt.broken] == [build_note_path(1)]
+    os.utime(folder / build_note_path(1))
     os.utime(folder / "memory/.archive/notes/000000000001.json", ns=(1, 1))
     rebuilt = again(folder, force=True)
     assert (rebuilt.records, rebuilt.archived) == (1, 0)
@@ -279,40 +283,40 @@ def test_of_a_live_and_an_archived_file_of_one_record_the_later_counts(folder: P
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        desk.add(note(9, content="The code of the safe is four seven one one"))
-        trash = desk.read(file_of(9))
-        gone = desk.record(9)
-        marks = tombstone_keys(gone, make_key(desk.store, at=NOW))
-        desk.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
-        desk.mirror.write()
-        desk.write(file_of(9), trash)
-        assert [each.path for each in desk.sync().problems] == [file_of(9)]
-        assert "forgotten on request" in desk.hands.problems()[0].why
-        assert desk.store.records([gone.id]) == []
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        edited_folder.add(make_note(9, content="The code of the safe is four seven one one"))
+        trash = edited_folder.read(build_note_path(9))
+        gone = edited_folder.record(9)
+        marks = tombstone_keys(gone, make_key(edited_folder.store, at=NOW))
+        edited_folder.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        edited_folder.mirror.write()
+        edited_folder.write(build_note_path(9), trash)
+        assert [each.path for each in edited_folder.sync().problems] == [build_note_path(9)]
+        assert "forgotten on request" in edited_folder.importer.problems()[0].why
+        assert edited_folder.store.records([gone.id]) == []
     if not readable:
         database = folder / "reverie.db"
         database.write_bytes(b"garbage" * 1000)
     rebuilt = again(folder, force=True)
     if readable:
         assert (rebuilt.records, rebuilt.notes) == (6, [])
-        assert [broken.path for broken in rebuilt.broken] == [file_of(9)]
-        with desk_in(folder) as desk:
-            assert desk.store.tombstones(marks) == set(marks)
-            assert desk.store.records([gone.id]) == []
+        assert [broken.path for broken in rebuilt.broken] == [build_note_path(9)]
+        with open_edited_folder(folder) as edited_folder:
+            assert edited_folder.store.tombstones(marks) == set(marks)
+            assert edited_folder.store.records([gone.id]) == []
     else:
         assert "does not tell what was forgotten" in rebuilt.notes[0]
 
 
 def test_what_its_owner_saved_again_after_forgetting_it_comes_back(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        desk.add(note(9, content="The code of the safe is four seven one one"))
-        gone = desk.record(9)
-        marks = tombstone_keys(gone, make_key(desk.store, at=NOW))
-        desk.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
-        desk.add(note(10, content=gone.content))
-        desk.mirror.write()
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.add(make_note(9, content="The code of the safe is four seven one one"))
+        gone = edited_folder.record(9)
+        marks = tombstone_keys(gone, make_key(edited_folder.store, at=NOW))
+        edited_folder.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
+        edited_folder.add(make_note(10, content=gone.content))
+        edited_folder.mirror.write()
     assert again(folder, force=True).records == 1
 
 
@@ -320,8 +324,8 @@ def test_a_folder_without_files_and_a_newer_database_are_refused(folder: Path) -
     folder.mkdir()
     with pytest.raises(NotFound, match="no readable files"):
         again(folder)
-    with desk_in(folder) as desk:
-        fill(desk)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
     database = folder / "reverie.db"
     data = bytearray(database.read_bytes())
     data[60:64] = (999).to_bytes(4, "big")
@@ -333,17 +337,17 @@ def test_a_folder_without_files_and_a_newer_database_are_refused(folder: Path) -
 
 def test_nothing_is_done_while_others_write_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reverie.files.rebuild._PATIENCE_S", 0.1)
-    with desk_in(folder) as desk:
-        fill(desk)
-        with desk.state.lock(), pytest.raises(StoreUnavailable, match="try again"):
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        with edited_folder.state.lock(), pytest.raises(StoreUnavailable, match="try again"):
             again(folder, force=True)
     assert not list(folder.glob("reverie.db.broken*"))
 
 
 def test_progress_is_told(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        count = len(desk.files())
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        count = len(edited_folder.files())
     lose(folder)
     told: list[tuple[int, int]] = []
     rebuild(folder, analyse=analyze, progress=lambda done, total: told.append((done, total)))
@@ -362,28 +366,28 @@ rebuild(Path(sys.argv[1]), analyse=analyze, force=True)
 
 def test_a_new_database_that_is_begun_beside_the_files_takes_them_all_in(folder: Path) -> None:
     """Somebody goes on working where the database is lost, and does not rebuild it."""
-    with desk_in(folder) as desk:
-        fill(desk)
-        before = everything(desk.store)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        before = everything(edited_folder.store)
     lose(folder)
-    with desk_in(folder) as desk:
-        desk.add(note(50, content="Said before anybody noticed"))
-        desk.sync()
-        after = everything(desk.store)
-        assert desk.hands.problems() == []
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.add(make_note(50, content="Said before anybody noticed"))
+        edited_folder.sync()
+        after = everything(edited_folder.store)
+        assert edited_folder.importer.problems() == []
         records = after["records"]
         assert isinstance(records, list)
         assert [each for each in records if each.id != f"{50:012x}"] == before["records"]
         assert (after["sessions"], after["turns"]) == (before["sessions"], before["turns"])
         assert (after["pages"], after["logs"]) == (before["pages"], before["logs"])
-        desk.quiet()
+        edited_folder.assert_settled()
 
 
 def test_whoever_is_killed_leaves_the_old_database_or_the_new_one(folder: Path) -> None:
-    with desk_in(folder) as desk:
-        fill(desk)
-        desk.add(*(note(n) for n in range(100, 400)))
-        before = everything(desk.store)
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        edited_folder.add(*(make_note(n) for n in range(100, 400)))
+        before = everything(edited_folder.store)
     for number in range(8):
         process = subprocess.Popen(
             [sys.executable, "-c", _KILLED, str(folder)], stdout=subprocess.PIPE, text=True

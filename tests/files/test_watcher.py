@@ -20,7 +20,7 @@ from reverie.files import watcher
 from reverie.files.hand_edits.importer import HandEditReport
 from reverie.files.watcher import LOOK_EVERY_S, FolderWatcher, Way
 from reverie.stores.contract.factories import NOW
-from tests.files.desk import Desk, desk_in, file_of, note
+from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 
 WAYS: tuple[Way, ...] = ("events", "polling")
 
@@ -31,30 +31,30 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with desk_in(tmp_path / "memory") as opened:
-        opened.add(note(1), Page(name="MEMORY.md", content="one\n", updated_at=NOW))
+def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
+    with open_edited_folder(tmp_path / "memory") as opened:
+        opened.add(make_note(1), Page(name="MEMORY.md", content="one\n", updated_at=NOW))
         yield opened
 
 
 class Watched:
-    """A desk that is watched, and what the watcher has told of."""
+    """A folder that is watched, and the reports of its watcher."""
 
-    def __init__(self, desk: Desk, way: Way | None) -> None:
-        self.desk = desk
+    def __init__(self, edited_folder: EditedFolder, way: Way | None) -> None:
+        self.edited_folder = edited_folder
         self.told: list[HandEditReport] = []
         self.looks: list[Sequence[str] | None] = []
         self.looked = threading.Event()
         self.looking = False
-        self.watcher = FolderWatcher(desk.root, self._take_in, tell=self.told.append, way=way)
+        self.watcher = FolderWatcher(edited_folder.root, self._take_in, tell=self.told.append, way=way)
 
     def _take_in(self, paths: Sequence[str] | None) -> HandEditReport:
         self.looks.append(paths)
         self.looking = True
         try:
-            taken = self.desk.hands.take_in(paths)
+            taken = self.edited_folder.importer.take_in(paths)
             if taken:
-                self.desk.mirror.write()
+                self.edited_folder.mirror.write()
         finally:
             self.looking = False
         self.looked.set()
@@ -77,68 +77,72 @@ class Watched:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_edit_comes_in_at_once(desk: Desk, way: Way) -> None:
-    with Watched(desk, way) as watched:
+def test_an_edit_comes_in_at_once(edited_folder: EditedFolder, way: Way) -> None:
+    with Watched(edited_folder, way) as watched:
         assert watched.watcher.way == way
-        desk.edit(file_of(1), content="Edited")
-        watched.wait_for(lambda: desk.record(1).content == "Edited")
+        edited_folder.edit(build_note_path(1), content="Edited")
+        watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
         watched.wait_for(lambda: watched.told)
         assert [taken.what for taken in watched.told[0].taken] == ["changed"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_files_added_moved_and_deleted_come_in_too(desk: Desk, way: Way) -> None:
-    with Watched(desk, way) as watched:
-        desk.write("memory/new/deep/er.json", '{"content": "New"}')
-        watched.wait_for(lambda: len(desk.by_hand()) == 1)
-        desk.path("memory/ideas").mkdir()
-        desk.path(file_of(1)).rename(desk.path("memory/ideas/000000000001.json"))
-        watched.wait_for(lambda: desk.record(1).category == "ideas")
-        desk.path("memory/ideas/000000000001.json").unlink()
-        watched.wait_for(lambda: desk.record(1).archived)
-        desk.write("memory/MEMORY.md", "two\n")
-        watched.wait_for(lambda: desk.store.pages()[0].content == "two\n")
+def test_files_added_moved_and_deleted_come_in_too(edited_folder: EditedFolder, way: Way) -> None:
+    with Watched(edited_folder, way) as watched:
+        edited_folder.write("memory/new/deep/er.json", '{"content": "New"}')
+        watched.wait_for(lambda: len(edited_folder.list_hand_edits()) == 1)
+        edited_folder.path("memory/ideas").mkdir()
+        edited_folder.path(build_note_path(1)).rename(edited_folder.path("memory/ideas/000000000001.json"))
+        watched.wait_for(lambda: edited_folder.record(1).category == "ideas")
+        edited_folder.path("memory/ideas/000000000001.json").unlink()
+        watched.wait_for(lambda: edited_folder.record(1).archived)
+        edited_folder.write("memory/MEMORY.md", "two\n")
+        watched.wait_for(lambda: edited_folder.store.pages()[0].content == "two\n")
 
 
-def test_with_events_only_what_changed_is_looked_at_and_reading_is_no_change(desk: Desk) -> None:
-    with Watched(desk, "events") as watched:
+def test_with_events_only_what_changed_is_looked_at_and_reading_is_no_change(
+    edited_folder: EditedFolder,
+) -> None:
+    with Watched(edited_folder, "events") as watched:
         time.sleep(0.5)
         assert watched.looks == [None]
-        desk.edit(file_of(1), content="Edited")
+        edited_folder.edit(build_note_path(1), content="Edited")
         watched.wait_for(lambda: watched.told)
         time.sleep(0.5)  # the file was written again in our own form, of which the system tells too
-        assert all(look is not None and set(look) == {file_of(1)} for look in watched.looks[1:])
+        assert all(look is not None and set(look) == {build_note_path(1)} for look in watched.looks[1:])
         assert len(watched.looks) <= 4
-        desk.path(file_of(1)).read_bytes()
-        desk.files()
+        edited_folder.path(build_note_path(1)).read_bytes()
+        edited_folder.files()
         before = len(watched.looks)
         time.sleep(0.5)
         assert len(watched.looks) == before
 
 
-def test_a_folder_that_comes_back_is_watched_again(desk: Desk) -> None:
-    with Watched(desk, "events") as watched:
-        shutil.rmtree(desk.path("memory"))
-        watched.wait_for(lambda: desk.path(file_of(1)).exists())
+def test_a_folder_that_comes_back_is_watched_again(edited_folder: EditedFolder) -> None:
+    with Watched(edited_folder, "events") as watched:
+        shutil.rmtree(edited_folder.path("memory"))
+        watched.wait_for(lambda: edited_folder.path(build_note_path(1)).exists())
         time.sleep(0.3)
-        desk.edit(file_of(1), content="Edited")
-        watched.wait_for(lambda: desk.record(1).content == "Edited")
-        assert not desk.record(1).archived
+        edited_folder.edit(build_note_path(1), content="Edited")
+        watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
+        assert not edited_folder.record(1).archived
 
 
-def test_what_is_broken_is_told_once(desk: Desk) -> None:
-    with Watched(desk, "polling") as watched:
-        desk.write(file_of(1), "{")
+def test_what_is_broken_is_told_once(edited_folder: EditedFolder) -> None:
+    with Watched(edited_folder, "polling") as watched:
+        edited_folder.write(build_note_path(1), "{")
         watched.wait_for(lambda: watched.told)
         count = len(watched.looks)
         watched.wait_for(lambda: len(watched.looks) > count + 5)
         assert len(watched.told) == 1
-        assert [problem.path for problem in watched.told[0].problems] == [file_of(1)]
-        desk.write(file_of(1), json.dumps({"content": "Whole again"}))
-        watched.wait_for(lambda: desk.record(1).content == "Whole again")
+        assert [problem.path for problem in watched.told[0].problems] == [build_note_path(1)]
+        edited_folder.write(build_note_path(1), json.dumps({"content": "Whole again"}))
+        watched.wait_for(lambda: edited_folder.record(1).content == "Whole again")
 
 
-def test_without_the_package_it_looks_again_and_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_looks_again_and_again(
+    edited_folder: EditedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = importlib.import_module
 
     def without(name: str, package: str | None = None) -> Any:
@@ -147,14 +151,14 @@ def test_without_the_package_it_looks_again_and_again(desk: Desk, monkeypatch: p
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    with Watched(desk, None) as watched:
+    with Watched(edited_folder, None) as watched:
         assert watched.watcher.way == "polling"
-        desk.edit(file_of(1), content="Edited")
-        watched.wait_for(lambda: desk.record(1).content == "Edited")
+        edited_folder.edit(build_note_path(1), content="Edited")
+        watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
 
 
 def test_where_the_system_refuses_it_looks_again_and_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    edited_folder: EditedFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from watchdog.observers import Observer
 
@@ -162,14 +166,16 @@ def test_where_the_system_refuses_it_looks_again_and_again(
         raise OSError(28, "inotify watch limit reached")
 
     monkeypatch.setattr(Observer, "schedule", refuse)
-    with caplog.at_level(logging.WARNING, "reverie"), Watched(desk, None) as watched:
+    with caplog.at_level(logging.WARNING, "reverie"), Watched(edited_folder, None) as watched:
         assert watched.watcher.way == "polling"
-        desk.edit(file_of(1), content="Edited")
-        watched.wait_for(lambda: desk.record(1).content == "Edited")
+        edited_folder.edit(build_note_path(1), content="Edited")
+        watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
     assert "watch limit" in caplog.text
 
 
-def test_a_look_that_fails_is_made_again(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_look_that_fails_is_made_again(
+    edited_folder: EditedFolder, caplog: pytest.LogCaptureFixture
+) -> None:
     tries = []
 
     def take_in(paths: Sequence[str] | None) -> HandEditReport:
@@ -178,7 +184,10 @@ def test_a_look_that_fails_is_made_again(desk: Desk, caplog: pytest.LogCaptureFi
             raise StoreUnavailable("the disk is full: make room")
         return HandEditReport()
 
-    with caplog.at_level(logging.WARNING, "reverie"), FolderWatcher(desk.root, take_in, way="polling"):
+    with (
+        caplog.at_level(logging.WARNING, "reverie"),
+        FolderWatcher(edited_folder.root, take_in, way="polling"),
+    ):
         until = time.monotonic() + 20
         while len(tries) < 4 and time.monotonic() < until:
             time.sleep(0.01)
@@ -186,10 +195,10 @@ def test_a_look_that_fails_is_made_again(desk: Desk, caplog: pytest.LogCaptureFi
     assert "the disk is full" in caplog.text
 
 
-def test_it_stops_at_once_and_its_thread_ends(desk: Desk) -> None:
+def test_it_stops_at_once_and_its_thread_ends(edited_folder: EditedFolder) -> None:
     before = threading.active_count()
     for way in WAYS:
-        watcher = FolderWatcher(desk.root, lambda paths: HandEditReport(), way=way)
+        watcher = FolderWatcher(edited_folder.root, lambda paths: HandEditReport(), way=way)
         watcher.start()
         with pytest.raises(RuntimeError, match="started already"):
             watcher.start()

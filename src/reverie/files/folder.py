@@ -72,7 +72,7 @@ class MemoryFolder:
         self._state = FileState(root)
         self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock)
         self._hands = HandEditImporter(writer, self._state, root)
-        self._times = self._mirror.disk.times
+        self._times = self._mirror.disk.mtimes
         self._changed = threading.Condition()
         self._wanted: list[str] = []
         self._thread: threading.Thread | None = None
@@ -277,7 +277,7 @@ class MemoryFolder:
         """What stands in folders whose time has changed: something was added, removed or renamed there."""
         paths: list[str] = []
         for folder, before in list(self._times.items()):
-            now = self._mirror.disk.read_folder_mtime(folder)
+            now = self._mirror.disk.read_mtime(folder)
             if now == before:
                 continue
             self._times[folder] = now
@@ -337,7 +337,7 @@ class MemoryFolder:
         """Note the times of the folders of all files, before these are looked at."""
         folders = {path.rpartition("/")[0] for path in self._state.known()}
         if len(folders) <= _MOST_FOLDERS:
-            self._times.update((folder, self._mirror.disk.read_folder_mtime(folder)) for folder in folders)
+            self._times.update((folder, self._mirror.disk.read_mtime(folder)) for folder in folders)
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from reverie.domain.record import Record
 from reverie.files.expected import render_expected_content
 from reverie.files.layout import build_path
 from reverie.stores.contract.factories import NOW, make_session, make_turn
-from tests.files.desk import Desk, desk_in, note
+from tests.files.hand_edit_fixture import EditedFolder, make_note, open_edited_folder
 
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)
@@ -42,8 +42,8 @@ class Killed(BaseException):
 class Play:
     """A person and a program at one memory, both acting at random."""
 
-    def __init__(self, desk: Desk, seed: int) -> None:
-        self.desk = desk
+    def __init__(self, edited_folder: EditedFolder, seed: int) -> None:
+        self.edited_folder = edited_folder
         self.dice = random.Random(seed)
         self.number = 0
         self.removals = 0
@@ -67,21 +67,21 @@ class Play:
         self.done.append(act.__name__)
         try:
             if edits:
-                self.desk.commit(*edits, mirrored=self.dice.random() < 0.8)
+                self.edited_folder.commit(*edits, mirrored=self.dice.random() < 0.8)
         except Conflict:
             pass
 
     def save(self) -> list[Change]:
-        made = note(1, id=self.id(), content=self.word(), category=self.dice.choice(CATEGORIES))
+        made = make_note(1, id=self.id(), content=self.word(), category=self.dice.choice(CATEGORIES))
         return [Change(before=None, after=made)]
 
     def save_event(self) -> list[Change]:
         moment = NOW + timedelta(hours=self.dice.randrange(-30, 3))
-        made = note(1, id=self.id(), content=self.word(), layer="episodic", moment=moment)
+        made = make_note(1, id=self.id(), content=self.word(), layer="episodic", moment=moment)
         return [Change(before=None, after=made)]
 
     def _any(self, *, archived: bool) -> list[Record]:
-        found = sorted(self.desk.store.find(Filter(archived=archived)), key=lambda each: each.id)
+        found = sorted(self.edited_folder.store.find(Filter(archived=archived)), key=lambda each: each.id)
         return [self.dice.choice(found)] if found else []
 
     def update(self) -> list[Change]:
@@ -94,12 +94,12 @@ class Play:
         ]
         fields = self.dice.choice(changes)
         return [
-            Change(before=r, after=replace(r, **fields, updated_at=self.desk.clock()))  # type: ignore[arg-type]
+            Change(before=r, after=replace(r, **fields, updated_at=self.edited_folder.clock()))  # type: ignore[arg-type]
             for r in self._any(archived=False)
         ]
 
     def archive(self) -> list[Change]:
-        now = self.desk.clock()
+        now = self.edited_folder.clock()
         return [
             Change(before=r, after=replace(r, archived_at=now, archive_reason="program"))
             for r in self._any(archived=False)
@@ -113,23 +113,29 @@ class Play:
         return [Change(before=r, after=None) for r in self._any(archived=True)]
 
     def say(self) -> list[Change]:
-        there = self.desk.store.turns(session="chat:1")
-        edits = [] if self.desk.store.session("chat:1") else [Change(before=None, after=make_session())]
-        said = make_turn(len(there), id=self.id(), content=self.word(), at=self.desk.clock())
+        there = self.edited_folder.store.turns(session="chat:1")
+        edits = (
+            [] if self.edited_folder.store.session("chat:1") else [Change(before=None, after=make_session())]
+        )
+        said = make_turn(len(there), id=self.id(), content=self.word(), at=self.edited_folder.clock())
         return [*edits, Change(before=None, after=said)]
 
     def log(self) -> list[Change]:
         name = self.dice.choice(("HISTORY.md", "2026-03-01.md"))
-        there = self.desk.store.paragraphs(page=name)
+        there = self.edited_folder.store.paragraphs(page=name)
         position = there[-1].position + 1 if there else 1.0
         made = Paragraph(
-            id=self.id(), page=name, position=position, at=self.desk.clock(), content=f"[10:00] {self.word()}"
+            id=self.id(),
+            page=name,
+            position=position,
+            at=self.edited_folder.clock(),
+            content=f"[10:00] {self.word()}",
         )
         return [Change(before=None, after=made)]
 
     def rewrite(self) -> list[Change]:
-        there = self.desk.store.pages(["MEMORY.md"])
-        now = self.desk.clock()
+        there = self.edited_folder.store.pages(["MEMORY.md"])
+        now = self.edited_folder.clock()
         if not there:
             page = Page(name="MEMORY.md", content=f"# Memory\n\n- {self.word()}\n", updated_at=now)
             return [Change(before=None, after=page)]
@@ -151,18 +157,18 @@ class Play:
         act()
 
     def _pick(self, pattern: str) -> str | None:
-        names = [name for name in self.desk.files() if re.search(pattern, name)]
+        names = [name for name in self.edited_folder.files() if re.search(pattern, name)]
         return self.dice.choice(names) if names else None
 
     def _save(self, name: str, text: str) -> None:
         data = text.encode()
         if self.dice.random() < 0.1:
             data = b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n")
-        self.desk.write(name, data)
+        self.edited_folder.write(name, data)
 
     def _text(self, name: str) -> str:
         """A file as an editor shows it."""
-        path = self.desk.path(name)
+        path = self.edited_folder.path(name)
         data = path.read_bytes() if path.exists() else b""
         return data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
 
@@ -246,15 +252,15 @@ class Play:
         except ValueError:
             return
         if act == "delete":
-            self.desk.path(CHAT).unlink()
+            self.edited_folder.path(CHAT).unlink()
         else:
             self._save(CHAT, "".join(f"{line}\n" for line in lines))
 
     def delete(self) -> None:
         if (name := self._pick(r"")) is not None:
-            self.removals += 1 + self.desk.path(name).read_bytes().count(b"\n")
-            self.trash.append((name, self.desk.path(name).read_bytes()))
-            self.desk.path(name).unlink()
+            self.removals += 1 + self.edited_folder.path(name).read_bytes().count(b"\n")
+            self.trash.append((name, self.edited_folder.path(name).read_bytes()))
+            self.edited_folder.path(name).unlink()
 
     def move(self) -> None:
         name = self._pick(r"^memory/.*\.json$")
@@ -263,21 +269,21 @@ class Play:
         folder = self.dice.choice(["notes", "ideas", ".archive/notes", "", "bad name"])
         stem = self.dice.choice([Path(name).name, f"{self.word()}.json"])
         target = "/".join(filter(None, ("memory", folder, stem)))
-        if not self.desk.path(target).exists():
+        if not self.edited_folder.path(target).exists():
             self.removals += 1
-            self.desk.path(target).parent.mkdir(parents=True, exist_ok=True)
-            self.desk.path(name).rename(self.desk.path(target))
+            self.edited_folder.path(target).parent.mkdir(parents=True, exist_ok=True)
+            self.edited_folder.path(name).rename(self.edited_folder.path(target))
 
     def copy(self) -> None:
         name = self._pick(r"^memory/.*\.json$")
         if name is not None:
-            shutil.copy(self.desk.path(name), self.desk.path(f"memory/{self.word()}.json"))
+            shutil.copy(self.edited_folder.path(name), self.edited_folder.path(f"memory/{self.word()}.json"))
 
     def spoil(self) -> None:
         name = self._pick(r"")
         if name is None:
             return
-        data = self.desk.path(name).read_bytes()
+        data = self.edited_folder.path(name).read_bytes()
         self.removals += data.count(b"\n")  # half a file of lines may be whole lines
         spoilt = self.dice.choice(
             [
@@ -290,22 +296,22 @@ class Play:
             ]
         )
         self.trash.append((name, data))
-        self.desk.write(name, spoilt)
+        self.edited_folder.write(name, spoilt)
 
     def repair(self) -> None:
-        broken = [each.path for each in self.desk.hands.problems()]
+        broken = [each.path for each in self.edited_folder.importer.problems()]
         if broken:
             name = self.dice.choice(broken)
-            if self.desk.path(name).is_file():
+            if self.edited_folder.path(name).is_file():
                 if self.dice.random() < 0.5:
-                    self.desk.path(name).unlink()
+                    self.edited_folder.path(name).unlink()
                 else:
                     self._save(name, json.dumps({"content": self.word()}))
 
     def put_back(self) -> None:
         if self.trash:
             name, data = self.dice.choice(self.trash)
-            self.desk.write(name, data)
+            self.edited_folder.write(name, data)
 
     def slip_in(self) -> None:
         name = self._pick(r"^memory/.*(?<!conflict)\.json$")
@@ -314,19 +320,21 @@ class Play:
             self._save(f"{name}.recovered-1", json.dumps(found | {"content": self.word()}))
 
     def settle(self) -> None:
-        for conflict in self.desk.hands.conflicts():
-            self.desk.path(conflict.path).unlink()
+        for conflict in self.edited_folder.importer.conflicts():
+            self.edited_folder.path(conflict.path).unlink()
 
     def lose_folder(self) -> None:
         # Found missing as a whole it is lost; with a file in it again, up to 20 count as deleted.
-        self.removals += sum(1 + self.desk.path(name).read_bytes().count(b"\n") for name in self.desk.files())
-        shutil.rmtree(self.desk.path("memory"), ignore_errors=True)
+        self.removals += sum(
+            1 + self.edited_folder.path(name).read_bytes().count(b"\n") for name in self.edited_folder.files()
+        )
+        shutil.rmtree(self.edited_folder.path("memory"), ignore_errors=True)
 
     def lose_state(self) -> None:
-        self.desk.state.close()
-        for path in self.desk.root.glob("files.db*"):
+        self.edited_folder.state.close()
+        for path in self.edited_folder.root.glob("files.db*"):
             path.unlink()
-        self.desk.reopen()
+        self.edited_folder.reopen()
 
     # -- what must hold ----------------------------------------------------------------------------------
 
@@ -335,30 +343,30 @@ class Play:
         before = self._words_on_disk()
         if self.dice.random() < 0.15:
             try:
-                with self.desk.state.lock():
-                    self.desk.hands.take_in()
+                with self.edited_folder.state.lock():
+                    self.edited_folder.importer.take_in()
                     raise Killed
             except Killed:
                 pass
-        self.desk.sync()
+        self.edited_folder.sync()
         known = self._words_in_journal()
-        problems = {each.path for each in self.desk.hands.problems()}
+        problems = {each.path for each in self.edited_folder.importer.problems()}
         for name, words in before.items():
-            if name in problems and self.desk.path(name).exists():
+            if name in problems and self.edited_folder.path(name).exists():
                 continue
             assert words <= known, f"{sorted(words - known)} of {name!r} lost after {self.done}"
 
     def _words_on_disk(self) -> dict[str, set[str]]:
         return {
-            name: set(WORD.findall(self.desk.path(name).read_bytes().decode(errors="replace")))
+            name: set(WORD.findall(self.edited_folder.path(name).read_bytes().decode(errors="replace")))
             - set(WORD.findall(name))
-            for name in self.desk.files()
+            for name in self.edited_folder.files()
             if not name.endswith(".conflict.json")
         }
 
     def _words_in_journal(self) -> set[str]:
         words: set[str] = set()
-        for row in self.desk.store.journal(limit=1_000_000):
+        for row in self.edited_folder.store.journal(limit=1_000_000):
             assert row.edit is not None
             for value in (row.edit.before, row.edit.after):
                 words |= _words_of(value)
@@ -368,27 +376,29 @@ class Play:
         """Repair everything, and see that files and store agree and nothing was archived unasked."""
         self.look()
         for _ in range(3):
-            for broken in self.desk.hands.problems():
-                place = self.desk.path(broken.path)
+            for broken in self.edited_folder.importer.problems():
+                place = self.edited_folder.path(broken.path)
                 if place.is_file():
                     place.unlink()
-            self.desk.sync()
-        assert self.desk.hands.problems() == [], self.done
-        self.desk.quiet()
-        for name in self.desk.files():
+            self.edited_folder.sync()
+        assert self.edited_folder.importer.problems() == [], self.done
+        self.edited_folder.assert_settled()
+        for name in self.edited_folder.files():
             if not name.endswith(".conflict.json"):
-                content = render_expected_content(self.desk.store, name)
+                content = render_expected_content(self.edited_folder.store, name)
                 assert content is not None, f"{name!r} should not be there after {self.done}"
-                assert content.data == self.desk.path(name).read_bytes(), f"{name!r} after {self.done}"
-        there = set(self.desk.files())
-        for record in self.desk.store.find(Filter(archived=None)):
+                assert content.data == self.edited_folder.path(name).read_bytes(), (
+                    f"{name!r} after {self.done}"
+                )
+        there = set(self.edited_folder.files())
+        for record in self.edited_folder.store.find(Filter(archived=None)):
             assert build_path(record) in there, f"{build_path(record)!r} is missing after {self.done}"
         assert len(self._archived_by_hand()) <= self.removals
 
     def _archived_by_hand(self) -> list[Change]:
         return [
             row.edit
-            for row in self.desk.by_hand()
+            for row in self.edited_folder.list_hand_edits()
             if row.edit is not None
             and isinstance(row.edit.after, Record)
             and row.edit.after.archived
@@ -402,10 +412,10 @@ def _words_of(value: Value | None) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_whatever_a_person_and_the_program_do_nothing_is_lost(tmp_path: Path, seed: int) -> None:
-    with desk_in(tmp_path / "memory") as desk:
-        play = Play(desk, seed)
+    with open_edited_folder(tmp_path / "memory") as edited_folder:
+        play = Play(edited_folder, seed)
         for _ in range(STEPS):
-            play.desk.clock.move(seconds=7)
+            play.edited_folder.clock.move(seconds=7)
             choice = play.dice.random()
             if choice < 0.4:
                 play.program()

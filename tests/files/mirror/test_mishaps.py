@@ -27,135 +27,171 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.files.house import House, agree, expected, page, paragraph, some_of_everything
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    render_all_files,
+    write_samples,
+)
 
-WORKER = Path(__file__).parents[1] / "worker.py"
+WORKER = Path(__file__).parents[1] / "writer_process.py"
 STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
 """Every how many steps on the disk a process is killed."""
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    opened = House(tmp_path / "memory")
+def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
+    opened = MirroredFolder(tmp_path / "memory")
     yield opened
     opened.close()
 
 
 # -- hand edits --------------------------------------------------------------------------------------------
 
-EDITS: list[tuple[str, Callable[[House], object]]] = [
+EDITS: list[tuple[str, Callable[[MirroredFolder], object]]] = [
     (
         "memory/000000000002.json",
-        lambda house: house.make(
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
             make_change(make_record(2), replace(make_record(2), content="By the program"))
         ),
     ),
-    ("memory/000000000002.json", lambda house: house.make(make_removals(make_record(2)))),
     (
         "memory/000000000002.json",
-        lambda house: house.make(make_change(make_record(2), make_record(2, category="else"))),
-    ),
-    ("memory/MEMORY.md", lambda house: house.make(make_change(page(), page("By the program\n")))),
-    ("memory/HISTORY.md", lambda house: house.make(make_additions(paragraph(9)))),
-    ("memory/2026-03-01.md", lambda house: house.make(make_additions(paragraph(9, "2026-03-01.md")))),
-    ("sessions/telegram:1.jsonl", lambda house: house.make(make_additions(make_turn(2, "telegram:1")))),
-    (
-        "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(make_additions(make_record(7, layer="episodic", created_at=make_time(7)))),
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_removals(make_record(2))),
     ),
     (
+        "memory/000000000002.json",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
+            make_change(make_record(2), make_record(2, category="else"))
+        ),
+    ),
+    (
+        "memory/MEMORY.md",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
+            make_change(make_page(), make_page("By the program\n"))
+        ),
+    ),
+    (
+        "memory/HISTORY.md",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_additions(make_paragraph(9))),
+    ),
+    (
+        "memory/2026-03-01.md",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
+            make_additions(make_paragraph(9, "2026-03-01.md"))
+        ),
+    ),
+    (
+        "sessions/telegram:1.jsonl",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"))),
+    ),
+    (
         "memory/episodic/2026-03-01.jsonl",
-        lambda house: house.make(make_removals(make_record(4, layer="episodic", kind="event"))),
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
+            make_additions(make_record(7, layer="episodic", created_at=make_time(7)))
+        ),
+    ),
+    (
+        "memory/episodic/2026-03-01.jsonl",
+        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
+            make_removals(make_record(4, layer="episodic", kind="event"))
+        ),
     ),
 ]
 
 
 @pytest.mark.parametrize(("path", "change"), EDITS)
 def test_what_a_person_edited_is_left_until_it_was_taken_in(
-    house: House, path: str, change: Callable[[House], object]
+    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
 ) -> None:
-    some_of_everything(house)
-    file = house.root / path
+    write_samples(mirrored_folder)
+    file = mirrored_folder.root / path
     edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
     file.write_bytes(edited)
-    change(house)
+    change(mirrored_folder)
     assert file.read_bytes() == edited
-    assert house.state.due() == [path]
-    house.lose_state()
-    house.mirror.write()
+    assert mirrored_folder.state.due() == [path]
+    mirrored_folder.lose_state()
+    mirrored_folder.mirror.write()
     assert file.read_bytes() == edited
     seen = file.stat()
-    with house.state.lock() as ledger:  # as `handedits` does when its content is in the store
+    with mirrored_folder.state.lock() as ledger:  # as `handedits` does when its content is in the store
         ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, compute_checksum(edited))])
         ledger.mark_due([path])
-    house.mirror.write()
-    agree(house)
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
 @pytest.mark.parametrize(("path", "change"), EDITS)
 def test_what_a_person_deleted_is_not_written_again(
-    house: House, path: str, change: Callable[[House], object]
+    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
 ) -> None:
-    some_of_everything(house)
-    (house.root / path).unlink()
-    change(house)
-    assert not (house.root / path).exists()
-    with house.state.lock() as ledger:
+    write_samples(mirrored_folder)
+    (mirrored_folder.root / path).unlink()
+    change(mirrored_folder)
+    assert not (mirrored_folder.root / path).exists()
+    with mirrored_folder.state.lock() as ledger:
         ledger.drop([path])
         ledger.mark_due([path])
-    house.mirror.write()
-    agree(house)
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
 @pytest.mark.parametrize(("path", "change"), EDITS)
 def test_a_file_that_was_only_touched_is_written(
-    house: House, path: str, change: Callable[[House], object]
+    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
 ) -> None:
-    some_of_everything(house)
-    os.utime(house.root / path, ns=(1, 1))
-    change(house)
-    house.mirror.write()
-    agree(house)
+    write_samples(mirrored_folder)
+    os.utime(mirrored_folder.root / path, ns=(1, 1))
+    change(mirrored_folder)
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
-def test_a_file_that_a_person_added_is_left(house: House) -> None:
-    some_of_everything(house)
-    mine = house.root / "memory/a/b/00000000abcd.json"
+def test_a_file_that_a_person_added_is_left(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    mine = mirrored_folder.root / "memory/a/b/00000000abcd.json"
     mine.write_bytes(render_record(make_record(0xABCD, content="By hand")))
-    house.make(make_additions(make_record(0xABCD, category="a/b", content="By the program")))
+    mirrored_folder.commit_and_mirror(
+        make_additions(make_record(0xABCD, category="a/b", content="By the program"))
+    )
     assert b"By hand" in mine.read_bytes()
-    house.lose_state()
-    house.mirror.write()
+    mirrored_folder.lose_state()
+    mirrored_folder.mirror.write()
     assert b"By hand" in mine.read_bytes()
 
 
-def test_a_line_that_a_person_took_out_is_not_taken_for_an_old_version(house: House) -> None:
-    some_of_everything(house)
+def test_a_line_that_a_person_took_out_is_not_taken_for_an_old_version(
+    mirrored_folder: MirroredFolder,
+) -> None:
+    write_samples(mirrored_folder)
     for path, keep in (("memory/episodic/2026-03-01.jsonl", 1), ("sessions/telegram:1.jsonl", 2)):
-        lines = (house.root / path).read_bytes().splitlines(keepends=True)
+        lines = (mirrored_folder.root / path).read_bytes().splitlines(keepends=True)
         shortened = b"".join([*lines[: keep - 1], *lines[keep:]])
-        (house.root / path).write_bytes(shortened)
-        house.lose_state()
-        house.mirror.write()
-        assert (house.root / path).read_bytes() == shortened
+        (mirrored_folder.root / path).write_bytes(shortened)
+        mirrored_folder.lose_state()
+        mirrored_folder.mirror.write()
+        assert (mirrored_folder.root / path).read_bytes() == shortened
 
 
 def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some_of_everything(house)
-    file = house.root / "memory/MEMORY.md"
-    real = house.mirror.disk.replace
+    write_samples(mirrored_folder)
+    file = mirrored_folder.root / "memory/MEMORY.md"
+    real = mirrored_folder.mirror.disk.replace
 
     def late(*args: object, **options: object) -> object:
         file.write_bytes(b"By hand\n")
         return real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(house.mirror.disk, "replace", late)
-    outcome = house.make(make_change(page(), page("By the program\n")))
+    monkeypatch.setattr(mirrored_folder.mirror.disk, "replace", late)
+    outcome = mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("By the program\n")))
     assert outcome.edited == ["memory/MEMORY.md"]
     assert file.read_bytes() == b"By hand\n"
-    assert house.state.due() == ["memory/MEMORY.md"]
+    assert mirrored_folder.state.due() == ["memory/MEMORY.md"]
 
 
 # -- interrupted -------------------------------------------------------------------------------------------
@@ -163,26 +199,28 @@ def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
 
 @pytest.mark.parametrize("path", ["sessions/telegram:1.jsonl", "memory/HISTORY.md"])
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_torn_addition_is_made_whole(house: House, path: str, lost: bool) -> None:
-    some_of_everything(house)
-    before = house.read(path)
-    house.commit(
-        make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), paragraph(8), paragraph(9))
+def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: str, lost: bool) -> None:
+    write_samples(mirrored_folder)
+    before = mirrored_folder.read(path)
+    mirrored_folder.commit(
+        make_additions(
+            make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), make_paragraph(8), make_paragraph(9)
+        )
     )
-    whole = expected(house.store)[path]
+    whole = render_all_files(mirrored_folder.store)[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
-        (house.root / path).write_bytes(whole[:cut])
+        (mirrored_folder.root / path).write_bytes(whole[:cut])
         if lost:
-            house.lose_state()
-        outcome = house.mirror.write()
+            mirrored_folder.lose_state()
+        outcome = mirrored_folder.mirror.write()
         assert outcome.edited == []
-        agree(house)
-        with house.state.lock() as ledger:  # as if it had not been written
+        assert_files_match(mirrored_folder)
+        with mirrored_folder.state.lock() as ledger:  # as if it had not been written
             ledger.put([FileRecord(path, len(before), 1, compute_checksum(before))])
             ledger.mark_due([path])
 
 
-@pytest.mark.parametrize("way", ["exchange", "link", "rename"])
+@pytest.mark.parametrize("way", ["exchange", "rename"])
 def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     """A child is killed before its first, second, … step on the disk, each time in a folder of its own."""
     folder = tmp_path / way
@@ -192,29 +230,29 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     ends = sorted(folder.iterdir())
     assert len(ends) > 100 / int(STRIDE)
     for end in ends:
-        house = House(end)
-        outcome = house.mirror.write()
+        mirrored_folder = MirroredFolder(end)
+        outcome = mirrored_folder.mirror.write()
         assert (outcome.edited, outcome.failed) == ([], {}), end
-        agree(house)
-        house.close()
+        assert_files_match(mirrored_folder)
+        mirrored_folder.close()
 
 
 def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
-    house = House(tmp_path / "memory")
-    house.make(make_additions(make_session("shared")))
-    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
+    mirrored_folder = MirroredFolder(tmp_path / "memory")
+    mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(mirrored_folder.root)]
     running = [subprocess.Popen([*command, str(number), "150"]) for number in range(4)]
     assert [process.wait(110) for process in running] == [0] * 4
-    house.mirror.write()
-    agree(house)
-    assert len(house.store.turns(session="shared")) == 4 * 50
-    house.close()
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
+    assert len(mirrored_folder.store.turns(session="shared")) == 4 * 50
+    mirrored_folder.close()
 
 
 def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
-    house = House(tmp_path / "memory")
-    house.make(make_additions(make_session("shared")))
-    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(house.root)]
+    mirrored_folder = MirroredFolder(tmp_path / "memory")
+    mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
+    command = [sys.executable, "-W", "error", str(WORKER), "busy", str(mirrored_folder.root)]
     chance = random.Random(7)
     for round_ in range(4):
         running = [subprocess.Popen([*command, f"{round_}{number}", "100000"]) for number in range(3)]
@@ -223,10 +261,10 @@ def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_go
                 process.wait(chance.uniform(0.5, 1.0))
             process.send_signal(signal.SIGKILL)
             process.wait(60)
-        outcome = house.mirror.write()
+        outcome = mirrored_folder.mirror.write()
         assert (outcome.edited, outcome.failed, outcome.complete) == ([], {}, True)
-        agree(house)
-    house.close()
+        assert_files_match(mirrored_folder)
+    mirrored_folder.close()
 
 
 # -- failures ----------------------------------------------------------------------------------------------
@@ -246,35 +284,38 @@ def failing_below(folder: Path, number: int) -> Callable[..., int]:
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
 def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+    mirrored_folder: MirroredFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
 ) -> None:
-    some_of_everything(house)
-    monkeypatch.setattr(os, "open", failing_below(house.root / "memory", number))
-    outcome = house.make(make_additions(make_record(20), make_session("y")))
+    write_samples(mirrored_folder)
+    monkeypatch.setattr(os, "open", failing_below(mirrored_folder.root / "memory", number))
+    outcome = mirrored_folder.commit_and_mirror(make_additions(make_record(20), make_session("y")))
     assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
-    assert house.mirror.failed == outcome.failed
-    assert house.store.count(FILES_FAILED) == 1
-    assert (house.root / "sessions/y.jsonl").exists()
+    assert mirrored_folder.mirror.failed == outcome.failed
+    assert mirrored_folder.store.count(FILES_FAILED) == 1
+    assert (mirrored_folder.root / "sessions/y.jsonl").exists()
     assert [message for message in caplog.messages if "memory/000000000014.json" in message]
-    house.make(make_additions(make_record(21)))
-    assert house.store.count(FILES_FAILED) == 2
+    mirrored_folder.commit_and_mirror(make_additions(make_record(21)))
+    assert mirrored_folder.store.count(FILES_FAILED) == 2
     monkeypatch.undo()
-    house.make(make_additions(make_record(22)))
-    assert house.mirror.failed == {}
-    house.mirror.write()
-    agree(house)
+    mirrored_folder.commit_and_mirror(make_additions(make_record(22)))
+    assert mirrored_folder.mirror.failed == {}
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
 def test_a_failed_write_is_made_good_by_another_process(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "open", failing_below(house.root / "memory", errno.EROFS))
-    house.make(make_additions(make_record(20)))
+    monkeypatch.setattr(os, "open", failing_below(mirrored_folder.root / "memory", errno.EROFS))
+    mirrored_folder.commit_and_mirror(make_additions(make_record(20)))
     monkeypatch.undo()
-    house.state.close()
-    house.open()
-    house.mirror.write()
-    agree(house)
+    mirrored_folder.state.close()
+    mirrored_folder.open()
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
 def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: Path) -> None:
@@ -283,53 +324,57 @@ def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: P
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert ran.returncode == 0, ran.stderr
     assert "not written" in ran.stderr
-    house = House(tmp_path / "memory")
-    house.mirror.write()
-    agree(house)
-    assert len(house.store.turns(session="long")) > 3
-    house.close()
+    mirrored_folder = MirroredFolder(tmp_path / "memory")
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
+    assert len(mirrored_folder.store.turns(session="long")) > 3
+    mirrored_folder.close()
 
 
-def test_a_state_that_cannot_be_kept_costs_no_exception(house: House) -> None:
-    (house.root / "files.db").mkdir()
-    outcome = house.make(make_additions(make_record(1)))
+def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: MirroredFolder) -> None:
+    (mirrored_folder.root / "files.db").mkdir()
+    outcome = mirrored_folder.commit_and_mirror(make_additions(make_record(1)))
     assert not outcome.complete
-    assert list(house.mirror.failed) == [""]
-    (house.root / "files.db").rmdir()
-    house.make(make_additions(make_record(2)))
-    assert house.mirror.failed == {}
-    agree(house)
+    assert list(mirrored_folder.mirror.failed) == [""]
+    (mirrored_folder.root / "files.db").rmdir()
+    mirrored_folder.commit_and_mirror(make_additions(make_record(2)))
+    assert mirrored_folder.mirror.failed == {}
+    assert_files_match(mirrored_folder)
 
 
-def test_a_link_is_refused_and_everything_else_is_written(house: House, tmp_path: Path) -> None:
+def test_a_link_is_refused_and_everything_else_is_written(
+    mirrored_folder: MirroredFolder, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (house.root / "memory").mkdir()
-    (house.root / "memory/a").symlink_to(outside)
+    (mirrored_folder.root / "memory").mkdir()
+    (mirrored_folder.root / "memory/a").symlink_to(outside)
     (tmp_path / "notes.md").write_text("precious")
-    (house.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
-    house.make(make_additions(make_record(1, category="a"), make_record(2, category="b"), page("ours")))
-    assert sorted(house.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
+    (mirrored_folder.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
+    mirrored_folder.commit_and_mirror(
+        make_additions(make_record(1, category="a"), make_record(2, category="b"), make_page("ours"))
+    )
+    assert sorted(mirrored_folder.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
     assert list(outside.iterdir()) == []
     assert (tmp_path / "notes.md").read_text() == "precious"
-    assert (house.root / "memory/b/000000000002.json").exists()
-    (house.root / "memory/a").unlink()
-    (house.root / "memory/MEMORY.md").unlink()
-    house.mirror.write()
-    agree(house)
+    assert (mirrored_folder.root / "memory/b/000000000002.json").exists()
+    (mirrored_folder.root / "memory/a").unlink()
+    (mirrored_folder.root / "memory/MEMORY.md").unlink()
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
-def test_a_record_that_cannot_be_read_costs_the_others_nothing(house: House) -> None:
-    house.make(make_additions(*(make_record(n) for n in range(3))))
-    with sqlite3.connect(house.root / "reverie.db") as file:
+def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: MirroredFolder) -> None:
+    mirrored_folder.commit_and_mirror(make_additions(*(make_record(n) for n in range(3))))
+    with sqlite3.connect(mirrored_folder.root / "reverie.db") as file:
         file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (make_record(1).id,))
     file.close()
-    house.commit(make_change(make_record(0), replace(make_record(0), seen_count=2)))
-    house.commit(make_additions(make_record(3)))
-    with house.state.lock() as ledger:
+    mirrored_folder.commit(make_change(make_record(0), replace(make_record(0), seen_count=2)))
+    mirrored_folder.commit(make_additions(make_record(3)))
+    with mirrored_folder.state.lock() as ledger:
         ledger.mark_due([build_path(make_record(1))])
-    outcome = house.mirror.write()
+    outcome = mirrored_folder.mirror.write()
     assert list(outcome.failed) == [build_path(make_record(1))]
-    assert house.read(build_path(make_record(1))) == render_record(make_record(1))
-    assert b'"seen_count": 2' in house.read(build_path(make_record(0)))
-    assert (house.root / build_path(make_record(3))).exists()
+    assert mirrored_folder.read(build_path(make_record(1))) == render_record(make_record(1))
+    assert b'"seen_count": 2' in mirrored_folder.read(build_path(make_record(0)))
+    assert (mirrored_folder.root / build_path(make_record(3))).exists()

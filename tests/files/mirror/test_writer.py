@@ -31,12 +31,19 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from tests.files.house import House, agree, on_disk, page, paragraph, some_of_everything
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
+    write_samples,
+)
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    opened = House(tmp_path / "memory")
+def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
+    opened = MirroredFolder(tmp_path / "memory")
     yield opened
     opened.close()
 
@@ -44,10 +51,10 @@ def house(tmp_path: Path) -> Iterator[House]:
 # -- what is written when ----------------------------------------------------------------------------------
 
 
-def test_everything_is_written_after_the_commit(house: House) -> None:
-    some_of_everything(house)
-    agree(house)
-    assert sorted(on_disk(house.root)) == [
+def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    assert_files_match(mirrored_folder)
+    assert sorted(read_all_files(mirrored_folder.root)) == [
         "memory/.archive/a/000000000003.json",
         "memory/000000000002.json",
         "memory/2026-03-01.md",
@@ -60,123 +67,137 @@ def test_everything_is_written_after_the_commit(house: House) -> None:
 
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o277])
-def test_files_are_for_their_owner_alone_whatever_the_umask(house: House, umask: int) -> None:
+def test_files_are_for_their_owner_alone_whatever_the_umask(
+    mirrored_folder: MirroredFolder, umask: int
+) -> None:
     before = os.umask(umask)
     try:
-        some_of_everything(house)
+        write_samples(mirrored_folder)
     finally:
         os.umask(before)
     for place in [
-        house.root / "files.db",
-        *house.root.glob("memory/**/*"),
-        *house.root.glob("sessions/**/*"),
+        mirrored_folder.root / "files.db",
+        *mirrored_folder.root.glob("memory/**/*"),
+        *mirrored_folder.root.glob("sessions/**/*"),
     ]:
         assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
 
 
-def test_a_record_moves_with_its_category_and_into_the_archive(house: House) -> None:
+def test_a_record_moves_with_its_category_and_into_the_archive(mirrored_folder: MirroredFolder) -> None:
     here = make_record(1, category="a/b")
-    house.make(make_additions(here))
+    mirrored_folder.commit_and_mirror(make_additions(here))
     there = replace(here, category="c")
-    house.make(make_change(here, there))
-    agree(house)
-    assert not (house.root / "memory/a").exists()
+    mirrored_folder.commit_and_mirror(make_change(here, there))
+    assert_files_match(mirrored_folder)
+    assert not (mirrored_folder.root / "memory/a").exists()
     archived = replace(there, archived_at=NOW)
-    house.make(make_change(there, archived))
-    agree(house)
-    assert not (house.root / "memory/c").exists()
-    house.make(make_change(archived, there))
-    house.make(make_removals(there))
-    agree(house)
-    assert not (house.root / "memory/.archive").exists()
+    mirrored_folder.commit_and_mirror(make_change(there, archived))
+    assert_files_match(mirrored_folder)
+    assert not (mirrored_folder.root / "memory/c").exists()
+    mirrored_folder.commit_and_mirror(make_change(archived, there))
+    mirrored_folder.commit_and_mirror(make_removals(there))
+    assert_files_match(mirrored_folder)
+    assert not (mirrored_folder.root / "memory/.archive").exists()
 
 
-def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(house: House) -> None:
+def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(
+    mirrored_folder: MirroredFolder,
+) -> None:
     semantic = make_record(1, category="a")
     episodic = replace(semantic, layer="episodic")
-    house.make(make_additions(semantic))
-    house.make(make_change(semantic, episodic))
-    agree(house)
-    house.make(make_change(episodic, semantic))
-    agree(house)
+    mirrored_folder.commit_and_mirror(make_additions(semantic))
+    mirrored_folder.commit_and_mirror(make_change(semantic, episodic))
+    assert_files_match(mirrored_folder)
+    mirrored_folder.commit_and_mirror(make_change(episodic, semantic))
+    assert_files_match(mirrored_folder)
 
 
-def test_turns_and_paragraphs_are_added_to_their_files(house: House) -> None:
-    some_of_everything(house)
+def test_turns_and_paragraphs_are_added_to_their_files(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
     paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md", "memory/episodic/2026-03-01.jsonl")
-    before = {path: (house.root / path).stat().st_ino for path in paths}
-    house.make(make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1")))
-    house.make(make_additions(make_turn(4, "telegram:1")))
-    house.make(make_additions(paragraph(4)))
-    house.make(make_additions(make_record(6, layer="episodic", created_at=make_time(9))))
-    assert {path: (house.root / path).stat().st_ino for path in paths} == before
-    agree(house)
+    before = {path: (mirrored_folder.root / path).stat().st_ino for path in paths}
+    mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1")))
+    mirrored_folder.commit_and_mirror(make_additions(make_turn(4, "telegram:1")))
+    mirrored_folder.commit_and_mirror(make_additions(make_paragraph(4)))
+    mirrored_folder.commit_and_mirror(
+        make_additions(make_record(6, layer="episodic", created_at=make_time(9)))
+    )
+    assert {path: (mirrored_folder.root / path).stat().st_ino for path in paths} == before
+    assert_files_match(mirrored_folder)
 
 
-def test_adding_a_turn_costs_what_the_turn_is_long(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.make(make_additions(make_session(), *(make_turn(n) for n in range(200))))
+def test_adding_a_turn_costs_what_the_turn_is_long(
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored_folder.commit_and_mirror(make_additions(make_session(), *(make_turn(n) for n in range(200))))
 
     def refuse(*args: object, **options: object) -> None:
         raise AssertionError("the whole session was read")
 
-    monkeypatch.setattr(house.store, "turns", refuse)
+    monkeypatch.setattr(mirrored_folder.store, "turns", refuse)
     monkeypatch.setattr(writer, "render_expected_content", refuse)
-    house.make(make_additions(make_turn(200)))
+    mirrored_folder.commit_and_mirror(make_additions(make_turn(200)))
     monkeypatch.undo()
-    agree(house)
+    assert_files_match(mirrored_folder)
 
 
-def test_a_change_of_a_session_or_log_that_is_no_addition_writes_it_anew(house: House) -> None:
-    some_of_everything(house)
+def test_a_change_of_a_session_or_log_that_is_no_addition_writes_it_anew(
+    mirrored_folder: MirroredFolder,
+) -> None:
+    write_samples(mirrored_folder)
     state = make_session("telegram:1")
-    house.make(make_change(state, replace(state, window_start=1, summary="before")))
-    agree(house)
-    house.make(
+    mirrored_folder.commit_and_mirror(make_change(state, replace(state, window_start=1, summary="before")))
+    assert_files_match(mirrored_folder)
+    mirrored_folder.commit_and_mirror(
         make_change(make_turn(0, "telegram:1"), replace(make_turn(0, "telegram:1"), content="said otherwise"))
     )
-    agree(house)
-    house.make(make_additions(paragraph(7, position=1.5)))
-    agree(house)
-    house.make(make_removals(paragraph(1)))
-    agree(house)
-    house.make(make_removals(paragraph(2), paragraph(7, position=1.5)))
-    assert not (house.root / "memory/HISTORY.md").exists()
-    agree(house)
+    assert_files_match(mirrored_folder)
+    mirrored_folder.commit_and_mirror(make_additions(make_paragraph(7, position=1.5)))
+    assert_files_match(mirrored_folder)
+    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(1)))
+    assert_files_match(mirrored_folder)
+    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(2), make_paragraph(7, position=1.5)))
+    assert not (mirrored_folder.root / "memory/HISTORY.md").exists()
+    assert_files_match(mirrored_folder)
 
 
-def test_a_session_and_a_page_that_are_gone_leave_no_file(house: House) -> None:
-    some_of_everything(house)
-    house.make(
+def test_a_session_and_a_page_that_are_gone_leave_no_file(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    mirrored_folder.commit_and_mirror(
         make_removals(
-            make_turn(1, "telegram:1"), make_turn(0, "telegram:1"), make_session("telegram:1"), page()
+            make_turn(1, "telegram:1"), make_turn(0, "telegram:1"), make_session("telegram:1"), make_page()
         )
     )
-    assert not (house.root / "sessions/telegram:1.jsonl").exists()
-    assert not (house.root / "memory/MEMORY.md").exists()
-    agree(house)
+    assert not (mirrored_folder.root / "sessions/telegram:1.jsonl").exists()
+    assert not (mirrored_folder.root / "memory/MEMORY.md").exists()
+    assert_files_match(mirrored_folder)
 
 
-def test_names_cannot_lead_out_of_the_folder(house: House) -> None:
-    outside = set(house.root.parent.iterdir())
+def test_names_cannot_lead_out_of_the_folder(mirrored_folder: MirroredFolder) -> None:
+    outside = set(mirrored_folder.root.parent.iterdir())
     for name in ("../../x", "/etc/passwd", "..", "a/../../../b", "a\\..\\b", "~root", ".."):
-        if house.store.session(name) is None:
-            house.make(
+        if mirrored_folder.store.session(name) is None:
+            mirrored_folder.commit_and_mirror(
                 make_additions(
                     make_session(name), replace(make_turn(0), id=f"{len(name):012x}", session=name)
                 )
             )
-    agree(house)
-    assert set(house.root.parent.iterdir()) == outside
-    assert all(path.count("/") == 1 for path in on_disk(house.root) if path.startswith("sessions/"))
+    assert_files_match(mirrored_folder)
+    assert set(mirrored_folder.root.parent.iterdir()) == outside
+    assert all(
+        path.count("/") == 1 for path in read_all_files(mirrored_folder.root) if path.startswith("sessions/")
+    )
 
 
-def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(house: House) -> None:
+def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(
+    mirrored_folder: MirroredFolder,
+) -> None:
     for number, name in enumerate(("Chat:A", "chat:a", "CHAT:A")):
-        house.make(
+        mirrored_folder.commit_and_mirror(
             make_additions(make_session(name), replace(make_turn(0), id=f"{number:012x}", session=name))
         )
-    agree(house)
-    assert len({path.lower() for path in on_disk(house.root)}) == 3
+    assert_files_match(mirrored_folder)
+    assert len({path.lower() for path in read_all_files(mirrored_folder.root)}) == 3
 
 
 def test_lines_of_a_day_change_in_their_place() -> None:
@@ -193,84 +214,95 @@ def test_lines_of_a_day_change_in_their_place() -> None:
     assert patch_episodic_file(b"", {}) == b""
 
 
-def test_what_was_forgotten_leaves_the_files(house: House) -> None:
-    some_of_everything(house)
+def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
     gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
     last = make_turn(1, "telegram:1")
-    rows = house.store.erase(make_removals(*gone, last), actor="owner", at=NOW)
-    house.mirror.notice(rows)
-    agree(house)
-    text = b"".join(on_disk(house.root).values())
+    rows = mirrored_folder.store.erase(make_removals(*gone, last), actor="owner", at=NOW)
+    mirrored_folder.mirror.notice(rows)
+    assert_files_match(mirrored_folder)
+    text = b"".join(read_all_files(mirrored_folder.root).values())
     assert b"record 1" not in text
     assert b"record 4" not in text
     assert b"turn 1" not in text
 
 
-def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(house: House) -> None:
-    some_of_everything(house)
-    house.store.erase(make_removals(make_record(2), make_turn(1, "telegram:1")), actor="owner", at=NOW)
-    house.mirror.write()
-    agree(house)
+def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    mirrored_folder.store.erase(
+        make_removals(make_record(2), make_turn(1, "telegram:1")), actor="owner", at=NOW
+    )
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
 # -- catching up -------------------------------------------------------------------------------------------
 
 
-def test_what_another_process_committed_and_did_not_write_is_made_good(house: House) -> None:
-    house.make(make_additions(make_record(1, category="a")))
-    house.commit(make_change(make_record(1, category="a"), make_record(1, category="b")))
-    house.commit(make_additions(make_record(2), make_session("x"), make_turn(0, "x")))
-    house.commit(make_removals(make_record(2)))
-    assert house.mirror.count_pending_changes() == 5
-    house.make(make_additions(make_record(3)))  # the next one writes them all
-    agree(house)
+def test_what_another_process_committed_and_did_not_write_is_made_good(
+    mirrored_folder: MirroredFolder,
+) -> None:
+    mirrored_folder.commit_and_mirror(make_additions(make_record(1, category="a")))
+    mirrored_folder.commit(make_change(make_record(1, category="a"), make_record(1, category="b")))
+    mirrored_folder.commit(make_additions(make_record(2), make_session("x"), make_turn(0, "x")))
+    mirrored_folder.commit(make_removals(make_record(2)))
+    assert mirrored_folder.mirror.count_pending_changes() == 5
+    mirrored_folder.commit_and_mirror(make_additions(make_record(3)))  # the next one writes them all
+    assert_files_match(mirrored_folder)
 
 
 def test_much_that_is_to_be_made_good_is_left_to_the_background(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "AT_ONCE", 10)
-    house.make(make_additions(make_record(1)))
-    house.commit(make_additions(*(make_record(n) for n in range(100, 120))))
-    assert not house.make(make_additions(make_record(2))).complete
-    assert not (house.root / "memory/000000000002.json").exists()
-    house.mirror.write()
-    agree(house)
+    mirrored_folder.commit_and_mirror(make_additions(make_record(1)))
+    mirrored_folder.commit(make_additions(*(make_record(n) for n in range(100, 120))))
+    assert not mirrored_folder.commit_and_mirror(make_additions(make_record(2))).complete
+    assert not (mirrored_folder.root / "memory/000000000002.json").exists()
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
-def test_writing_goes_on_where_it_was_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_goes_on_where_it_was_left(
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "_BATCH", 7)
     for number in range(20):
-        house.commit(make_additions(make_record(number * 2), make_record(number * 2 + 1, layer="episodic")))
-        house.commit(make_additions(*([make_session("x")] if number == 0 else []), make_turn(number, "x")))
+        mirrored_folder.commit(
+            make_additions(make_record(number * 2), make_record(number * 2 + 1, layer="episodic"))
+        )
+        mirrored_folder.commit(
+            make_additions(*([make_session("x")] if number == 0 else []), make_turn(number, "x"))
+        )
     outcomes = []
-    while not (outcome := house.mirror.write(batches=1)).complete:
+    while not (outcome := mirrored_folder.mirror.write(batches=1)).complete:
         outcomes.append(outcome)
-        house.open()
+        mirrored_folder.open()
     assert len(outcomes) >= 5
-    agree(house)
+    assert_files_match(mirrored_folder)
 
 
 def test_a_turn_added_between_two_batches_is_written_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_BATCH", 3)
-    house.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
-    rows = house.commit(make_additions(make_turn(2, "x")))
-    assert not house.mirror.write(batches=1).complete  # the first three changes; the file holds all turns
-    house.mirror.notice(rows)
-    agree(house)
-    assert house.read("sessions/x.jsonl").count(b"\n") == 4
+    mirrored_folder.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
+    rows = mirrored_folder.commit(make_additions(make_turn(2, "x")))
+    assert not mirrored_folder.mirror.write(
+        batches=1
+    ).complete  # the first three changes; the file holds all turns
+    mirrored_folder.mirror.notice(rows)
+    assert_files_match(mirrored_folder)
+    assert mirrored_folder.read("sessions/x.jsonl").count(b"\n") == 4
 
 
-def test_ten_thousand_records_are_written_and_found_to_be_written(house: House) -> None:
-    values = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(10_000)]
-    for start in range(0, 10_000, 1_000):
-        house.commit(make_additions(*values[start : start + 1_000]))
-    outcome = house.mirror.write()
-    assert (outcome.written, outcome.complete) == (10_000, True)
-    agree(house)
-    assert house.mirror.write().written == 0
+def test_thousands_of_records_are_written_and_found_to_be_written(mirrored_folder: MirroredFolder) -> None:
+    records = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(2_000)]
+    mirrored_folder.commit(make_additions(*records))
+    outcome = mirrored_folder.mirror.write()
+    assert (outcome.written, outcome.complete) == (2_000, True)
+    assert_files_match(mirrored_folder)
+    assert mirrored_folder.mirror.write().written == 0
 
 
 # -- random changes ----------------------------------------------------------------------------------------
@@ -279,8 +311,8 @@ def test_ten_thousand_records_are_written_and_found_to_be_written(house: House) 
 class Changes:
     """Random changes of a store, each possible."""
 
-    def __init__(self, house: House, seed: int) -> None:
-        self.house = house
+    def __init__(self, mirrored_folder: MirroredFolder, seed: int) -> None:
+        self.mirrored_folder = mirrored_folder
         self.random = random.Random(seed)
         self.number = 0
 
@@ -308,7 +340,7 @@ class Changes:
 
     def a_record(self) -> Record | None:
         name = f"{self.random.randint(0, self.number):012x}"
-        return next(iter(self.house.store.records([name])), None)
+        return next(iter(self.mirrored_folder.store.records([name])), None)
 
     def alter(self) -> list[Change]:
         old = self.a_record()
@@ -331,8 +363,8 @@ class Changes:
 
     def talk(self) -> list[Change]:
         name = self.random.choice(["telegram:1", "Web:B", "x/y"])
-        before: list[Value] = [] if self.house.store.session(name) else [make_session(name)]
-        start = len(self.house.store.turns(session=name))
+        before: list[Value] = [] if self.mirrored_folder.store.session(name) else [make_session(name)]
+        start = len(self.mirrored_folder.store.turns(session=name))
         turns = [make_turn(start + n, name, id=self.new_id()) for n in range(self.random.randrange(1, 4))]
         return make_additions(*before, *turns)
 
@@ -340,29 +372,29 @@ class Changes:
         return f"{self.random.getrandbits(47) | 1 << 47:012x}"
 
     def state(self) -> list[Change]:
-        states = [overview.state for overview in self.house.store.sessions()]
+        states = [overview.state for overview in self.mirrored_folder.store.sessions()]
         if not states:
             return self.talk()
         old = self.random.choice(states)
         return make_change(old, replace(old, summary=old.summary + "x", window_start=old.window_start + 1))
 
     def end(self) -> list[Change]:
-        states = [overview.state for overview in self.house.store.sessions()]
+        states = [overview.state for overview in self.mirrored_folder.store.sessions()]
         if not states or self.random.random() < 0.5:
             return self.talk()
         old = self.random.choice(states)
-        return make_removals(*reversed(self.house.store.turns(session=old.id)), old)
+        return make_removals(*reversed(self.mirrored_folder.store.turns(session=old.id)), old)
 
     def tell(self) -> list[Change]:
         self.number += 1
         name = self.random.choice([HISTORY, HISTORY, "2026-03-01.md", "2026-03-02.md"])
-        there = self.house.store.paragraphs(page=name)
+        there = self.mirrored_folder.store.paragraphs(page=name)
         last = there[-1].position if there else 0.0
         place = self.random.choice([last + 1, last + 1, last + 1, last - 0.5])
-        return make_additions(paragraph(self.number, name, place))
+        return make_additions(make_paragraph(self.number, name, place))
 
     def retell(self) -> list[Change]:
-        there = self.house.store.paragraphs(page=HISTORY)
+        there = self.mirrored_folder.store.paragraphs(page=HISTORY)
         if not there:
             return self.tell()
         old = self.random.choice(there)
@@ -374,59 +406,68 @@ class Changes:
 
     def write_page(self) -> list[Change]:
         name = self.random.choice(["MEMORY.md", "projects/atlas.md"])
-        old = next(iter(self.house.store.pages([name])), None)
+        old = next(iter(self.mirrored_folder.store.pages([name])), None)
         text = "".join(self.random.choice("abc \n") for _ in range(self.random.randrange(40)))
         if old is not None and self.random.random() < 0.3:
             return make_removals(old)
-        new = page(text, name)
+        new = make_page(text, name)
         return self.write_page() if new == old else [Change(before=old, after=new)]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_changes_the_files_say_what_the_store_says(house: House, seed: int) -> None:
-    changes = Changes(house, seed)
+def test_after_any_changes_the_files_say_what_the_store_says(
+    mirrored_folder: MirroredFolder, seed: int
+) -> None:
+    changes = Changes(mirrored_folder, seed)
     for step in range(150):
-        assert house.make(changes.one()) is not None
+        assert mirrored_folder.commit_and_mirror(changes.one()) is not None
         if step % 25 == 0:
-            agree(house)
-    agree(house)
+            assert_files_match(mirrored_folder)
+    assert_files_match(mirrored_folder)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
-    house: House, seed: int, monkeypatch: pytest.MonkeyPatch
+    mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_BATCH", 5)
-    changes = Changes(house, seed)
+    changes = Changes(mirrored_folder, seed)
     for step in range(150):
-        rows = house.commit(changes.one())
+        rows = mirrored_folder.commit(changes.one())
         match changes.random.randrange(10):
             case 0 | 1 | 2:  # killed before its files were written
                 continue
             case 3:
-                if any(map(is_told, house.store.journal(after=house.state.progress().sequence))):
-                    house.mirror.write()  # earlier versions of a log are known by the state alone
-                house.lose_state()
-                house.mirror.write()
+                if any(
+                    map(
+                        is_about_paragraph,
+                        mirrored_folder.store.journal(after=mirrored_folder.state.progress().sequence),
+                    )
+                ):
+                    mirrored_folder.mirror.write()  # earlier versions of a log are known by the state alone
+                mirrored_folder.lose_state()
+                mirrored_folder.mirror.write()
             case 4:
-                shutil.rmtree(house.root / changes.random.choice(["memory", "sessions"]), ignore_errors=True)
-                house.mirror.write()
+                shutil.rmtree(
+                    mirrored_folder.root / changes.random.choice(["memory", "sessions"]), ignore_errors=True
+                )
+                mirrored_folder.mirror.write()
             case 5:
-                house.mirror.write(batches=1)
+                mirrored_folder.mirror.write(batches=1)
             case 6:
-                house.state.close()
-                house.open()
-                house.mirror.notice(rows)
+                mirrored_folder.state.close()
+                mirrored_folder.open()
+                mirrored_folder.mirror.notice(rows)
             case _:
-                house.mirror.notice(rows)
+                mirrored_folder.mirror.notice(rows)
         if step % 10 == 0:
-            house.mirror.write()
-            agree(house)
-    house.mirror.write()
-    agree(house)
+            mirrored_folder.mirror.write()
+            assert_files_match(mirrored_folder)
+    mirrored_folder.mirror.write()
+    assert_files_match(mirrored_folder)
 
 
-def is_told(row: JournalEntry) -> bool:
+def is_about_paragraph(row: JournalEntry) -> bool:
     return row.subject == "paragraph"
 
 
@@ -434,74 +475,81 @@ def is_told(row: JournalEntry) -> bool:
 
 
 @pytest.mark.parametrize("top", ["memory", "sessions"])
-def test_a_folder_that_was_lost_is_written_again(house: House, top: str) -> None:
-    some_of_everything(house)
-    shutil.rmtree(house.root / top)
-    house.make(make_additions(make_record(8)))
-    agree(house)
+def test_a_folder_that_was_lost_is_written_again(mirrored_folder: MirroredFolder, top: str) -> None:
+    write_samples(mirrored_folder)
+    shutil.rmtree(mirrored_folder.root / top)
+    mirrored_folder.commit_and_mirror(make_additions(make_record(8)))
+    assert_files_match(mirrored_folder)
 
 
-def test_without_its_state_only_what_differs_is_written(house: House) -> None:
-    some_of_everything(house)
-    times = {path: (house.root / path).stat().st_mtime_ns for path in on_disk(house.root)}
-    house.lose_state()
-    outcome = house.mirror.write()
+def test_without_its_state_only_what_differs_is_written(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    times = {
+        path: (mirrored_folder.root / path).stat().st_mtime_ns
+        for path in read_all_files(mirrored_folder.root)
+    }
+    mirrored_folder.lose_state()
+    outcome = mirrored_folder.mirror.write()
     assert (outcome.written, outcome.removed, outcome.edited) == (0, 0, [])
-    assert {path: (house.root / path).stat().st_mtime_ns for path in times} == times
-    agree(house)
+    assert {path: (mirrored_folder.root / path).stat().st_mtime_ns for path in times} == times
+    assert_files_match(mirrored_folder)
 
 
-def test_old_versions_are_written_anew_where_the_state_was_lost(house: House) -> None:
-    some_of_everything(house)
-    old = on_disk(house.root)
-    house.make(make_change(make_record(2), replace(make_record(2), content="Newer")))
-    house.make(make_additions(make_turn(2, "telegram:1"), paragraph(5)))
-    house.make(make_change(page(), page("Newer\n")))
-    house.make(
+def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    old = read_all_files(mirrored_folder.root)
+    mirrored_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), content="Newer")))
+    mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"), make_paragraph(5)))
+    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("Newer\n")))
+    mirrored_folder.commit_and_mirror(
         make_change(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
     )
     event = make_record(4, layer="episodic", kind="event")
-    house.make(make_change(event, replace(event, seen_count=2)))
-    house.lose_state()
+    mirrored_folder.commit_and_mirror(make_change(event, replace(event, seen_count=2)))
+    mirrored_folder.lose_state()
     for path, data in old.items():
-        (house.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (house.root / path).write_bytes(data)
-    outcome = house.mirror.write()
+        (mirrored_folder.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (mirrored_folder.root / path).write_bytes(data)
+    outcome = mirrored_folder.mirror.write()
     assert outcome.edited == []
-    agree(house)
+    assert_files_match(mirrored_folder)
 
 
-def test_the_state_of_another_memory_is_not_believed(house: House, tmp_path: Path) -> None:
-    other = House(tmp_path / "other")
-    other.make(make_additions(*(make_record(n, moment=make_time(n)) for n in range(50))))
-    other.store.commit([Change(before=None, after=page())], actor="somebody else", at=make_time(1))
+def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFolder, tmp_path: Path) -> None:
+    other = MirroredFolder(tmp_path / "other")
+    other.commit_and_mirror(make_additions(*(make_record(n, moment=make_time(n)) for n in range(50))))
+    other.store.commit([Change(before=None, after=make_page())], actor="somebody else", at=make_time(1))
     other.mirror.write()
     other.close()
-    some_of_everything(house)
-    house.close()
+    write_samples(mirrored_folder)
+    mirrored_folder.close()
     for name in ("files.db-wal", "files.db-shm"):
-        (house.root / name).unlink(missing_ok=True)
-    shutil.copy(other.root / "files.db", house.root / "files.db")
-    again = House(house.root)
+        (mirrored_folder.root / name).unlink(missing_ok=True)
+    shutil.copy(other.root / "files.db", mirrored_folder.root / "files.db")
+    again = MirroredFolder(mirrored_folder.root)
     again.mirror.write()
-    agree(again)
+    assert_files_match(again)
     again.close()
 
 
-def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(house: House, tmp_path: Path) -> None:
-    some_of_everything(house)
+def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
+    mirrored_folder: MirroredFolder, tmp_path: Path
+) -> None:
+    write_samples(mirrored_folder)
     backup = sqlite3.connect(tmp_path / "backup.db")
-    source = sqlite3.connect(house.root / "reverie.db")
+    source = sqlite3.connect(mirrored_folder.root / "reverie.db")
     source.backup(backup)
     source.close()
     backup.close()
-    house.make(make_additions(make_record(50, category="late"), make_turn(2, "telegram:1")))
-    house.make(make_change(page(), page("late\n")))
-    house.close()
+    mirrored_folder.commit_and_mirror(
+        make_additions(make_record(50, category="late"), make_turn(2, "telegram:1"))
+    )
+    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("late\n")))
+    mirrored_folder.close()
     for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):
-        (house.root / name).unlink(missing_ok=True)
-    shutil.copy(tmp_path / "backup.db", house.root / "reverie.db")
-    again = House(house.root)
+        (mirrored_folder.root / name).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "backup.db", mirrored_folder.root / "reverie.db")
+    again = MirroredFolder(mirrored_folder.root)
     outcome = again.mirror.write()
     # What came after the backup is in no journal any more, so nobody knows that it is not a person's.
     assert sorted(set(outcome.edited)) == ["memory/MEMORY.md", "sessions/telegram:1.jsonl"]

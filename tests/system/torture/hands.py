@@ -18,6 +18,7 @@ from typing import Any
 
 from reverie import Memory
 from reverie.admin.doctor import Finding
+from reverie.files.disk.rename import rename_to_new
 from tests.system.torture.worker import BOARDS, PAGES
 
 _PAUSE_S = 0.04
@@ -103,7 +104,7 @@ class Person:
         file, _ = self._board()
         aside = self._boards() / self._random.choice(("old", "new"))
         aside.mkdir(mode=0o700, exist_ok=True)
-        file.rename(aside / file.name)
+        rename_to_new(os.fspath(file), os.fspath(aside / file.name))  # a copy that lies there is not replaced
         return ""
 
     def _remove(self, mark: str) -> str:

@@ -89,7 +89,7 @@ def compare_files(store: Store, root: Path) -> MirrorComparison:
         different=different,
         unknown=unknown,
         foreign=_find_foreign_files(root),
-        drafts=[path for path, _ in disk.list_leftovers()],
+        drafts=[path for path, _ in disk.list_drafts()],
         files=len(expected),
     )
 

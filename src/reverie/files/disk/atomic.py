@@ -1,32 +1,27 @@
-"""How is a file put in its place so that nobody sees half of it, and no edit made meanwhile is lost?
+"""Atomic writing of files that a person may be editing at the same time.
 
-Names of files are given as paths relative to the folder, with `/`. This module does as it is told: what is to
-be written, and whether what is there may go, is decided in `mirror`.
+File names are paths relative to the memory's folder, with `/`. This module decides nothing: `mirror` says
+what is written and what may be removed.
 
-**Writing.** New content is written to a draft in `memory/.reverie/` or `sessions/.reverie/`, and the draft is
-given the file's name in one step; there is no moment at which the name stands for nothing or for a part.
-Hardly anything waits for the disk (fsync): the database is the truth, and what a power cut takes is written
-again. The exception is `lasting`: after a power cut a new file may be empty, and where an empty file can be
-somebody's wish, it must not be taken for one.
+**Writing.** New content is written to a draft in `memory/.reverie/` or `sessions/.reverie/`. The draft then
+takes the name of the file in one step, so a reader never sees a part of the content. Only callers that ask
+for it wait for the disk (fsync): the database is the truth, and what a power cut takes is written again.
 
-**Replacing, removing.** A person may save the file between our look at it and our step. So the old file is
-never dropped by that step, but comes out of it under the draft's name, and is looked at again. If it is
-not as it was when we decided, somebody has edited it, and it is put back. In detail, the best that the
-system has:
+**Replacing and removing.** A person may save the file between our check and our step. The step therefore
+never drops the old file. It gives the old file the name of a draft, and the old file is checked again:
 
-1. Draft and file exchange their names. The old file, whether it was changed in place or replaced by
-   another, is what stands under the draft's name now. Edited: exchanged back.
-2. Without that call, the old file gets a second name (a hard link), the draft replaces it, and the second
-   name is looked at. Edited: it stays beside as `{name}.recovered-N`, from where it is taken in. (A file
-   that an editor *replaces* in the microseconds between the two steps is lost. Exchanging has no such gap.)
-3. Without hard links, the old file is renamed aside and the draft takes the free name, unless somebody else
-   has taken it. Edited: `{name}.recovered-N`.
+1. Draft and file exchange their names, where the system supports that.
+2. Elsewhere, the old file is renamed aside, and the draft takes the free name unless somebody else has taken
+   it. For an instant there is no file of that name.
 
-What a killed process leaves in `.reverie` carries the file's path in its name and is looked at by the next
-one (`list_leftovers`). What still writes to an old file that it opened before cannot be seen by anybody.
+An old file that has changed is an edit. It is kept beside as `{name}.recovered-N` and imported from there.
+It is not exchanged back: whoever read our file in between would save over the edit.
 
-**Links** are not followed: where a file or a folder below `memory` or `sessions` is a symbolic link, or no
-regular file, nothing is read or written (`Refused`).
+A killed process leaves drafts in `.reverie`. Their names contain the path of their file, and the next process
+examines them (`list_drafts`). What a process still writes to an old file that it has open is not detected.
+
+**Links** are not followed. Where a path below `memory` or `sessions` is a symbolic link, or not a regular
+file, nothing is read or written (`UnsafePath`).
 """
 
 from __future__ import annotations
@@ -40,13 +35,13 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.files.disk.rename import RenameUnsupported, exchange, link, rename_to_new
+from reverie.files.disk.rename import RenameUnsupported, exchange, rename_to_new
 from reverie.files.layout import MEMORY, RECOVERED, SESSIONS
 
 DRAFTS = ".reverie"
-"""The folder of drafts in each of `memory` and `sessions`."""
+"""Name of the folder of drafts in `memory` and in `sessions`."""
 
-_LONGEST = 230
+_LONGEST_NAME = 230
 _LONGEST_LINE = 16_384
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,11 +49,11 @@ _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class UnsafePath(Exception):
-    """A link, or no regular file, stands where a file or folder should; the message says what to do."""
+    """A link, or not a regular file, stands at a path. The message says what to do. Internal."""
 
 
 class FileStamp(NamedTuple):
-    """A file as it was when it was looked at. Whoever changes it, changes one of these."""
+    """Size, time and inode of a file. Every change of the file changes one of them."""
 
     size: int
     mtime_ns: int
@@ -66,76 +61,75 @@ class FileStamp(NamedTuple):
 
 
 class AtomicFolder:
-    """The files of one folder. Hold the lock of its `FileState` to change any.
+    """Files of one memory's folder. Hold the lock of its `FileState` to change any.
 
     Attributes:
-        recovered: Every `{name}.recovered-N` that was made here, with the path of the file it belongs to.
-        times: Times of folders, to see what others do there: what is done here moves them along.
+        recovered: Every `{name}.recovered-N` that was made here, with the path of its file.
+        mtimes: Modification times of folders that the caller tracks. Changes made here update them.
     """
 
     def __init__(self, root: Path) -> None:
-        """Work below `root`, the memory's folder."""
         self._root = os.fspath(root)
         self.recovered: list[tuple[str, str]] = []
-        self.times: dict[str, int] = {}
+        self.mtimes: dict[str, int] = {}
 
-    # -- looking -----------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------
 
-    def look(self, path: str) -> FileStamp | None:
-        """The file as it is; None if there is none.
+    def stat(self, path: str) -> FileStamp | None:
+        """Return the stamp of a file, or None if there is none.
 
         Raises:
-            Refused: a link or a folder is there, or a link on the way.
-            OSError: it cannot be told.
+            UnsafePath: a link or a folder is there, or a link on the way.
+            OSError: the file cannot be examined.
         """
         self._refuse_links(path)
         return _stat_regular_file(f"{self._root}/{path}", path)
 
     def read(self, path: str) -> tuple[bytes, FileStamp] | None:
-        """The file's bytes, and how it was when they were read; None if there is none; raises as `look`."""
+        """Return the bytes of a file and its stamp at that time, or None; raises as `stat`."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
-    def read_last_line(self, path: str, seen: FileStamp) -> bytes | None:
-        """The last line of the file that was seen, with its line end; None if it is cut off, or too long."""
+    def read_last_line(self, path: str, stamp: FileStamp) -> bytes | None:
+        """Return the last line with its line end; None if it is incomplete, too long, or the file changed."""
         try:
             handle = os.open(f"{self._root}/{path}", _READ_FLAGS)
         except FileNotFoundError:
             return None
         try:
-            begin = max(0, seen.size - _LONGEST_LINE)
+            begin = max(0, stamp.size - _LONGEST_LINE)
             end = os.pread(handle, _LONGEST_LINE, begin)
-            if _to_seen(os.fstat(handle)) != seen:
+            if _build_stamp(os.fstat(handle)) != stamp:
                 return None
         finally:
             os.close(handle)
         before, whole, last = end[:-1].rpartition(b"\n")
         return last + b"\n" if end.endswith(b"\n") and (whole or (not begin and not before)) else None
 
-    def read_folder_mtime(self, folder: str) -> int:
-        """When anything was last added, removed or renamed in a folder; 0 if there is none."""
+    def read_mtime(self, folder: str) -> int:
+        """Return when a name was last added, removed or renamed in a folder; 0 if there is none."""
         try:
             return os.lstat(f"{self._root}/{folder}").st_mtime_ns
         except OSError:
             return 0
 
-    def has(self, folder: str) -> bool:
-        """Whether there is a folder of that path, or anything else of that name."""
+    def has_folder(self, folder: str) -> bool:
+        """Return whether anything of that name exists."""
         return os.path.lexists(f"{self._root}/{folder}")
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def create(self, path: str, data: bytes, *, lasting: bool = False) -> FileStamp | None:
-        """Put a new file there; None if there is one meanwhile.
+    def create(self, path: str, data: bytes, *, fsync: bool = False) -> FileStamp | None:
+        """Create a file; return its stamp, or None if the name is taken.
 
         Args:
             path: Where.
-            data: Its content.
-            lasting: Whether to wait until the content is on the disk before it gets its name.
+            data: The content.
+            fsync: Whether to wait until the content is on the disk before the file gets its name.
         """
-        watched = self._find_watched_folder(path)
-        draft = self._write_draft(path, data, lasting)
-        seen = _to_seen(os.lstat(draft))
+        tracked = self._find_tracked_folder(path)
+        draft = self._write_draft(path, data, fsync)
+        stamp = _build_stamp(os.lstat(draft))
         try:
             self._move_into_place(draft, path)
         except FileExistsError:
@@ -144,38 +138,48 @@ class AtomicFolder:
         except OSError:
             os.unlink(draft)
             raise
-        self._record_own_change(watched)
-        return seen
+        self._update_mtime(tracked)
+        return stamp
 
-    def replace(self, path: str, data: bytes, seen: FileStamp, *, lasting: bool = False) -> FileStamp | None:
-        """Put new content in place of the file that was seen; None if that has been changed or is gone.
+    def replace(self, path: str, data: bytes, stamp: FileStamp, *, fsync: bool = False) -> FileStamp | None:
+        """Replace the content of a file; return its new stamp, or None if the file was changed or removed.
+
+        A change that comes in the very moment of the replacement is kept as `{name}.recovered-N`.
 
         Args:
             path: Where.
             data: The new content.
-            seen: The file as it was when it was decided that it may go.
-            lasting: Whether to wait until the content is on the disk before it gets its name.
+            stamp: The file as it was when it was decided that it may be replaced.
+            fsync: Whether to wait until the content is on the disk before the file gets its name.
         """
-        watched = self._find_watched_folder(path)
-        target, draft = f"{self._root}/{path}", self._write_draft(path, data, lasting)
-        fresh = _to_seen(os.lstat(draft))
+        tracked = self._find_tracked_folder(path)
+        target, draft = f"{self._root}/{path}", self._write_draft(path, data, fsync)
+        new_stamp = _build_stamp(os.lstat(draft))
         try:
-            kept = self._exchange_file(path, draft, target, seen, fresh)
-        except RenameUnsupported:
-            kept = self._replace_with_link(path, draft, target, seen)
+            if not _is_unchanged(target, stamp):
+                os.unlink(draft)
+                return None
+            old, replaced = self._swap(path, draft, target)
+        except FileNotFoundError:
+            os.unlink(draft)
+            return None
         except OSError:
             os.unlink(draft)
             raise
-        if not kept:
+        if _is_unchanged(old, stamp):
+            os.unlink(old)
+        else:
+            self._recover(old, path)
+        if not replaced:
             return None
-        self._record_own_change(watched)
-        return fresh
+        self._update_mtime(tracked)
+        return new_stamp
 
-    def append(self, path: str, data: bytes, seen: FileStamp) -> FileStamp | None:
-        """Add to the end of the file that was seen; None if that has been changed or is gone.
+    def append(self, path: str, data: bytes, stamp: FileStamp) -> FileStamp | None:
+        """Append to a file; return its new stamp, or None if the file was changed or removed.
 
-        A process that is killed here may leave a part of `data` there. A disk that is full does not: the
-        part is taken back, and the error raised.
+        A process that is killed here may leave a part of `data` there. When the disk is full, the part is
+        removed and the error raised.
         """
         target = f"{self._root}/{path}"
         try:
@@ -183,172 +187,129 @@ class AtomicFolder:
         except FileNotFoundError:
             return None
         try:
-            if _to_seen(os.fstat(handle)) != seen:
+            if _build_stamp(os.fstat(handle)) != stamp:
                 return None
-            _write(handle, data, seen.size)
-            after = _to_seen(os.fstat(handle))
+            _write(handle, data, stamp.size)
+            after = _build_stamp(os.fstat(handle))
         finally:
             os.close(handle)
-        whole = after.size == seen.size + len(data)
-        there = _stat_regular_file(target, path)
-        return after if whole and there is not None and there.inode == after.inode else None
+        whole = after.size == stamp.size + len(data)
+        present = _stat_regular_file(target, path)
+        return after if whole and present is not None and present.inode == after.inode else None
 
-    def remove(self, path: str, seen: FileStamp) -> bool:
-        """Remove the file that was seen, and the folders then empty; False if it has been changed."""
-        watched = self._find_watched_folder(path)
+    def remove(self, path: str, stamp: FileStamp) -> bool:
+        """Remove a file and the folders that become empty; return False if the file was changed."""
+        tracked = self._find_tracked_folder(path)
         target, aside = f"{self._root}/{path}", self._make_draft_name(path)
         try:
             os.rename(target, aside)
         except FileNotFoundError:
             return True
-        if not _is(aside, seen):
+        if not _is_unchanged(aside, stamp):
             self._put_back(aside, path)
             return False
         os.unlink(aside)
-        self._record_own_change(watched)
+        self._update_mtime(tracked)
         self._remove_empty_folders(path)
         return True
 
-    # -- what killed processes left ----------------------------------------------------------------------
+    # -- drafts of killed processes ----------------------------------------------------------------------
 
-    def list_leftovers(self) -> list[tuple[str, str]]:
-        """Drafts and old files that were left: the path of each, and that of the file it belongs to."""
-        found = []
+    def list_drafts(self) -> list[tuple[str, str]]:
+        """Return the path of each draft or old file that was left, and the path of its file."""
+        drafts = []
         for top in (MEMORY, SESSIONS):
             with contextlib.suppress(FileNotFoundError):
                 for name in sorted(os.listdir(f"{self._root}/{top}/{DRAFTS}")):
                     _, _, quoted = name.partition("-")
-                    found.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
-        return found
+                    drafts.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
+        return drafts
 
-    def put_back(self, left: str, path: str) -> bool:
-        """Give what was left the name of its file, or, if there is one, `{name}.recovered-N`.
+    def put_back(self, draft: str, path: str) -> bool:
+        """Give a draft the name of its file, or `{name}.recovered-N` if that is taken.
 
         Returns:
             Whether it has the name of its file.
         """
-        return self._put_back(f"{self._root}/{left}", path)
+        return self._put_back(f"{self._root}/{draft}", path)
 
-    def discard(self, left: str) -> None:
-        """Remove something that was left."""
-        os.unlink(f"{self._root}/{left}")
+    def remove_draft(self, draft: str) -> None:
+        """Remove a draft that was left."""
+        os.unlink(f"{self._root}/{draft}")
 
     # -- below -------------------------------------------------------------------------------------------
 
-    def _find_watched_folder(self, path: str) -> str | None:
-        """The file's folder, if its time is watched and is as it was when it was looked at last."""
+    def _find_tracked_folder(self, path: str) -> str | None:
+        """Return the folder of a file if it is tracked and its time is the one that is known."""
         folder = path.rpartition("/")[0]
-        return (
-            folder if folder in self.times and self.times[folder] == self.read_folder_mtime(folder) else None
-        )
+        return folder if folder in self.mtimes and self.mtimes[folder] == self.read_mtime(folder) else None
 
-    def _record_own_change(self, folder: str | None) -> None:
-        """Something in a folder was changed here, and nobody else needs to look for it."""
+    def _update_mtime(self, folder: str | None) -> None:
+        """Record a change of our own, so that nobody else looks for it."""
         if folder is not None:
-            self.times[folder] = self.read_folder_mtime(folder)
+            self.mtimes[folder] = self.read_mtime(folder)
 
-    def _exchange_file(self, path: str, draft: str, target: str, seen: FileStamp, fresh: FileStamp) -> bool:
+    def _swap(self, path: str, draft: str, target: str) -> tuple[str, bool]:
+        """Give a draft the name of a file.
+
+        Returns:
+            Where the old file is now, and whether the draft has its name: somebody else may have taken it.
+        """
         try:
             exchange(draft, target)
-        except FileNotFoundError:
-            os.unlink(draft)
-            return False
-        if _is(draft, seen):
-            os.unlink(draft)
-            return True
-        try:
-            exchange(draft, target)
-        except FileNotFoundError:  # ours was removed in between
-            self._put_back(draft, path)
-            return False
-        if _is(draft, fresh):
-            os.unlink(draft)
-        else:  # ours was edited in between: keep both
-            self._recover(draft, path)
-        return False
-
-    def _replace_with_link(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
-        aside = self._make_draft_name(path)
-        try:
-            link(target, aside)
-        except FileNotFoundError:
-            os.unlink(draft)
-            return False
         except RenameUnsupported:
-            return self._put_aside(path, draft, target, seen)
-        if _is(aside, seen):
-            os.replace(draft, target)
-            if _is(aside, seen):
-                os.unlink(aside)
-                return True
-            self._recover(aside, path)
-            return True
-        os.unlink(aside)
-        os.unlink(draft)
-        return False
-
-    def _put_aside(self, path: str, draft: str, target: str, seen: FileStamp) -> bool:
-        aside = self._make_draft_name(path)
-        try:
+            aside = self._make_draft_name(path)
             os.rename(target, aside)
-        except FileNotFoundError:
-            os.unlink(draft)
-            return False
-        if not _is(aside, seen):
-            self._put_back(aside, path)
-            os.unlink(draft)
-            return False
-        try:
-            rename_to_new(draft, target)
-        except FileExistsError:
-            os.unlink(draft)
-            os.unlink(aside)
-            return False
-        os.unlink(aside)
-        return True
+            try:
+                rename_to_new(draft, target)
+            except FileExistsError:
+                os.unlink(draft)
+                return aside, False
+            return aside, True
+        return draft, True
 
     def _move_into_place(self, draft: str, path: str) -> None:
-        """Give a draft the name of a file that is not there; its folders need not be there either."""
+        """Give a draft a name that must be free; make the folders if they are missing."""
         try:
             rename_to_new(draft, f"{self._root}/{path}")
         except FileNotFoundError:
             self._make_folders(path)
             rename_to_new(draft, f"{self._root}/{path}")
 
-    def _put_back(self, left: str, path: str) -> bool:
+    def _put_back(self, draft: str, path: str) -> bool:
         try:
-            self._move_into_place(left, path)
+            self._move_into_place(draft, path)
         except FileExistsError:
-            self._recover(left, path)
+            self._recover(draft, path)
             return False
         return True
 
-    def _recover(self, left: str, path: str) -> None:
-        """Keep an edited file beside the one that took its place."""
+    def _recover(self, draft: str, path: str) -> None:
+        """Keep an edited file beside the file that replaced it."""
         number = 1
         while True:
             try:
-                rename_to_new(left, f"{self._root}/{path}{RECOVERED}{number}")
+                rename_to_new(draft, f"{self._root}/{path}{RECOVERED}{number}")
             except FileExistsError:
                 number += 1
             else:
                 self.recovered.append((f"{path}{RECOVERED}{number}", path))
                 return
 
-    def _write_draft(self, path: str, data: bytes, lasting: bool) -> str:
-        """A new file of that content, for its owner alone."""
+    def _write_draft(self, path: str, data: bytes, fsync: bool) -> str:
+        """Write a new draft that only its owner may read, and return its place."""
         draft = self._make_draft_name(path)
-        within = f"{path.partition('/')[0]}/{DRAFTS}/"
-        self._refuse_links(within)
+        folder = f"{path.partition('/')[0]}/{DRAFTS}/"
+        self._refuse_links(folder)
         try:
             handle = os.open(draft, _DRAFT_FLAGS, 0o600)
         except FileNotFoundError:
-            self._make_folders(within)
+            self._make_folders(folder)
             handle = os.open(draft, _DRAFT_FLAGS, 0o600)
         try:
             os.fchmod(handle, 0o600)
             _write(handle, data, 0)
-            if lasting:
+            if fsync:
                 os.fsync(handle)
         except OSError:
             os.unlink(draft)
@@ -360,7 +321,7 @@ class AtomicFolder:
     def _make_draft_name(self, path: str) -> str:
         top, rest = path.split("/", 1)
         quoted = _escape_path(rest)
-        if len(quoted.encode()) > _LONGEST:
+        if len(quoted.encode()) > _LONGEST_NAME:
             quoted = _escape_path(rest.rpartition("/")[2])
         return f"{self._root}/{top}/{DRAFTS}/{secrets.token_hex(4)}-{quoted}"
 
@@ -377,7 +338,7 @@ class AtomicFolder:
                 raise UnsafePath(f"{os.path.relpath(place, self._root)!r} is {what}: make it a folder")
 
     def _make_folders(self, path: str) -> None:
-        """The folders above a file, for their owner alone; those that are there stay as they are."""
+        """Make the missing folders above a file, for their owner alone."""
         place = self._root
         for folder in path.split("/")[:-1]:
             place = f"{place}/{folder}"
@@ -399,24 +360,23 @@ class AtomicFolder:
             folders.pop()
 
 
-def _to_seen(found: os.stat_result) -> FileStamp:
-    return FileStamp(found.st_size, found.st_mtime_ns, found.st_ino)
+def _build_stamp(status: os.stat_result) -> FileStamp:
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _stat_regular_file(place: str, path: str) -> FileStamp | None:
     try:
-        found = os.lstat(place)
+        status = os.lstat(place)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if not stat.S_ISREG(found.st_mode):
-        what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+    if not stat.S_ISREG(status.st_mode):
+        what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "no regular file"
         raise UnsafePath(f"{path!r} is {what}: put a file there, or remove it")
-    return _to_seen(found)
+    return _build_stamp(status)
 
 
-def _is(place: str, seen: FileStamp) -> bool:
-    """Whether what stands there is the file that was seen, unchanged."""
-    return _to_seen(os.lstat(place)) == seen
+def _is_unchanged(place: str, stamp: FileStamp) -> bool:
+    return _build_stamp(os.lstat(place)) == stamp
 
 
 def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
@@ -428,15 +388,15 @@ def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
         return None
     with open(handle, "rb") as file:
         while True:
-            before = _to_seen(os.fstat(handle))
+            before = _build_stamp(os.fstat(handle))
             file.seek(0)
             data = file.read()
-            if _to_seen(os.fstat(handle)) == before and len(data) == before.size:
+            if _build_stamp(os.fstat(handle)) == before and len(data) == before.size:
                 return data, before
 
 
 def _write(handle: int, data: bytes, start: int) -> None:
-    """Write all of it at the end; on an error, take back the part that was written."""
+    """Write all of it at the end; on an error, remove the part that was written."""
     written = 0
     try:
         while written < len(data):
@@ -449,9 +409,9 @@ def _write(handle: int, data: bytes, start: int) -> None:
 
 
 def _escape_path(path: str) -> str:
-    """The path as a name. Not percent-encoded: the names of sessions are, and would grow too long."""
+    """Return the path as a name. Percent-encoding would make the names of sessions too long."""
     return path.replace(",", ",,").replace("/", ",_")
 
 
 def _unescape_path(name: str) -> str:
-    return re.sub(",([,_])", lambda found: "," if found[1] == "," else "/", name)
+    return re.sub(",([,_])", lambda match: "," if match[1] == "," else "/", name)

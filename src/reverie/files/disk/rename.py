@@ -1,8 +1,8 @@
-"""Which ways of renaming does this system have beyond POSIX? Exchange two names; rename without replacing.
+"""Renaming beyond POSIX: exchange two names, and rename without replacing.
 
-Linux and macOS can exchange what two names stand for in one step (`renameat2`, `renamex_np`), most of their
-file systems too. Python has neither call, so they are found in the C library; where they are missing,
-or the file system refuses, the functions here say so, and the caller goes another way.
+Linux and macOS can exchange two names in one step (`renameat2`, `renamex_np`), on most of their file systems.
+Python offers neither call, so this module looks them up in the C library. Where a call is missing, or the
+file system refuses it, `exchange` raises `RenameUnsupported` and the caller uses another way.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Rename = Callable[[bytes, bytes, int], int]
 
 
 class RenameUnsupported(Exception):
-    """The system, or the file system, cannot do that. Internal: there is another way."""
+    """The system or the file system does not support the operation. Internal."""
 
 
-def exchange(one: str, other: str) -> None:
-    """Let each of two names stand for what the other did, in one step; both must be there.
+def exchange(first: str, second: str) -> None:
+    """Exchange two names in one step. Both files must exist.
 
     Raises:
-        Unsupported: this system cannot; nothing was changed.
-        OSError: it failed, such as `FileNotFoundError`; nothing was changed.
+        RenameUnsupported: the system does not support it; nothing was changed.
+        OSError: it failed, such as with `FileNotFoundError`; nothing was changed.
     """
-    _rename(one, other, _EXCHANGE)
+    _rename(first, second, _EXCHANGE)
 
 
 def rename_to_new(old: str, new: str) -> None:
-    """Rename a file, unless there is one of the new name.
+    """Rename a file unless the new name is taken.
 
     Raises:
-        FileExistsError: there is; nothing was changed.
+        FileExistsError: the new name is taken; nothing was changed.
         OSError: it failed in another way; nothing was changed.
     """
     try:
@@ -51,24 +51,9 @@ def rename_to_new(old: str, new: str) -> None:
                 raise
             if os.path.lexists(new):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
-            os.rename(old, new)  # a file system without links: what appears just now would be replaced
+            os.rename(old, new)  # no links here: a file that appears at this moment would be replaced
         else:
             os.unlink(old)
-
-
-def link(old: str, new: str) -> None:
-    """Give a file a second name.
-
-    Raises:
-        Unsupported: the file system cannot.
-        OSError: it failed.
-    """
-    try:
-        os.link(old, new, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            raise RenameUnsupported from error
-        raise
 
 
 def _rename(old: str, new: str, flags: int) -> None:
@@ -82,7 +67,7 @@ def _rename(old: str, new: str, flags: int) -> None:
 
 
 def _find_system_call() -> Rename | None:
-    """The system's call, if it has one."""
+    """Return the system's call, or None if it has none."""
     library = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
         return getattr(library, "renamex_np", None)

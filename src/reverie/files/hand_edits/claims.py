@@ -216,7 +216,7 @@ class FileClaims:
     def _has_record(self, path: str, name: str) -> bool:
         if path in self._said:
             return name in self._said[path]
-        return path not in self._missing and self._intake.disk.look(path) is not None
+        return path not in self._missing and self._intake.disk.stat(path) is not None
 
     def _find_renamed_record(self, claim: _Claim) -> str | None:
         """The record that a file without an id is of, if that one's own file is gone and said the same."""

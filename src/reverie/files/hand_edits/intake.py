@@ -167,7 +167,7 @@ class HandEditRun:
         place = parse_path(path)
         assert place is not None
         try:
-            seen = self.disk.look(at)
+            seen = self.disk.stat(at)
             if seen is None:
                 return None
             if large := parsing.check_size(path, seen.size):

@@ -207,7 +207,7 @@ class MirrorWriter:
         """Whether nothing is known of the files of a store, or a whole folder of them is gone."""
         if not self._state.progress().sequence:
             return self._store.sequence() > 0
-        return any(not self.disk.has(top) and self._state.known(f"{top}/") for top in _TOPS)
+        return any(not self.disk.has_folder(top) and self._state.known(f"{top}/") for top in _TOPS)
 
     def count_pending_changes(self) -> int:
         """How many changes the files do not show yet."""
@@ -332,7 +332,7 @@ class MirrorWriter:
         if known is None or known.pieces < 0 or len(new) < len(arrived):
             return False
         with self._record_failure(ledger, path, outcome):
-            seen = self.disk.look(path)
+            seen = self.disk.stat(path)
             last = (
                 self.disk.read_last_line(path, seen)
                 if seen is not None and _is_unchanged(known, seen)
@@ -376,7 +376,7 @@ class MirrorWriter:
     ) -> bool:
         """Add to a file that is as we know it; False if it is not."""
         with self._record_failure(ledger, known.path, outcome):
-            seen = self.disk.look(known.path)
+            seen = self.disk.stat(known.path)
             if seen is None or not _is_unchanged(known, seen):
                 return False
             after = self.disk.append(known.path, more.data, seen)
@@ -408,7 +408,7 @@ class MirrorWriter:
             if known.pieces != content.pieces:
                 ledger.put([known._replace(pieces=content.pieces)])
             return
-        seen = self.disk.look(path)
+        seen = self.disk.stat(path)
         if seen is None:
             self._settle_absent(ledger, path, known, content, outcome)
         elif known is not None and _is_unchanged(known, seen):
@@ -477,7 +477,7 @@ class MirrorWriter:
         if known is not None and _is_extension(path, known, content.data):
             after = self.disk.append(path, content.data[known.size :], seen)
         else:
-            after = self.disk.replace(path, content.data, seen, lasting=_needs_fsync(path))
+            after = self.disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
             self._record_recovered(ledger, known)
         if after is None:
             self._defer_to_import(ledger, path, outcome)
@@ -488,7 +488,7 @@ class MirrorWriter:
     def _create_file(
         self, ledger: LockedFileState, path: str, content: ExpectedContent, outcome: MirrorReport
     ) -> None:
-        after = self.disk.create(path, content.data, lasting=_needs_fsync(path))
+        after = self.disk.create(path, content.data, fsync=_needs_fsync(path))
         if after is None:  # somebody else's, just now
             self._defer_to_import(ledger, path, outcome)
         else:
@@ -562,27 +562,27 @@ class MirrorWriter:
     def _prepare(self, ledger: LockedFileState) -> None:
         """Take note of folders that are gone as a whole: that is a loss, and no deletion by hand."""
         for top in _TOPS:
-            if not self.disk.has(top) and (lost := ledger.known(f"{top}/")):
+            if not self.disk.has_folder(top) and (lost := ledger.known(f"{top}/")):
                 _log.warning("the folder %r is gone and is written again from the store", top)
                 ledger.drop(lost)
                 ledger.advance(NO_PROGRESS)
 
     def _recover(self, ledger: LockedFileState, outcome: MirrorReport) -> None:
         """Look at what killed processes left, and keep what is an edit."""
-        for left, path in self.disk.list_leftovers():
+        for left, path in self.disk.list_drafts():
             with self._record_failure(ledger, path, outcome):
                 found, known = self.disk.read(left), ledger.find(path)
                 if found is None:
                     continue
                 data, seen = found
-                if known is not None and _is_unchanged(known, seen) and self.disk.look(path) is None:
+                if known is not None and _is_unchanged(known, seen) and self.disk.stat(path) is None:
                     self.disk.put_back(left, path)
                 elif (
                     not data
                     or (known is not None and _has_same_content(known, data))
                     or is_earlier_version_prefix(self._store, path, data)
                 ):
-                    self.disk.discard(left)
+                    self.disk.remove_draft(left)
                 else:
                     self.disk.put_back(left, path)
                     self._record_recovered(ledger, known)

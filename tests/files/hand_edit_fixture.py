@@ -1,4 +1,4 @@
-"""A memory's store and its folder, real files and a real database, and a person who edits the files."""
+"""A memory's folder with a real database and real files, and a person who edits the files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DAY = "memory/episodic/2026-03-01.jsonl"
 CHAT = "sessions/chat:1.jsonl"
 
 
-class Desk:
-    """Everything for one memory, opened and closed together.
+class EditedFolder:
+    """A memory's folder with its store, mirror writer and importer of hand edits.
 
     Attributes:
         root: The memory's folder.
         store: Its store.
-        hands: What takes edits in.
-        rows: What it has told of.
+        importer: Imports the hand edits.
+        published: The journal entries that the importer has published.
     """
 
     def __init__(self, root: Path, store: SQLiteStore) -> None:
@@ -42,20 +42,20 @@ class Desk:
         self.store = store
         self.clock = MovableClock()
         self.clock.now = NOW
-        self.rows: list[JournalEntry] = []
+        self.published: list[JournalEntry] = []
         self._numbers = itertools.count(1)
         self.reopen()
 
     def reopen(self) -> None:
-        """Begin with what is on the disk, as another process does."""
+        """Open the files again, as another process would."""
         self.state = FileState(self.root)
         self.mirror = MirrorWriter(self.root, self.store, self.state, clock=self.clock)
-        self.hands = HandEditImporter(
+        self.importer = HandEditImporter(
             StoreWriter(
                 store=self.store,
                 clock=self.clock,
                 new_id=lambda: f"{next(self._numbers):012x}"[::-1],
-                publish=self.rows.extend,
+                publish=self.published.extend,
             ),
             self.state,
             self.root,
@@ -64,7 +64,7 @@ class Desk:
     # -- the program -------------------------------------------------------------------------------------
 
     def commit(self, *edits: Change, mirrored: bool = True) -> None:
-        """What the program does, and, unless it is killed before that, writing its files."""
+        """Make a change as the program; `mirrored` is False for a process that is killed before it writes."""
         rows = self.store.commit(edits, actor="agent", at=self.clock())
         if mirrored:
             self.mirror.notice(rows)
@@ -80,11 +80,11 @@ class Desk:
         return found
 
     def sync(self) -> HandEditReport:
-        """What happens at a turn: take in what a person did, then write what is due."""
+        """Do what happens at a turn: import hand edits, then write the files that are due."""
         self.mirror.prepare()
         if not self.state.progress().sequence:
-            self.mirror.write()  # nothing is known of the files: see first which are as they should be
-        taken = self.hands.take_in()
+            self.mirror.write()  # first find out which files are as they should be
+        taken = self.importer.take_in()
         self.mirror.write()
         return taken
 
@@ -97,25 +97,25 @@ class Desk:
         return self.path(name).read_text()
 
     def write(self, name: str, text: str | bytes) -> None:
-        """Save a file as a person does, some time after it was written."""
+        """Save a file as a person does, later than it was written."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        self.later(name)
+        self.touch(name)
 
-    def later(self, name: str) -> None:
-        """Let a file have been saved at a moment of its own."""
+    def touch(self, name: str) -> None:
+        """Give a file a modification time of its own."""
         self._saved = getattr(self, "_saved", 1_900_000_000_000_000_000) + 1_000_000
         os.utime(self.path(name), ns=(self._saved, self._saved))
 
-    def json(self, name: str) -> dict[str, Any]:
+    def load_json(self, name: str) -> dict[str, Any]:
         found = json.loads(self.read(name))
         assert isinstance(found, dict)
         return found
 
     def edit(self, name: str, **fields: Any) -> None:
-        """Change fields of a record's file."""
-        self.write(name, json.dumps(self.json(name) | fields, indent=2, ensure_ascii=False) + "\n")
+        """Change fields in the file of a record."""
+        self.write(name, json.dumps(self.load_json(name) | fields, indent=2, ensure_ascii=False) + "\n")
 
     def edit_line(self, name: str, number: int, **fields: Any) -> None:
         """Change fields of a line of a file of lines, counted from 0."""
@@ -124,7 +124,7 @@ class Desk:
         self.write(name, "\n".join(lines))
 
     def files(self) -> list[str]:
-        """All files of the person's two folders, without drafts."""
+        """Return the paths of all files, without drafts."""
         return sorted(
             path.relative_to(self.root).as_posix()
             for top in ("memory", "sessions")
@@ -134,12 +134,12 @@ class Desk:
 
     # -- what must hold ----------------------------------------------------------------------------------
 
-    def by_hand(self) -> list[JournalEntry]:
-        """The changes in the journal that a person made."""
+    def list_hand_edits(self) -> list[JournalEntry]:
+        """Return the journal entries of hand edits."""
         return [row for row in self.store.journal(limit=100_000) if row.actor == "owner, by hand"]
 
-    def quiet(self) -> None:
-        """Nothing is left to do: another look finds nothing, and the files say what the store says."""
+    def assert_settled(self) -> None:
+        """Assert that nothing is left to import or to write."""
         before = self.store.sequence()
         assert not self.sync()
         assert self.store.sequence() == before
@@ -148,39 +148,39 @@ class Desk:
         assert self.store.check() == []
 
     def _problem_paths(self) -> set[str]:
-        return {broken.path for broken in self.hands.problems()}
+        return {broken.path for broken in self.importer.problems()}
 
 
 @contextmanager
-def desk_in(folder: Path) -> Iterator[Desk]:
-    """A desk whose memory is in a folder."""
+def open_edited_folder(folder: Path) -> Iterator[EditedFolder]:
+    """Open the memory in a folder, and close it at the end."""
     folder.mkdir(mode=0o700, exist_ok=True)
     store = SQLiteStore(folder / "reverie.db", analyse=analyze)
-    desk = Desk(folder, store)
+    edited_folder = EditedFolder(folder, store)
     try:
-        yield desk
+        yield edited_folder
     finally:
-        desk.state.close()
+        edited_folder.state.close()
         store.close()
 
 
-def note(number: int = 1, **fields: Any) -> Record:
-    """A record in the category `notes`, whose file is `memory/notes/{number as an id}.json`."""
+def make_note(number: int = 1, **fields: Any) -> Record:
+    """Return a record in the category `notes`, whose file is `memory/notes/{number as an id}.json`."""
     return make_record(number, **({"category": "notes"} | fields))
 
 
-def file_of(number: int, category: str = "notes") -> str:
+def build_note_path(number: int, category: str = "notes") -> str:
     return f"memory/{category}/{number:012x}.json"
 
 
-def page(content: str, name: str = "MEMORY.md") -> Page:
+def make_page(content: str, name: str = "MEMORY.md") -> Page:
     return Page(name=name, content=content, updated_at=NOW)
 
 
-def paragraph(number: int, content: str, name: str = "HISTORY.md", **fields: object) -> Paragraph:
+def make_paragraph(number: int, content: str, name: str = "HISTORY.md", **fields: object) -> Paragraph:
     values = {"id": f"{number:012x}", "page": name, "position": float(number), "at": make_time(number)}
     return Paragraph(**(values | {"content": content} | fields))  # type: ignore[arg-type]
 
 
-def contents(desk: Desk, name: str = "HISTORY.md") -> list[str]:
-    return [each.content for each in desk.store.paragraphs(page=name)]
+def list_paragraph_texts(edited_folder: EditedFolder, name: str = "HISTORY.md") -> list[str]:
+    return [each.content for each in edited_folder.store.paragraphs(page=name)]

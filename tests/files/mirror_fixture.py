@@ -1,4 +1,4 @@
-"""A store and its folder to test with, and what the folder should hold, told in the plainest way."""
+"""A store whose files are mirrored into a folder, and the files that the folder should hold."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from reverie.stores.sqlite import SQLiteStore
 HOUR = 3600.0
 
 
-def page(content: str = "# Memory\n", name: str = "MEMORY.md") -> Page:
+def make_page(content: str = "# Memory\n", name: str = "MEMORY.md") -> Page:
     return Page(name=name, content=content, updated_at=NOW)
 
 
-def paragraph(number: int, name: str = HISTORY, position: float | None = None) -> Paragraph:
+def make_paragraph(number: int, name: str = HISTORY, position: float | None = None) -> Paragraph:
     place = float(number) if position is None else position
     text = f"[2026-03-01 12:00] Paragraph {number}"
     return Paragraph(id=f"9{number:011x}", page=name, position=place, at=NOW, content=text)
 
 
-class House:
-    """A memory's folder with its store, and the mirror of one process."""
+class MirroredFolder:
+    """A memory's folder with its store, and the mirror writer of one process."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -57,16 +57,16 @@ class House:
         self.open()
 
     def open(self) -> None:
-        """Begin anew with the files, as another process would."""
+        """Open the files again, as another process would."""
         self.state = FileState(self.root)
         self.mirror = MirrorWriter(self.root, self.store, self.state, clock=lambda: NOW)
 
     def commit(self, edits: Sequence[Change]) -> list[JournalEntry]:
-        """Change the store and nothing else."""
+        """Change the store only."""
         return self.store.commit(edits, actor="owner", at=NOW)
 
-    def make(self, edits: Sequence[Change]) -> MirrorReport:
-        """Change the store and tell the mirror."""
+    def commit_and_mirror(self, edits: Sequence[Change]) -> MirrorReport:
+        """Change the store and write the files."""
         return self.mirror.notice(self.commit(edits))
 
     def close(self) -> None:
@@ -77,16 +77,16 @@ class House:
         return (self.root / path).read_bytes()
 
     def lose_state(self) -> None:
-        """Lose `files.db` while nobody has it open."""
+        """Remove `files.db` while nobody has it open."""
         self.state.close()
         for name in ("files.db", "files.db-wal", "files.db-shm"):
             (self.root / name).unlink(missing_ok=True)
         self.open()
 
 
-def some_of_everything(house: House) -> None:
-    """Each sort of file, written."""
-    house.make(
+def write_samples(mirrored_folder: MirroredFolder) -> None:
+    """Write a file of each form."""
+    mirrored_folder.commit_and_mirror(
         make_additions(
             make_record(1, category="a/b", tags=("x",)),
             make_record(2),
@@ -96,16 +96,16 @@ def some_of_everything(house: House) -> None:
             make_session("telegram:1"),
             make_turn(0, "telegram:1"),
             make_turn(1, "telegram:1"),
-            page(),
-            paragraph(1),
-            paragraph(2),
-            replace(paragraph(3, "2026-03-01.md"), content="[12:00] User: a | Assistant: b"),
+            make_page(),
+            make_paragraph(1),
+            make_paragraph(2),
+            replace(make_paragraph(3, "2026-03-01.md"), content="[12:00] User: a | Assistant: b"),
         )
     )
 
 
-def expected(store: Store) -> dict[str, bytes]:
-    """What every file should say."""
+def render_all_files(store: Store) -> dict[str, bytes]:
+    """Return what every file should contain, by path."""
     found: dict[str, bytes] = {}
     days: dict[str, list[object]] = {}
     for each in store.find(Filter(archived=None)):
@@ -122,8 +122,8 @@ def expected(store: Store) -> dict[str, bytes]:
     return found
 
 
-def on_disk(root: Path) -> dict[str, bytes]:
-    """What every file says; drafts count, so that what is left behind is seen."""
+def read_all_files(root: Path) -> dict[str, bytes]:
+    """Return what every file contains, by path; drafts count too."""
     found = {}
     for top in ("memory", "sessions"):
         for place, _, names in os.walk(root / top):
@@ -133,35 +133,35 @@ def on_disk(root: Path) -> dict[str, bytes]:
     return found
 
 
-def agree(house: House) -> None:
-    """The files say what the store says, no more and no less, and the state knows them all."""
-    should, there = expected(house.store), on_disk(house.root)
+def assert_files_match(mirrored_folder: MirroredFolder) -> None:
+    """Assert that the files and their state are exactly those of the store."""
+    should, there = render_all_files(mirrored_folder.store), read_all_files(mirrored_folder.root)
     assert sorted(there) == sorted(should), set(there) ^ set(should)
     other = [path for path in should if there[path] != should[path]]
     assert other == [], other
-    known = house.state.known()
+    known = mirrored_folder.state.known()
     assert sorted(known) == sorted(should)
     for path, written in known.items():
-        seen = (house.root / path).stat()
+        seen = (mirrored_folder.root / path).stat()
         assert (written.size, written.mtime_ns) == (seen.st_size, seen.st_mtime_ns), path
-    assert house.state.due() == []
-    assert house.mirror.count_pending_changes() == 0
+    assert mirrored_folder.state.due() == []
+    assert mirrored_folder.mirror.count_pending_changes() == 0
 
 
 __all__ = [
     "DRAFTS",
     "HOUR",
-    "House",
-    "agree",
-    "expected",
+    "MirroredFolder",
+    "assert_files_match",
     "make_additions",
     "make_change",
+    "make_page",
+    "make_paragraph",
     "make_record",
     "make_session",
     "make_time",
     "make_turn",
-    "on_disk",
-    "page",
-    "paragraph",
-    "some_of_everything",
-]  # fmt: skip
+    "read_all_files",
+    "render_all_files",
+    "write_samples",
+]

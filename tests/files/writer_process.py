@@ -1,0 +1,180 @@
+"""Processes for tests that write the files of a folder.
+
+python writer_process.py steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … make fixed changes in a child
+                                              that is killed before that many steps on the disk, until one is
+                                              not killed; files are replaced in WAY (exchange, rename)
+python writer_process.py busy FOLDER NAME N   make N changes, beside others that do the same
+python writer_process.py full FOLDER          make changes where no file can grow beyond a limit
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reverie.domain.errors import Conflict
+from reverie.files.disk import atomic, rename
+from reverie.files.disk.state import FileState
+from reverie.stores.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
+)
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
+from tests.files.mirror_fixture import MirroredFolder, make_page, make_paragraph
+
+
+def change_everything(mirrored_folder: MirroredFolder) -> None:
+    """Create, replace, extend, move and remove a file of each form."""
+    first, second = make_record(1, category="a"), make_record(2, layer="episodic")
+    mirrored_folder.commit_and_mirror(
+        make_additions(first, second, make_session("x"), make_turn(0, "x"), make_page(), make_paragraph(1))
+    )
+    mirrored_folder.commit_and_mirror(
+        make_additions(
+            make_turn(1, "x"), make_paragraph(2), make_record(3, layer="episodic", created_at=make_time(3))
+        )
+    )
+    mirrored_folder.commit_and_mirror(make_change(first, replace(first, seen_count=2)))
+    mirrored_folder.commit_and_mirror(
+        make_change(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2))
+    )
+    mirrored_folder.commit_and_mirror(make_change(second, replace(second, seen_count=2)))
+    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("other\n")))
+    state = make_session("x")
+    mirrored_folder.commit_and_mirror(make_change(state, replace(state, summary="so far")))
+    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(1)))
+    mirrored_folder.commit_and_mirror(
+        make_change(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW))
+    )
+    mirrored_folder.commit_and_mirror(
+        make_removals(
+            make_turn(1, "x"), make_turn(0, "x"), replace(state, summary="so far"), make_page("other\n")
+        )
+    )
+
+
+class Killer:
+    """Killer of this process before a step of a given number."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def before(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*args: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return step(*args, **options)
+
+        return stepping
+
+
+def write_in_halves(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+    """Return a version of `os.write` that writes in two halves, as may happen with large data."""
+
+    def writing(handle: int, data: bytes) -> int:
+        half = len(data) // 2
+        done = write(handle, data[:half]) if half else 0
+        return done + write(handle, data[done:])
+
+    return writing
+
+
+def run_until_killed(folder: Path, way: str, stride: int) -> None:
+    if way != "exchange":
+        rename._native = None
+        os.link = refuse  # type: ignore[assignment]
+    number = 0
+    while True:
+        place = folder / str(number)
+        place.mkdir(parents=True)
+        child = os.fork()
+        if child == 0:
+            killer = Killer(number)
+            os.write = write_in_halves(killer.before(os.write))  # type: ignore[assignment]
+            for name in ("open", "unlink", "rename", "replace", "mkdir", "rmdir"):
+                setattr(os, name, killer.before(getattr(os, name)))
+            atomic.exchange = killer.before(atomic.exchange)
+            atomic.rename_to_new = killer.before(atomic.rename_to_new)
+            FileState._begin_transaction = killer.before(FileState._begin_transaction)  # type: ignore[method-assign]
+            change_everything(MirroredFolder(place))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        number += stride
+        if not os.WIFSIGNALED(status):
+            assert status == 0, status
+            return
+
+
+def refuse(*args: object, **options: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def write_busily(folder: Path, name: str, count: int) -> None:
+    mirrored_folder = MirroredFolder(folder)
+    base = int(name) * 1_000_000 + 1
+    mine = make_record(base, category="mine")
+    mirrored_folder.commit_and_mirror(make_additions(mine))
+    for number in range(count):
+        match number % 3:
+            case 0:
+                fresh = base + number + 1
+                mirrored_folder.commit_and_mirror(
+                    make_additions(make_record(fresh, layer="episodic", created_at=make_time(fresh % 7)))
+                )
+            case 1:
+                new = replace(mine, seen_count=number, category=f"mine/{number % 4}")
+                mirrored_folder.commit_and_mirror(make_change(mine, new))
+                mine = new
+            case _:
+                add_turn(mirrored_folder, f"{base + number:012x}")
+
+
+def add_turn(mirrored_folder: MirroredFolder, name: str) -> None:
+    while True:
+        position = len(mirrored_folder.store.turns(session="shared"))
+        try:
+            mirrored_folder.commit_and_mirror(make_additions(make_turn(position, "shared", id=name)))
+            return
+        except Conflict:
+            continue
+
+
+def write_on_full_disk(folder: Path) -> None:
+    mirrored_folder = MirroredFolder(folder)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    mirrored_folder.commit_and_mirror(make_additions(make_session("long"), make_record(1)))
+    for number in range(1, 90):
+        rows = mirrored_folder.commit(
+            make_additions(make_turn(number - 1, "long", content="word " * 700), make_record(number + 1))
+        )
+        limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        mirrored_folder.mirror.notice(rows)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert mirrored_folder.mirror.failed
+
+
+if __name__ == "__main__":
+    what, where, *more = sys.argv[1:]
+    match what:
+        case "steps":
+            run_until_killed(Path(where), more[0], int(more[1]))
+        case "busy":
+            write_busily(Path(where), more[0], int(more[1]))
+        case "full":
+            write_on_full_disk(Path(where))
