@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print, write `benchmarks/results`."""
+"""Command `python -m benchmarks`: run the benchmarks, print the results and write `benchmarks/results`."""
 
 from __future__ import annotations
 
@@ -9,40 +9,42 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks.engines import ENGINES, Engine, installed
-from benchmarks.measure import Plan, imports, measured
-from benchmarks.report import Results, markdown, write
+from benchmarks.engines import ENGINES, Engine, is_installed
+from benchmarks.measure import Plan, measure_imports, measure_size
+from benchmarks.report import Results, render_markdown, write_results
 
 SIZES = (1_000, 10_000, 100_000)
 MILLION = 1_000_000
 
 
-def _sizes(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+def _parse_sizes(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(sorted({int(part.replace("_", "")) for part in text.split(",")}))
     except ValueError:
-        raise click.BadParameter("write numbers such as 1000,10000") from None
+        raise click.BadParameter("pass numbers such as 1000,10000") from None
     if sizes[0] < 100:
         raise click.BadParameter("at least 100 texts are needed")
     return sizes
 
 
-def _engines(context: click.Context, option: click.Parameter, text: str | None) -> list[type[Engine]]:
+def _parse_engines(context: click.Context, option: click.Parameter, text: str | None) -> list[type[Engine]]:
     names = list(ENGINES) if text is None else text.split(",")
     if unknown := [name for name in names if name not in ENGINES]:
-        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(ENGINES)}")
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(ENGINES)}")
     return [ENGINES[name] for name in names]
 
 
 @click.command()
-@click.option("--sizes", callback=_sizes, default=",".join(map(str, SIZES)), show_default=True)
-@click.option("--million", is_flag=True, help="A million texts as well; takes long.")
+@click.option("--sizes", callback=_parse_sizes, default=",".join(map(str, SIZES)), show_default=True)
+@click.option("--million", is_flag=True, help="Also measure a million texts, which takes long.")
 @click.option("--questions", type=click.IntRange(2), default=200, show_default=True)
 @click.option(
-    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Ask each question so often."
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="How often to ask each question."
 )
-@click.option("--engines", callback=_engines, metavar="A,B", help=f"Only these of {', '.join(ENGINES)}.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the texts and questions.")
+@click.option(
+    "--engines", callback=_parse_engines, metavar="A,B", help=f"Measure only these of {', '.join(ENGINES)}."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the texts and questions.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -52,7 +54,7 @@ def _engines(context: click.Context, option: click.Parameter, text: str | None) 
 @click.option(
     "--disk",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where the engines keep their data meanwhile; a durable save is as quick as this disk.",
+    help="Folder for the engines' data; a durable save is as fast as its disk.",
 )
 def main(
     sizes: tuple[int, ...],
@@ -67,8 +69,10 @@ def main(
     """Measure Reverie beside SQLite FTS5, tantivy, bm25s and rank_bm25, in one run, on the same texts."""
     console = Console()
     sizes = tuple(sorted({*sizes, *([MILLION] if million else [])}))
-    present = tuple(engine for engine in engines if installed(engine))
-    absent = {engine.name: f"not installed ({engine.needs})" for engine in engines if not installed(engine)}
+    present = tuple(engine for engine in engines if is_installed(engine))
+    absent = {
+        engine.name: f"not installed ({engine.needs})" for engine in engines if not is_installed(engine)
+    }
     absent |= {
         engine.name: f"measured up to {engine.largest:,} texts only"
         for engine in present
@@ -84,17 +88,17 @@ def main(
             say=lambda what: console.print(what, style="dim"),
         )
         results = Results(
-            sizes={size: measured(plan, size) for size in sizes},
-            imports=imports(),
+            sizes={size: measure_size(plan, size) for size in sizes},
+            imports=measure_imports(),
             absent=absent,
             settings={"questions": questions, "repeat": repeat, "seed": seed},
         )
-    lines = list(markdown(results))
+    lines = list(render_markdown(results))
     if console.is_terminal:
         console.print(Markdown("\n".join(lines)))
     else:
         click.echo("\n".join(lines))
-    for file in write(results, out):
+    for file in write_results(results, out):
         click.echo(f"written: {file}")
 
 

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.cache`: how much of a prompt can a provider's cache take over from the one before?
+"""Share of each prompt that a provider's prompt cache can reuse: `python -m benchmarks.cache`.
 
-Plays a conversation of 200 turns over a real memory: facts come in and are recalled, `MEMORY.md` is edited
-now and then, working memory fills and expires, tools answer, days go by, the window is summarised. Of every
-two prompts that follow one another the common beginning is measured, in characters, since caches take over a
-prompt from its first token on: the system text, then the messages as they are sent. No model is asked.
+Replays a conversation of 200 turns over a real memory: facts are saved and recalled, `MEMORY.md` is edited,
+working memory fills and expires, tools answer, days pass, the window is summarized. The common prefix of
+every two consecutive prompts is measured in characters, since caches match prompts from the first token: the
+system text, then the messages as sent. No model is called.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reverie.settings import Settings
 
 TURNS = 200
 LEAST = 0.9
-"""The share of the stable part that is to be the same as in the prompt before."""
+"""Least share of the stable part that must equal that of the previous prompt."""
 
 _PEOPLE = ("Ana", "Boris", "Chidi", "Dagny", "Emeka", "Farida")
 _THINGS = ("billing", "search", "mailer", "gateway", "ledger", "scheduler")
@@ -38,10 +38,10 @@ _PROFILE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What would have been sent for one turn.
+    """The prompt of one turn.
 
     Attributes:
-        pack: As the session made it.
+        pack: The pack of the session.
         whole: System text and messages, as one text.
     """
 
@@ -51,7 +51,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the prompts of a conversation have in common with those before them.
+    """Common prefixes of the prompts of a conversation.
 
     Attributes:
         prompts: How many there were.
@@ -75,25 +75,25 @@ class Figures:
         return "\n".join(
             (
                 f"{self.prompts} prompts, each compared with the one before:",
-                f"  of the stable part the same: {self.stable:.1%} (at least {LEAST:.0%} is asked for)",
+                f"  of the stable part unchanged: {self.stable:.1%} (required: {LEAST:.0%})",
                 f"  stable parts without any change: {self.unchanged:.1%}",
-                f"  of the whole prompt the same, from its beginning on: {self.whole:.1%}",
+                f"  of the whole prompt unchanged, from its start: {self.whole:.1%}",
                 f"  of the whole prompt stable: {self.system:.1%}",
                 f"  largest system text: {self.most_tokens:,} of {self.hard_tokens:,} tokens",
             )
         )
 
 
-def figures(prompts: Sequence[Prompt]) -> Figures:
-    """What each prompt has in common with the one before.
+def compute_figures(prompts: Sequence[Prompt]) -> Figures:
+    """Compare each prompt with the previous one.
 
     Args:
-        prompts: Of one conversation, two or more, in their order.
+        prompts: Two or more prompts of one conversation, in order.
     """
     same = stable = whole = every = unchanged = 0
     for before, now in pairwise(prompts):
         part = now.pack.stable_text
-        common = _common(before.whole, now.whole)
+        common = _count_common(before.whole, now.whole)
         same += min(common, len(part))
         stable += len(part)
         whole += common
@@ -110,37 +110,38 @@ def figures(prompts: Sequence[Prompt]) -> Figures:
     )
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+def _count_common(one: str, other: str) -> int:
+    """Return the length of the common prefix of two texts."""
     if one == other:
         return len(one)
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def conversation(folder: Path, *, turns: int = TURNS, seed: int = 1) -> list[Prompt]:
-    """The prompts of a conversation, one for each turn of the user's.
+def run_conversation(folder: Path, *, turns: int = TURNS, seed: int = 1) -> list[Prompt]:
+    """Return the prompts of a conversation, one for each user turn.
 
     Args:
-        folder: Where the memory shall be, with its profile.
-        turns: How many turns, the assistant's too.
-        seed: Of what is random.
+        folder: Folder for the memory and its profile.
+        turns: Number of turns, including the assistant's.
+        seed: Seed of the random choices.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _PROFILE.items():
         (folder / name).write_text(text, encoding="utf-8")
     clock = _Clock()
     settings = Settings(files=False, default_ttl_minutes=30)
-    with Memory.open(folder, settings=settings, clock=clock, model=_summing_up) as memory:
+    with Memory.open(folder, settings=settings, clock=clock, model=_answer_as_model) as memory:
         memory.pages.write(
-            "MEMORY.md", "# Team\n\n" + "\n".join(f"- {name} works on {thing}." for name, thing in _pairs())
+            "MEMORY.md",
+            "# Team\n\n" + "\n".join(f"- {name} works on {thing}." for name, thing in _pair_people()),
         )
         memory.save("Never deploy on a Friday", pinned=True)
-        return list(_talk(memory, clock, turns=turns, chance=random.Random(seed)))
+        return list(_replay(memory, clock, turns=turns, chance=random.Random(seed)))
 
 
 class _Clock:
-    """A clock that is moved by hand."""
+    """A clock that the benchmark moves."""
 
     def __init__(self) -> None:
         self.now = datetime(2025, 3, 3, 9, tzinfo=UTC)
@@ -149,20 +150,20 @@ class _Clock:
         return self.now
 
 
-def _pairs() -> Iterator[tuple[str, str]]:
+def _pair_people() -> Iterator[tuple[str, str]]:
     return zip(_PEOPLE, _THINGS, strict=True)
 
 
-def _talk(memory: Memory, clock: _Clock, *, turns: int, chance: random.Random) -> Iterator[Prompt]:
+def _replay(memory: Memory, clock: _Clock, *, turns: int, chance: random.Random) -> Iterator[Prompt]:
     session = memory.session("chat:cache")
     for number in range(turns // 2):
         who, what = chance.choice(_PEOPLE), chance.choice(_THINGS)
         size = chance.randint(10, 99)
         session.add("user", f"{number}: what did {who} say about {what}, and are there {size} left?")
-        yield _prompt(session.context())
+        yield _build_prompt(session.context())
         if number % 4 == 1:
             _use_a_tool(session.add_many, session.working.set, number, what, size)
-            yield _prompt(session.context())
+            yield _build_prompt(session.context())
         session.add("assistant", f"{who} said that {what} has {size} left and {number} to go.")
         memory.save(
             f"{who} said that {what} number {number} has {size} entries", kind="finding", origin="agent"
@@ -193,8 +194,8 @@ def _use_a_tool(
     store(f"count-{number}", f"{what}: {size}")
 
 
-def _summing_up(ask: ModelRequest) -> str:
-    """Plays the model of background work."""
+def _answer_as_model(ask: ModelRequest) -> str:
+    """Answer requests of background work in place of a model."""
     if ask.purpose == "digest":
         notes = (
             ask.messages[-1].content.rpartition("Long-term notes:")[2].partition("Conversation:")[0].strip()
@@ -206,19 +207,19 @@ def _summing_up(ask: ModelRequest) -> str:
     )
 
 
-def _prompt(pack: Pack) -> Prompt:
+def _build_prompt(pack: Pack) -> Prompt:
     sent = [pack.text, *(json.dumps(message, sort_keys=True) for message in pack.messages)]
     return Prompt(pack=pack, whole="\n".join(sent))
 
 
 def main() -> int:
-    """Measure and print; 1 where the share falls short or the budget was exceeded."""
+    """Measure and print; return 1 if the share is too low or the budget was exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cache", description=__doc__)
-    parser.add_argument("--turns", type=int, default=TURNS, help="of the conversation")
-    parser.add_argument("--seed", type=int, default=1, help="of what is random")
+    parser.add_argument("--turns", type=int, default=TURNS, help="turns of the conversation")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random choices")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="reverie-cache-") as base:
-        found = figures(conversation(Path(base) / "memory", turns=asked.turns, seed=asked.seed))
+        found = compute_figures(run_conversation(Path(base) / "memory", turns=asked.turns, seed=asked.seed))
     print(found)
     return 0 if found.stable >= LEAST and found.most_tokens <= found.hard_tokens else 1
 

@@ -1,7 +1,7 @@
-"""What happens in a process of its own: filling an engine, opening it afresh, waiting for another's write.
+"""Actions that run in a process of their own: fill an engine, open it, wait for another process's write.
 
-`python -m benchmarks.child ACTION ENGINE FOLDER SIZE SEED` prints one line of JSON. Peak memory belongs to a
-process, so each engine gets one.
+`python -m benchmarks.child ACTION ENGINE FOLDER SIZE SEED` prints one line of JSON. Peak memory is
+measured per process, so each engine gets its own process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.engines import ENGINES, Engine
 from benchmarks.texts import Texts
 
 SERVED = 50
-"""How many questions are answered before memory is looked at."""
+"""Number of questions answered before memory is measured."""
 
 PATIENCE = 60.0
 
@@ -34,7 +34,7 @@ def build(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
 
 
 def generate(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
-    """Make the texts and do nothing with them: how much of every load that is."""
+    """Generate the texts only, to measure their share of every load."""
     began = time.perf_counter()
     for _ in texts.first(size):
         pass
@@ -42,7 +42,7 @@ def generate(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[
 
 
 def serve(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
-    """Open a filled engine, and answer some questions."""
+    """Open a filled engine and answer some questions."""
     if kind.needs:
         importlib.import_module(kind.needs)
     began = time.perf_counter()
@@ -58,7 +58,7 @@ def serve(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
 
 
 def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
-    """Say `ready`; for each word that comes in, search until it is found, and say when that was."""
+    """Print `ready`; for each word read, search until it is found and print the time."""
     engine = kind(folder)
     engine.search(texts.question(0))
     print("ready", flush=True)
@@ -70,7 +70,7 @@ def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
 
 
 def wait_until_found(engine: Engine, word: str) -> float:
-    """Search until the word is found; the moment of that on the clock that all processes share."""
+    """Search until the word is found and return the time on the monotonic clock that all processes share."""
     deadline = time.monotonic() + PATIENCE
     while not engine.search(word):
         if time.monotonic() > deadline:
@@ -80,9 +80,9 @@ def wait_until_found(engine: Engine, word: str) -> float:
 
 
 def peak_memory() -> float:
-    """The most memory this process has used, in MiB.
+    """Return the peak memory of this process in MiB.
 
-    Not `getrusage` where it can be helped: on Linux a new process inherits its parent's maximum.
+    On Linux this reads `/proc`, since `getrusage` there includes the parent's maximum.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -98,10 +98,10 @@ ACTIONS: dict[str, Callable[[type[Engine], Path, int, Texts], dict[str, float]]]
 
 
 def main() -> None:
-    """Run the action that the command line names."""
+    """Run the action named on the command line."""
     action, engine, folder, size, seed = sys.argv[1:]
-    found = ACTIONS[action](ENGINES[engine], Path(folder), int(size), Texts(int(seed)))
-    print(json.dumps(found))
+    figures = ACTIONS[action](ENGINES[engine], Path(folder), int(size), Texts(int(seed)))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Who takes part? One class an engine, all with the same few methods, so that all are measured alike.
+"""The engines that are compared: one class each, all with the same methods.
 
 A search answers a question with the *texts* of the eight best, whoever is asked: an engine that only ranks
 numbers has still to fetch what they stand for. Each is given the question as it is and uses the analysis it
@@ -24,11 +24,11 @@ _WORD = re.compile(r"\w+")
 
 
 class NotOffered(Exception):
-    """The engine has no such thing."""
+    """The engine does not offer this operation."""
 
 
 class Engine(Protocol):
-    """What is measured of an engine.
+    """Operations that are measured.
 
     Attributes:
         name: What the report calls it.
@@ -41,23 +41,23 @@ class Engine(Protocol):
     largest: ClassVar[int | None]
 
     def __init__(self, folder: Path) -> None:
-        """Open what is kept in a folder; it may be empty."""
+        """Open the data in a folder, which may be empty."""
 
     def load(self, texts: Iterable[Text]) -> None:
-        """Take in many texts, so that they are on disk when this returns."""
+        """Add many texts durably."""
 
     def save(self, text: Text) -> None:
-        """Take in one text, so that it is on disk when this returns."""
+        """Add one text durably."""
 
     def search(self, question: str, *, scope: str | None = None, area: str | None = None) -> list[str]:
-        """The eight best texts, of that scope or area of categories only if one is given."""
+        """Return the eight best texts, restricted to a scope or a category if given."""
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
 
 
 class Reverie:
-    """`Memory`, as users have it."""
+    """`Memory` with default settings."""
 
     name = "reverie"
     needs = "reverie"
@@ -207,7 +207,7 @@ class Tantivy:
 
 
 class StoppingTantivy(Tantivy):
-    """Tantivy with an English stop list as well: most of the time of a question goes into its stop words."""
+    """Tantivy with an English stop list as well: stop words take most of the time of a question."""
 
     name = "tantivy_stop"
     tokenizer = _STOPPING
@@ -251,7 +251,7 @@ class Bm25s:
 
 
 class RankBm25:
-    """rank_bm25's `BM25Okapi` over lower-cased words; kept on disk as a pickle, it has no other way."""
+    """rank_bm25's `BM25Okapi` over lower-cased words; stored as a pickle, its only form."""
 
     name = "rank_bm25"
     needs = "rank_bm25"
@@ -282,7 +282,7 @@ class RankBm25:
 
 
 class BareSqlite:
-    """No search engine: one table with a primary key, written durably. What a save cannot be quicker than."""
+    """One SQLite table with a primary key, written durably: the lower bound of a save."""
 
     name = "bare"
     needs = ""
@@ -323,8 +323,8 @@ ENGINES: dict[str, type[Engine]] = {
 REVERIE, FTS5, TANTIVY, BARE = Reverie.name, Fts5.name, Tantivy.name, BareSqlite.name
 
 
-def installed(engine: type[Engine]) -> bool:
-    """Whether the engine's package is there."""
+def is_installed(engine: type[Engine]) -> bool:
+    """Return whether the engine's package is installed."""
     return not engine.needs or importlib.util.find_spec(engine.needs) is not None
 
 
@@ -333,7 +333,7 @@ def _module(name: str) -> Any:
 
 
 def _stopping(tantivy: Any) -> Any:
-    """The analyser of `en_stem`, and a filter for stop words."""
+    """Return the `en_stem` analyzer with a stop-word filter."""
     analyser = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     for step in (
         tantivy.Filter.remove_long(40),
@@ -346,5 +346,5 @@ def _stopping(tantivy: Any) -> Any:
 
 
 def _label(value: str) -> str:
-    """A scope or area as one word of FTS5."""
+    """Return a scope or category as one FTS5 token."""
     return re.sub(r"\W", "", value)

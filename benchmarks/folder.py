@@ -1,8 +1,8 @@
-"""What do readable files cost? `python -m benchmarks.folder --sizes 10000,100000`.
+"""Cost of the readable files: `python -m benchmarks.folder --sizes 10000,100000`.
 
-Durable saves with files and without, by turns in one run; and for a folder of so many files: opening it when
-nothing has changed, after one was edited, after all of them were lost. Opening is measured in processes of
-their own. Beside each stands what the disk alone takes: looking at so many files, or writing them.
+Measures durable saves with and without files, taking turns in one run, and opening a folder of many files:
+unchanged, after an edit, and after the loss of all files. Each opening runs in a process of its own. The time
+of the bare disk operations is printed beside each figure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from benchmarks.measure import Figures, _quantiles
+from benchmarks.measure import Figures, _compute_quantiles
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 
@@ -38,41 +38,41 @@ ROWS = (
     ("save, files off, p50", "off_save_p50_ms", "ms"),
     ("save, files off, p95", "off_save_p95_ms", "ms"),
     ("save, files on / off, p50", "save_ratio", "times"),
-    ("open, nothing changed, until it can be used", "open_s", "s"),
-    ("open, nothing changed, until all files have been looked at", "open_swept_s", "s"),
-    ("first search after opening, files looked at beside it", "first_search_ms", "ms"),
-    ("a turn's look at the files", "refresh_ms", "ms"),
-    ("look at all files, nothing changed", "sweep_s", "s"),
-    ("beside: the disk alone, a stat of each file", "stat_s", "s"),
-    ("one file edited by hand, until it is in the store", "edit_s", "s"),
-    ("write the whole lost folder again", "again_s", "s"),
-    ("beside: the disk alone, writing so many files", "write_s", "s"),
-    ("read the whole folder again, `files.db` lost", "anew_s", "s"),
+    ("open, nothing changed, until usable", "open_s", "s"),
+    ("open, nothing changed, until all files are scanned", "open_scanned_s", "s"),
+    ("first search after opening, during the scan", "first_search_ms", "ms"),
+    ("check of the files in each turn", "refresh_ms", "ms"),
+    ("scan of all files, nothing changed", "scan_s", "s"),
+    ("disk alone: a stat of each file", "stat_s", "s"),
+    ("one file edited by hand, until the store has it", "edit_s", "s"),
+    ("write all lost files again", "again_s", "s"),
+    ("disk alone: writing as many files", "write_s", "s"),
+    ("read all files again after losing `files.db`", "anew_s", "s"),
 )
 
 
-def measured(size: int, seed: int, folder: Path, *, count: int = SAVES) -> Figures:
-    """Everything about a folder with so many files."""
+def measure_size(size: int, seed: int, folder: Path, *, count: int = SAVES) -> Figures:
+    """Measure everything about a folder with `size` files."""
     texts = Texts(seed)
     place = folder / f"files-{size}"
     _say(f"{size:,} files: writing them")
-    filled(place, texts, size, files=True)
+    fill_memory(place, texts, size, files=True)
     bare = folder / f"bare-{size}"
-    filled(bare, texts, size, files=False)
+    fill_memory(bare, texts, size, files=False)
     _say(f"{size:,} files: saving")
-    figures = saves(place, bare, texts, size, count)
+    figures = measure_saves(place, bare, texts, size, count)
     _say(f"{size:,} files: opening")
-    figures |= openings(place)
-    figures["stat_s"] = timed(lambda: sum(1 for _ in every_file(place)))
-    figures["edit_s"] = _child("edited", place)["s"]
+    figures |= measure_openings(place)
+    figures["stat_s"] = time_action(lambda: sum(1 for _ in iterate_files(place)))
+    figures["edit_s"] = _run_child("edit_file", place)["s"]
     _say(f"{size:,} files: losing them")
-    figures["write_s"] = written_bare(place, folder / "copy")
+    figures["write_s"] = time_bare_writes(place, folder / "copy")
     for top in ("memory", "sessions"):
         shutil.rmtree(place / top, ignore_errors=True)
-    figures["again_s"] = _child("settled", place)["s"]
+    figures["again_s"] = _run_child("sync_folder", place)["s"]
     for name in ("files.db", "files.db-wal", "files.db-shm"):
         (place / name).unlink(missing_ok=True)
-    figures["anew_s"] = _child("settled", place)["s"]
+    figures["anew_s"] = _run_child("sync_folder", place)["s"]
     with Memory.open(place) as memory:
         assert memory.folder is not None
         memory.folder.flush(_LONGEST_S)
@@ -82,8 +82,8 @@ def measured(size: int, seed: int, folder: Path, *, count: int = SAVES) -> Figur
     return figures
 
 
-def filled(place: Path, texts: Texts, size: int, *, files: bool) -> None:
-    """A memory with so many records, in categories; with their files, or without."""
+def fill_memory(place: Path, texts: Texts, size: int, *, files: bool) -> None:
+    """Create a memory with `size` records in categories, with or without files."""
     with Memory.open(place, settings=Settings(files=files)) as memory:
         for start in range(0, size, _BATCH):
             some = (texts.text(number) for number in range(start, min(start + _BATCH, size)))
@@ -92,8 +92,8 @@ def filled(place: Path, texts: Texts, size: int, *, files: bool) -> None:
             memory.folder.sync()
 
 
-def saves(place: Path, bare: Path, texts: Texts, size: int, count: int) -> Figures:
-    """Milliseconds of a durable save with files and without, ten of the one and ten of the other by turns."""
+def measure_saves(place: Path, bare: Path, texts: Texts, size: int, count: int) -> Figures:
+    """Measure durable saves with and without files in milliseconds, in alternating runs of ten."""
     times: dict[str, list[float]] = {"on": [], "off": []}
     order = random.Random(size)
     with (
@@ -109,31 +109,35 @@ def saves(place: Path, bare: Path, texts: Texts, size: int, count: int) -> Figur
             for name in order.sample(list(memories), 2):
                 for number in range(size + start, size + start + _IN_A_ROW):
                     text = texts.text(number)
-                    took = timed(lambda m=memories[name], t=text: m.save(t.content, category=t.category))  # type: ignore[misc]
+                    took = time_action(
+                        lambda m=memories[name], t=text: m.save(t.content, category=t.category)
+                    )  # type: ignore[misc]
                     times[name].append(took * 1000)
     figures = {
-        f"{name}_{what}": value for name in times for what, value in _quantiles("save", times[name]).items()
+        f"{name}_{what}": value
+        for name in times
+        for what, value in _compute_quantiles("save", times[name]).items()
     }
     figures["save_ratio"] = figures["on_save_p50_ms"] / figures["off_save_p50_ms"]
     return figures
 
 
-def openings(place: Path) -> Figures:
-    """The best of a few processes that open the folder."""
-    found = [_child("opened", place) for _ in range(_OPENINGS)]
+def measure_openings(place: Path) -> Figures:
+    """Return the best figures of several processes that open the folder."""
+    found = [_run_child("open_folder", place) for _ in range(_OPENINGS)]
     return {name: min(one[name] for one in found) for name in found[0]}
 
 
-def every_file(place: Path) -> Iterator[os.stat_result]:
-    """A stat of every file of a memory."""
+def iterate_files(place: Path) -> Iterator[os.stat_result]:
+    """Yield the stat of every file of a memory."""
     for top in ("memory", "sessions"):
         for folder, _, names in os.walk(place / top):
             for name in names:
                 yield os.lstat(f"{folder}/{name}")
 
 
-def written_bare(place: Path, copy: Path) -> float:
-    """Seconds for writing the same files with nothing but the disk in the way."""
+def time_bare_writes(place: Path, copy: Path) -> float:
+    """Return the seconds for writing the same files directly."""
     files = [
         (file.relative_to(place), file.read_bytes())
         for top in ("memory", "sessions")
@@ -149,23 +153,23 @@ def written_bare(place: Path, copy: Path) -> float:
             os.write(handle, content)
             os.close(handle)
 
-    took = timed(write)
+    took = time_action(write)
     shutil.rmtree(copy)
     return took
 
 
-def timed(act: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+def time_action(act: Callable[[], object]) -> float:
+    """Return the seconds an action takes."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
 
 
-# -- in a process of its own -------------------------------------------------------------------------------
+# -- child processes -------------------------------------------------------------------------------
 
 
-def opened(place: Path) -> Figures:
-    """Open a folder, use it at once, and wait until all its files have been looked at."""
+def open_folder(place: Path) -> Figures:
+    """Open a folder, search at once, and wait until all its files are scanned."""
     began = time.perf_counter()
     with Memory.open(place) as memory:
         ready = time.perf_counter()
@@ -173,20 +177,20 @@ def opened(place: Path) -> Figures:
         searched = time.perf_counter()
         assert memory.folder is not None
         memory.folder.flush(_LONGEST_S)
-        swept = time.perf_counter()
-        again = timed(memory.folder.sync)
-        turns = [timed(memory.folder.refresh) for _ in range(20)]
+        scanned = time.perf_counter()
+        again = time_action(memory.folder.sync)
+        turns = [time_action(memory.folder.refresh) for _ in range(20)]
     return {
         "open_s": ready - began,
         "first_search_ms": (searched - ready) * 1000,
-        "open_swept_s": swept - began,
-        "sweep_s": again,
+        "open_scanned_s": scanned - began,
+        "scan_s": again,
         "refresh_ms": sorted(turns)[len(turns) // 2] * 1000,
     }
 
 
-def settled(place: Path) -> Figures:
-    """Open a folder, and wait until its files are as they should be."""
+def sync_folder(place: Path) -> Figures:
+    """Open a folder and wait until its files are in sync."""
     began = time.perf_counter()
     with Memory.open(place) as memory:
         assert memory.folder is not None
@@ -194,8 +198,8 @@ def settled(place: Path) -> Figures:
     return {"s": time.perf_counter() - began}
 
 
-def edited(place: Path) -> Figures:
-    """Edit one file of an open folder, and wait until the edit is in the store."""
+def edit_file(place: Path) -> Figures:
+    """Edit one file of an open folder and wait until the store has the edit."""
     with Memory.open(place) as memory:
         assert memory.folder is not None
         memory.folder.sync()
@@ -214,21 +218,21 @@ def edited(place: Path) -> Figures:
     return {"s": took}
 
 
-_CHILDREN = {act.__name__: act for act in (opened, settled, edited)}
+_CHILDREN = {act.__name__: act for act in (open_folder, sync_folder, edit_file)}
 
 
-def _child(action: str, place: Path) -> Figures:
+def _run_child(action: str, place: Path) -> Figures:
     command = [sys.executable, "-m", "benchmarks.folder", "--child", action, str(place)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: Figures = json.loads(done.stdout)
     return found
 
 
-# -- what it came to ---------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
-def table(figures: dict[int, Figures]) -> Iterator[str]:
-    """Lines of Markdown."""
+def render_table(figures: dict[int, Figures]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
     sizes = list(figures)
     yield "| | " + " | ".join(f"{size:,} files" for size in sizes) + " |"
     yield "|---|" + "---:|" * len(sizes)
@@ -242,32 +246,34 @@ def _say(what: str) -> None:
 
 
 @click.command()
-@click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True, help="How many files.")
-@click.option("--saves", "count", type=click.IntRange(10), default=SAVES, show_default=True, help="How many.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the texts.")
+@click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True, help="Numbers of files.")
+@click.option(
+    "--saves", "count", type=click.IntRange(10), default=SAVES, show_default=True, help="Number of saves."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the texts.")
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there as JSON."
 )
 @click.option(
     "--disk",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where the folders are; a durable save is as quick as this disk.",
+    help="Folder for the data; a durable save is as fast as its disk.",
 )
 @click.option("--child", nargs=2, hidden=True)
 def main(
     sizes: str, count: int, seed: int, out: Path | None, disk: Path | None, child: tuple[str, str] | None
 ) -> None:
-    """Measure what readable files cost, and print a table."""
+    """Measure the cost of readable files and print a table."""
     if child is not None:
         click.echo(json.dumps(_CHILDREN[child[0]](Path(child[1]))))
         return
     with tempfile.TemporaryDirectory(prefix="reverie-folder-", dir=disk) as folder:
         figures = {
-            size: measured(size, seed, Path(folder), count=count) for size in map(int, sizes.split(","))
+            size: measure_size(size, seed, Path(folder), count=count) for size in map(int, sizes.split(","))
         }
     if out is not None:
         out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    click.echo("\n".join(table(figures)))
+    click.echo("\n".join(render_table(figures)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How long does a coding agent wait for its hook? From the start of `reverie hook user-prompt` to its end.
+"""Time of `reverie hook` from start to end, as a coding agent waits for it.
 
 python -m benchmarks.hook [--times 20] [--records 3000]
 
-Each prompt is another one, stored and answered with what is remembered for it, in one conversation. The
-processor time is measured as well: it is what the hook takes on a machine that does nothing else.
+Each prompt differs, is stored in one conversation and answered with what is recalled. Processor time is
+measured as well; it does not depend on other load.
 """
 
 from __future__ import annotations
@@ -26,29 +26,31 @@ from reverie import Memory
 PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()"]
 
 
-def processor_s() -> float:
-    """Processor time of all children that have ended."""
+def measure_cpu() -> float:
+    """Return the processor time of all ended child processes in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def once(event: str, folder: Path, told: Mapping[str, str], env: Mapping[str, str]) -> tuple[float, float]:
-    """One event: seconds from start to end, and seconds of processor time."""
-    before, began = processor_s(), time.perf_counter()
+def run_event(
+    event: str, folder: Path, payload: Mapping[str, str], env: Mapping[str, str]
+) -> tuple[float, float]:
+    """Run one event; return its wall time and processor time in seconds."""
+    before, began = measure_cpu(), time.perf_counter()
     done = subprocess.run(
         [*PROGRAM, "hook", event, "--folder", str(folder)],
-        input=json.dumps(told).encode(),
+        input=json.dumps(payload).encode(),
         capture_output=True,
         env=env,
         check=True,
     )
     took = time.perf_counter() - began
     assert not done.stderr, done.stderr.decode()
-    return took, processor_s() - before
+    return took, measure_cpu() - before
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=20, help="how often")
     parser.add_argument("--records", type=int, default=3000, help="records in the memory")
@@ -59,28 +61,28 @@ def main() -> None:
         env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         env["PYTHONPYCACHEPREFIX"] = str(
             Path(name, "compiled")
-        )  # as where it is installed: nothing to compile
+        )  # compiled files are cached, as after an installation
         with Memory.open(folder) as memory:
             memory.save_many({"content": text.content} for text in texts.first(asked.records))
         taken = {"user-prompt": [], "stop": [], "session-start": []}
         for number in range(asked.times + 1):
-            told = {
+            payload = {
                 "session_id": "benchmark",
                 "cwd": name,
                 "prompt": texts.question(number),
                 "last_assistant_message": texts.text(number).content,
             }
             for event, figures in taken.items():
-                figures.append(once(event, folder, told, env))
+                figures.append(run_event(event, folder, payload, env))
     print(f"{asked.records:,} records, {asked.times} times each, from start to end of the process:")
     for event, figures in taken.items():
-        seconds, processor = zip(*figures[1:], strict=True)  # the first one compiles
-        print(f"{event:>14}: best {min(seconds) * 1000:.0f} ms, median {median_ms(seconds)} ms; ", end="")
-        print(f"of processor time best {min(processor) * 1000:.0f} ms, median {median_ms(processor)} ms")
+        seconds, processor = zip(*figures[1:], strict=True)  # the first run compiles
+        print(f"{event:>14}: best {min(seconds) * 1000:.0f} ms, median {format_median(seconds)} ms; ", end="")
+        print(f"of processor time best {min(processor) * 1000:.0f} ms, median {format_median(processor)} ms")
 
 
-def median_ms(seconds: tuple[float, ...]) -> str:
-    """Their median, in milliseconds."""
+def format_median(seconds: tuple[float, ...]) -> str:
+    """Return the median in milliseconds."""
     return f"{statistics.median(seconds) * 1000:.0f}"
 
 

@@ -1,4 +1,4 @@
-"""How long does a client wait for the MCP server? From the start of the process to the answered handshake.
+"""Time from starting the MCP server to its answer to `initialize`.
 
 python -m benchmarks.mcp_start [--times 10] [--records 0]
 """
@@ -30,8 +30,8 @@ HELLO = {
 }
 
 
-def seconds(folder: Path) -> float:
-    """One start, in seconds."""
+def time_start(folder: Path) -> float:
+    """Start the server once and return the seconds until it answers."""
     began = time.perf_counter()
     with subprocess.Popen(
         [*PROGRAM, "mcp", "--folder", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -48,7 +48,7 @@ def seconds(folder: Path) -> float:
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=10, help="how often")
     parser.add_argument("--records", type=int, default=0, help="records in the memory")
@@ -59,11 +59,11 @@ def main() -> None:
             memory.save_many(
                 {"content": f"The train number {n} leaves at {n} o'clock"} for n in range(asked.records)
             )
-        took = [seconds(folder) for _ in range(asked.times)]
+        took = [time_start(folder) for _ in range(asked.times)]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"from start to the answered initialize, {asked.records} records, {asked.times} times:")
+    print(f"from start to the answer to initialize, {asked.records} records, {asked.times} times:")
     print(f"best {min(took):.2f} s, median {statistics.median(took):.2f} s; ", end="")
-    print(f"{(used.ru_utime + used.ru_stime) / asked.times:.2f} s of processor time each, its end included")
+    print(f"{(used.ru_utime + used.ru_stime) / asked.times:.2f} s of processor time each, including shutdown")
 
 
 if __name__ == "__main__":

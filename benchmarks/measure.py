@@ -1,7 +1,6 @@
-"""How long does it take? All engines on the same texts and questions, taking turns question by question.
+"""Timing of all engines on the same texts and questions.
 
-Taking turns, because a shared machine is slower at one moment than at another: what disturbs one disturbs
-all.
+The engines take turns question by question, so that other load on the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from benchmarks.engines import BARE, REVERIE, Engine, NotOffered, Reverie
 from benchmarks.texts import Text, Texts
 
 Figures = dict[str, float]
-"""One engine's figures at one size, by name; the ending of a name is its unit."""
+"""One engine's figures at one size, by name; a name ends with its unit."""
 
 WARM_UP = 20
 _SAVES_IN_A_ROW = 10
@@ -41,7 +40,7 @@ class Plan:
         repeat: How often each is asked.
         seed: Of the texts.
         folder: Where the engines keep their data.
-        say: Told what is being done.
+        say: Callback that receives progress messages.
     """
 
     engines: tuple[type[Engine], ...]
@@ -52,33 +51,33 @@ class Plan:
     say: Callable[[str], None]
 
 
-def measured(plan: Plan, size: int) -> dict[str, Figures]:
-    """Every engine's figures with so many texts."""
+def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
+    """Measure every engine with `size` texts."""
     texts = Texts(plan.seed)
     figures: dict[str, Figures] = {}
-    making = _child("generate", REVERIE, plan.folder, size, plan.seed)["load_s"]
+    making = _run_child("generate", REVERIE, plan.folder, size, plan.seed)["load_s"]
     kinds = [kind for kind in plan.engines if kind.largest is None or size <= kind.largest]
     for kind in kinds:
         plan.say(f"{size:,} texts: loading {kind.name}")
         folder = plan.folder / f"{kind.name}-{size}"
         folder.mkdir()
-        found = _child("build", kind.name, folder, size, plan.seed)
+        found = _run_child("build", kind.name, folder, size, plan.seed)
         found["load_s"] = max(found["load_s"] - making, 0.0)
         found["disk_mb"] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
         if kind.name != BARE:
-            found |= _child("serve", kind.name, folder, size, plan.seed)
+            found |= _run_child("serve", kind.name, folder, size, plan.seed)
         figures[kind.name] = found
     engines = {kind.name: kind(plan.folder / f"{kind.name}-{size}") for kind in kinds}
     try:
         plan.say(f"{size:,} texts: searching")
-        _merge(figures, searches(engines, texts, size, plan))
+        _merge(figures, measure_searches(engines, texts, size, plan))
         plan.say(f"{size:,} texts: saving")
-        _merge(figures, saves(engines, texts, size))
-        _merge(figures, finds(engines, texts, size, plan))
+        _merge(figures, measure_saves(engines, texts, size))
+        _merge(figures, measure_visibility(engines, texts, size, plan))
         memory = engines.get(REVERIE)
         if isinstance(memory, Reverie):
             plan.say(f"{size:,} texts: context")
-            figures[REVERIE] |= context(memory, texts, size, plan)
+            figures[REVERIE] |= measure_context(memory, texts, size, plan)
     finally:
         for engine in engines.values():
             engine.close()
@@ -88,11 +87,11 @@ def measured(plan: Plan, size: int) -> dict[str, Figures]:
 # -- searching ---------------------------------------------------------------------------------------
 
 
-def searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
-    """Milliseconds of a search with no filter, within a scope, and within an area of categories."""
+def measure_searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
+    """Measure searches in milliseconds: unfiltered, within a scope and within a category."""
     numbers = [number * size // plan.questions for number in range(plan.questions)] * plan.repeat
     times: dict[tuple[str, str], list[float]] = {}
-    # Another order each time: whoever comes after the slowest finds the processor's caches empty.
+    # The order changes each time, since the slowest engine leaves the processor's caches cold for the next.
     order = random.Random(plan.seed)
     warming = numbers[:WARM_UP]
     for turn, number in enumerate(warming + numbers):
@@ -104,17 +103,17 @@ def searches(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) ->
         }
         for what, restriction in filters.items():
             for name in order.sample(list(engines), len(engines)):
-                took = _timed(lambda e=engines[name], q=question, r=restriction: e.search(q, **r))  # type: ignore[misc]
+                took = _time(lambda e=engines[name], q=question, r=restriction: e.search(q, **r))  # type: ignore[misc]
                 if took is not None and turn >= len(warming):
                     times.setdefault((name, what), []).append(took)
     figures: dict[str, Figures] = {}
     for (name, what), taken in times.items():
-        figures.setdefault(name, {}).update(_quantiles(what, taken))
+        figures.setdefault(name, {}).update(_compute_quantiles(what, taken))
     return figures
 
 
-def _timed(action: Callable[[], object]) -> float | None:
-    """Milliseconds that it takes; None if the engine has no such thing."""
+def _time(action: Callable[[], object]) -> float | None:
+    """Return the milliseconds an action takes; None if the engine does not offer it."""
     began = time.perf_counter()
     try:
         action()
@@ -123,7 +122,7 @@ def _timed(action: Callable[[], object]) -> float | None:
     return (time.perf_counter() - began) * 1000
 
 
-def _quantiles(what: str, times: Sequence[float]) -> Figures:
+def _compute_quantiles(what: str, times: Sequence[float]) -> Figures:
     if len(times) < 2:
         return {f"{what}_p50_ms": times[0], f"{what}_p95_ms": times[0]}
     cuts = statistics.quantiles(times, n=20, method="inclusive")
@@ -133,11 +132,10 @@ def _quantiles(what: str, times: Sequence[float]) -> Figures:
 # -- saving ------------------------------------------------------------------------------------------
 
 
-def saves(engines: dict[str, Engine], texts: Texts, size: int) -> dict[str, Figures]:
-    """Milliseconds of a durable save of one text; the engines take turns at ten texts each.
+def measure_saves(engines: dict[str, Engine], texts: Texts, size: int) -> dict[str, Figures]:
+    """Measure durable saves of one text in milliseconds; the engines take turns of ten texts.
 
-    Turns of one text would measure how long an engine takes to come back into the processor's caches after
-    the commits of all the others, some of them a hundred times as long as its own.
+    Turns of one text would mostly measure cold caches after the commits of slower engines.
     """
     times: dict[str, list[float]] = {}
     order = random.Random(size)
@@ -146,43 +144,47 @@ def saves(engines: dict[str, Engine], texts: Texts, size: int) -> dict[str, Figu
         block = [texts.text(size + turn) for turn in range(start, min(start + _SAVES_IN_A_ROW, count))]
         for name in order.sample(list(engines), len(engines)):
             for text in block:
-                took = _timed(lambda e=engines[name], t=text: e.save(t))  # type: ignore[misc]
+                took = _time(lambda e=engines[name], t=text: e.save(t))  # type: ignore[misc]
                 if took is not None:
                     times.setdefault(name, []).append(took)
-    return {name: _quantiles("save", taken) for name, taken in times.items()}
+    return {name: _compute_quantiles("save", taken) for name, taken in times.items()}
 
 
-def finds(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
-    """Milliseconds from the beginning of a save until a search finds it, here and in another process."""
+def measure_visibility(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
+    """Measure the time from a save until a search finds it, in this and in another process."""
     figures: dict[str, Figures] = {}
     for name, engine in engines.items():
         try:
-            here = [_found_here(engine, _with_word(texts, size + SAVES + n)) for n in range(FINDS)]
+            here = [
+                _time_until_found(engine, _add_unique_word(texts, size + SAVES + n)) for n in range(FINDS)
+            ]
         except NotOffered:
             continue
         folder = plan.folder / f"{name}-{size}"
-        there = _found_elsewhere(
-            engine, folder, [_with_word(texts, size + SAVES + FINDS + n) for n in range(FINDS)]
+        there = _time_until_found_elsewhere(
+            engine, folder, [_add_unique_word(texts, size + SAVES + FINDS + n) for n in range(FINDS)]
         )
         figures[name] = {"found_ms": statistics.median(here), "found_elsewhere_ms": statistics.median(there)}
     return figures
 
 
-def _with_word(texts: Texts, number: int) -> tuple[Text, str]:
-    """A text with a word that no other has."""
+def _add_unique_word(texts: Texts, number: int) -> tuple[Text, str]:
+    """Return a text with a unique word, and the word."""
     text = texts.text(number)
     word = "qz" + "".join(chr(ord("a") + int(digit)) for digit in str(number)) + "x"
     return text._replace(content=f"{text.content} {word}"), word
 
 
-def _found_here(engine: Engine, case: tuple[Text, str]) -> float:
+def _time_until_found(engine: Engine, case: tuple[Text, str]) -> float:
     text, word = case
     began = time.monotonic()
     engine.save(text)
     return (wait_until_found(engine, word) - began) * 1000
 
 
-def _found_elsewhere(engine: Engine, folder: Path, cases: Sequence[tuple[Text, str]]) -> list[float]:
+def _time_until_found_elsewhere(
+    engine: Engine, folder: Path, cases: Sequence[tuple[Text, str]]
+) -> list[float]:
     command = [sys.executable, "-m", "benchmarks.child", "watch", engine.name, str(folder), "1", "1"]
     times = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
@@ -193,7 +195,7 @@ def _found_elsewhere(engine: Engine, folder: Path, cases: Sequence[tuple[Text, s
         for text, word in cases:
             watcher.stdin.write(f"{word}\n")
             watcher.stdin.flush()
-            time.sleep(0.02)  # so that it is searching when the save begins
+            time.sleep(0.02)  # the other process searches when the save begins
             began = time.monotonic()
             engine.save(text)
             times.append((float(watcher.stdout.readline()) - began) * 1000)
@@ -202,11 +204,11 @@ def _found_elsewhere(engine: Engine, folder: Path, cases: Sequence[tuple[Text, s
     return times
 
 
-# -- what only Reverie has ---------------------------------------------------------------------------
+# -- context and imports ---------------------------------------------------------------------------
 
 
-def context(engine: Reverie, texts: Texts, size: int, plan: Plan) -> Figures:
-    """Milliseconds of `Session.context()` beside those of a search, with a tenth as many turns as records."""
+def measure_context(engine: Reverie, texts: Texts, size: int, plan: Plan) -> Figures:
+    """Measure `Session.context()` beside a search, with a tenth as many turns as records."""
     turns, chats = max(size // 10, 10), max(size // 1000, 1)
     for chat in range(chats):
         engine.memory.session(f"chat:{chat}").add_many(
@@ -218,16 +220,20 @@ def context(engine: Reverie, texts: Texts, size: int, plan: Plan) -> Figures:
     for turn in range(WARM_UP + plan.questions * plan.repeat):
         question = texts.question(turn * size // plan.questions % size)
         session = engine.memory.session(f"chat:{turn % chats}")
-        packed = _timed(lambda s=session, q=question: s.context(q))  # type: ignore[misc]
-        searched = _timed(lambda q=question: engine.search(q))  # type: ignore[misc]
+        packed = _time(lambda s=session, q=question: s.context(q))  # type: ignore[misc]
+        searched = _time(lambda q=question: engine.search(q))  # type: ignore[misc]
         if turn >= WARM_UP and packed is not None and searched is not None:
             packing.append(packed)
             searching.append(searched)
-    return {"turns": turns} | _quantiles("context", packing) | _quantiles("beside_context", searching)
+    return (
+        {"turns": turns}
+        | _compute_quantiles("context", packing)
+        | _compute_quantiles("beside_context", searching)
+    )
 
 
-def imports() -> Figures:
-    """Milliseconds of a new interpreter that imports Reverie, and of one that does nothing; taking turns."""
+def measure_imports() -> Figures:
+    """Measure the time that `import reverie` adds to starting an interpreter."""
     times: dict[str, list[float]] = {"import reverie": [], "pass": []}
     for _ in range(IMPORTS):
         for code, taken in times.items():
@@ -241,8 +247,8 @@ def imports() -> Figures:
 # -- processes ---------------------------------------------------------------------------------------
 
 
-def _child(action: str, engine: str, folder: Path, size: int, seed: int) -> Figures:
-    """What an action in a process of its own found."""
+def _run_child(action: str, engine: str, folder: Path, size: int, seed: int) -> Figures:
+    """Run an action of `benchmarks.child` and return its figures."""
     command = [sys.executable, "-m", "benchmarks.child", action, engine, str(folder), str(size), str(seed)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: Figures = json.loads(done.stdout)

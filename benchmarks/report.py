@@ -1,4 +1,4 @@
-"""What came of it, and was it good enough? Tables, targets, a plot; as Markdown, JSON and PNG."""
+"""Report of a benchmark run: tables, targets and a plot, as Markdown, JSON and PNG."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PACKAGES = ("reverie", "tantivy", "bm25s", "rank-bm25", "numpy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What one run measured.
+    """Measurements of one run.
 
     Attributes:
         sizes: Figures by number of texts, engine and name.
@@ -67,7 +67,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Something Reverie promises.
+    """A target for one figure.
 
     Attributes:
         what: In words.
@@ -83,14 +83,14 @@ class Target:
 
     @property
     def verdict(self) -> str:
-        """`met`, `missed` or `not run`."""
+        """Return `met`, `missed` or `not run`."""
         if self.measured is None:
             return "not run"
         return "met" if self.measured <= self.limit else "missed"
 
 
-def targets(results: Results) -> list[Target]:
-    """What is promised, beside what was measured; where no size is named, at the largest one measured."""
+def list_targets(results: Results) -> list[Target]:
+    """Return the targets with the measured figures, at the largest size unless one is named."""
     largest = max(results.sizes)
     found = []
     for size, peer, limit in ((100_000, FTS5, 1 / 15), (100_000, TANTIVY, 6.0), (1_000_000, TANTIVY, 4.0)):
@@ -122,7 +122,7 @@ def targets(results: Results) -> list[Target]:
 
 
 def _ratio(figures: dict[str, Figures] | None, name: str, peer: str) -> float | None:
-    """Reverie's figure as a multiple of a peer's."""
+    """Return Reverie's figure as a multiple of a peer's."""
     mine = (figures or {}).get(REVERIE, {}).get(name)
     theirs = (figures or {}).get(peer, {}).get(name)
     return mine / theirs if mine is not None and theirs else None
@@ -131,36 +131,36 @@ def _ratio(figures: dict[str, Figures] | None, name: str, peer: str) -> float | 
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def write(results: Results, folder: Path) -> list[Path]:
-    """Write RESULTS.md, results.json and, if matplotlib is there, results.png; returns what was written."""
+def write_results(results: Results, folder: Path) -> list[Path]:
+    """Write RESULTS.md, results.json and, if matplotlib is installed, results.png; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     document, data, plot = folder / "RESULTS.md", folder / "results.json", folder / "results.png"
-    data.write_text(json.dumps(as_json(results), indent=1) + "\n", encoding="utf-8")
+    data.write_text(json.dumps(to_json(results), indent=1) + "\n", encoding="utf-8")
     plotted = importlib.util.find_spec("matplotlib") is not None
     if plotted:
         draw(results.sizes, plot)
     picture = ["", "![Search time by number of texts](results.png)"] if plotted else []
-    document.write_text("\n".join([*markdown(results), *picture]) + "\n", encoding="utf-8")
+    document.write_text("\n".join([*render_markdown(results), *picture]) + "\n", encoding="utf-8")
     return [document, data, *([plot] if plotted else [])]
 
 
-def as_json(results: Results) -> dict[str, Any]:
-    """The results as JSON has them."""
+def to_json(results: Results) -> dict[str, Any]:
+    """Return the results as JSON values."""
     return {
-        "machine": machine(),
+        "machine": describe_machine(),
         "settings": results.settings,
         "sizes": {str(size): figures for size, figures in results.sizes.items()},
         "imports": results.imports,
         "absent": results.absent,
         "targets": [
             {"what": t.what, "measured": t.measured, "limit": t.limit, "unit": t.unit, "verdict": t.verdict}
-            for t in targets(results)
+            for t in list_targets(results)
         ],
     }
 
 
-def machine() -> dict[str, str]:
-    """What the figures were taken on."""
+def describe_machine() -> dict[str, str]:
+    """Describe the machine."""
     versions = {}
     for package in _PACKAGES:
         try:
@@ -177,11 +177,11 @@ def machine() -> dict[str, str]:
     }
 
 
-def markdown(results: Results) -> Iterator[str]:
-    """The lines of RESULTS.md."""
+def render_markdown(results: Results) -> Iterator[str]:
+    """Return the lines of RESULTS.md."""
     yield "# Speed"
     yield ""
-    yield ", ".join(f"{name} {value}" for name, value in machine().items()) + "."
+    yield ", ".join(f"{name} {value}" for name, value in describe_machine().items()) + "."
     yield ""
     yield (
         "Times are milliseconds where nothing else is said. All engines hold the same texts and take turns "
@@ -193,7 +193,7 @@ def markdown(results: Results) -> Iterator[str]:
     yield "## Targets"
     yield ""
     yield from _table(
-        ["target", "measured", "at most", ""], (_target_row(target) for target in targets(results))
+        ["target", "measured", "at most", ""], (_target_row(target) for target in list_targets(results))
     )
     for size, figures in results.sizes.items():
         yield ""
@@ -240,7 +240,7 @@ def _target_row(target: Target) -> list[str]:
 
 
 def _ratios(figures: dict[str, Figures]) -> Iterator[str]:
-    """Reverie beside every peer, in words."""
+    """Describe Reverie's figures relative to each peer."""
     for peer in figures:
         ratio = _ratio(figures, "search_p50_ms", peer)
         if peer == REVERIE or ratio is None:
@@ -257,7 +257,7 @@ def _table(heading: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
 
 
 def _number(value: float | None) -> str:
-    """Three digits that matter."""
+    """Format with three significant digits."""
     if value is None:
         return "-"
     if value >= 100:
@@ -266,7 +266,7 @@ def _number(value: float | None) -> str:
 
 
 def draw(sizes: Sizes, file: Path) -> None:
-    """The time of a search over the number of texts, one line an engine, both axes logarithmic."""
+    """Plot search time over the number of texts, one line an engine, on logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,9 +1,9 @@
-"""How long does a search within a scope take, beside one over everything? Medians of one run, taking turns.
+"""Time of searches within a scope beside searches over everything: medians of one run, taking turns.
 
 python -m benchmarks.scopes [--sizes 1000,10000] [--scopes 1,10,1000] [--questions 60]
 
-Half of the records are everybody's; the other half is spread evenly over the scopes. A scope's chain sees its
-own part and everybody's. A conversation of forty turns lies in the scope that is asked in.
+Half of the records have no scope; the other half is spread evenly over the scopes. A scope sees its own
+records and those without a scope. One scope has a conversation of forty turns and is asked.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ WARM_UP = 10
 HEAD = ("records", "scopes", "in one", "search all", "in a scope", "in its chain", "everybody's", "context")
 
 
-def scope_of(text: Text, scopes: int) -> str:
-    """Whose it is: every other one everybody's."""
+def choose_scope(text: Text, scopes: int) -> str:
+    """Return the scope of a text; every other text has none."""
     return "" if text.number % 2 else f"user:{text.number // 2 % scopes}"
 
 
-def filled(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
-    """A memory of so many records, all of them in the index's commit."""
+def fill_memory(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
+    """Return a memory with `size` records, all of them committed to the index."""
     memory = Memory.open(folder)
-    memory.save_many({"content": text.content, "scope": scope_of(text, scopes)} for text in texts.first(size))
+    memory.save_many(
+        {"content": text.content, "scope": choose_scope(text, scopes)} for text in texts.first(size)
+    )
     chat = memory.scoped("user:0").session("chat")
     chat.add_many(
         {"role": "assistant" if number % 2 else "user", "content": texts.text(size + number).content}
@@ -41,8 +43,8 @@ def filled(folder: Path, texts: Texts, size: int, scopes: int) -> Memory:
     return Memory.open(folder)
 
 
-def medians(memory: Memory, texts: Texts, size: int, questions: int) -> list[float]:
-    """Milliseconds: over all, in one scope, in its chain, in what is everybody's; and of a prompt."""
+def measure_medians(memory: Memory, texts: Texts, size: int, questions: int) -> list[float]:
+    """Return median milliseconds of each search and of a prompt."""
     scoped = memory.scoped("user:0")
     chat = scoped.session("chat")
     ways: list[Callable[[str], object]] = [
@@ -63,7 +65,7 @@ def medians(memory: Memory, texts: Texts, size: int, questions: int) -> list[flo
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="1000,10000", help="numbers of records")
     parser.add_argument("--scopes", default="1,10,1000", help="numbers of scopes")
@@ -76,8 +78,8 @@ def main() -> None:
             if scopes > size // 2:
                 continue
             with tempfile.TemporaryDirectory() as name:
-                memory = filled(Path(name, "memory"), texts, size, scopes)
-                found = medians(memory, texts, size, asked.questions)
+                memory = fill_memory(Path(name, "memory"), texts, size, scopes)
+                found = measure_medians(memory, texts, size, asked.questions)
                 memory.close()
             one = size // 2 // scopes
             cells = [f"{size:,}", f"{scopes:,}", f"{one:,}", *(f"{taken:.1f} ms" for taken in found)]

@@ -1,4 +1,4 @@
-"""What is searched, and what is asked? Texts and questions made from a seed; no data set is involved.
+"""Texts and questions generated from a seed.
 
 * **Words.** Some 34,000 made-up words of two to four syllables: nouns, verbs, adjectives, names. A word's
   frequency falls with its rank (1/rank, Zipf), within its class and within a topic.
@@ -66,7 +66,7 @@ _BETWEEN = _listed("the the of with about for in and to from on a")
 
 
 class Text(NamedTuple):
-    """One text.
+    """A generated text.
 
     Attributes:
         number: Its place, from 0.
@@ -84,7 +84,7 @@ class Text(NamedTuple):
 
 
 class Texts:
-    """Texts and questions of one seed. Making one costs some 15 microseconds."""
+    """Texts and questions of one seed."""
 
     def __init__(self, seed: int = 1) -> None:
         self._seed = seed
@@ -103,11 +103,11 @@ class Texts:
         ]
 
     def first(self, count: int) -> Iterator[Text]:
-        """The first `count` texts."""
+        """Yield the first `count` texts."""
         return (self.text(number) for number in range(count))
 
     def text(self, number: int) -> Text:
-        """The text of that number."""
+        """Return the text with that number."""
         words, topic = self._words(number)
         content = " ".join(word for word, _ in words)
         area = f"area-{topic % AREAS}"
@@ -120,7 +120,7 @@ class Texts:
         )
 
     def question(self, number: int) -> str:
-        """A question about the text of that number."""
+        """Return a question about the text with that number."""
         generator = random.Random(-1 - (self._seed << 32) - number)
         words, _ = self._words(number)
         telling = list(dict.fromkeys(word for word, tells in words if tells))
@@ -137,7 +137,7 @@ class Texts:
         return " ".join(asked) + "?"
 
     def _words(self, number: int) -> tuple[list[tuple[str, bool]], int]:
-        """The words of a text, each with whether it tells something, and its topic."""
+        """Return the words of a text, each with whether it is a content word, and its topic."""
         generator = random.Random((self._seed << 32) + number)
         draw = generator.random
         topic = int(TOPICS * draw() ** 1.3)
@@ -160,7 +160,7 @@ class Texts:
 
 
 def _vocabulary(generator: random.Random, count: int, made: set[str]) -> list[str]:
-    """So many new words."""
+    """Generate new words."""
     words: list[str] = []
     while len(words) < count:
         syllables = generator.choices((2, 3, 4), weights=(5, 4, 1))[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.folder import ROWS
-from benchmarks.report import Results, targets
+from benchmarks.report import Results, list_targets
 from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
 
 ROOT = Path(__file__).parent.parent
@@ -77,7 +77,7 @@ def test_targets_are_met_missed_or_not_run() -> None:
         "bare": {"save_p50_ms": 1.0},
     }  # fmt: skip
     results = Results(sizes={100_000: figures}, imports={"import_ms": 99.0}, absent={}, settings={})
-    found = [(target.measured, target.verdict) for target in targets(results)]
+    found = [(target.measured, target.verdict) for target in list_targets(results)]
     assert found == [
         (pytest.approx(1 / 30), "met"),
         (10.0, "missed"),

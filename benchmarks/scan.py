@@ -1,7 +1,7 @@
-"""How long does one look at all files take when nothing has changed? `python -m benchmarks.sweep [FILES]`.
+"""Time of a scan of all files when nothing has changed: `python -m benchmarks.scan [FILES]`.
 
-Prints the best of five: reading what is known of the files, and looking at all of them; and the same once
-with the kernel's cache of files dropped, where that is allowed.
+Prints the best of five runs for reading the recorded state and for scanning the files, and one run with the
+kernel's file cache dropped where that is permitted.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ def main(count: int) -> None:
         root = Path(place)
         state = FileState(root)
         with state.lock() as ledger:
-            ledger.put(_written(root, count))
+            ledger.put(_write_files(root, count))
         print(f"{count:,} files in {min(count, _FOLDERS)} folders")
-        if _dropped_caches():
-            print("cold:  known {:.3f} s, sweep {:.3f} s".format(*_timed(root, state)))
-        best = [min(times) for times in zip(*(_timed(root, state) for _ in range(5)), strict=True)]
-        print("warm:  known {:.3f} s, sweep {:.3f} s".format(*best))
+        if _drop_caches():
+            print("cold:  state {:.3f} s, scan {:.3f} s".format(*_time_scan(root, state)))
+        best = [min(times) for times in zip(*(_time_scan(root, state) for _ in range(5)), strict=True)]
+        print("warm:  state {:.3f} s, scan {:.3f} s".format(*best))
         state.close()
 
 
-def _written(root: Path, count: int) -> list[FileRecord]:
+def _write_files(root: Path, count: int) -> list[FileRecord]:
     found = []
     for number in range(count):
         path = f"memory/c{number % 10}/d{number % _FOLDERS}/{number:012x}.json"
@@ -43,7 +43,7 @@ def _written(root: Path, count: int) -> list[FileRecord]:
     return found
 
 
-def _timed(root: Path, state: FileState) -> tuple[float, float]:
+def _time_scan(root: Path, state: FileState) -> tuple[float, float]:
     began = time.perf_counter()
     known = state.known()
     read = time.perf_counter()
@@ -51,7 +51,7 @@ def _timed(root: Path, state: FileState) -> tuple[float, float]:
     return read - began, time.perf_counter() - read
 
 
-def _dropped_caches() -> bool:
+def _drop_caches() -> bool:
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")
