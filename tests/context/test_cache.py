@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.cache import LEAST, Prompt, conversation, figures
+from benchmarks.cache import LEAST, Prompt, compute_figures, run_conversation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,8 +30,8 @@ def written(text: tuple[str, int]) -> str:
 
 
 def test_of_200_turns_the_stable_part_is_the_same_as_in_the_prompt_before(tmp_path: Path) -> None:
-    prompts = conversation(tmp_path / "memory")
-    found = figures(prompts)
+    prompts = run_conversation(tmp_path / "memory")
+    found = compute_figures(prompts)
     assert found.prompts >= 100
     assert found.stable >= LEAST
     assert found.unchanged > 0.8
@@ -40,7 +40,7 @@ def test_of_200_turns_the_stable_part_is_the_same_as_in_the_prompt_before(tmp_pa
 
 
 def test_the_stable_part_comes_first_and_changes_now_and_then(tmp_path: Path) -> None:
-    prompts = conversation(tmp_path / "memory", turns=120)
+    prompts = run_conversation(tmp_path / "memory", turns=120)
     for prompt in prompts:
         stable = prompt.pack.stable_text
         assert stable
@@ -50,9 +50,9 @@ def test_the_stable_part_comes_first_and_changes_now_and_then(tmp_path: Path) ->
 
 
 def test_the_share_falls_when_the_beginning_changes(tmp_path: Path) -> None:
-    prompts = conversation(tmp_path / "memory", turns=20)
+    prompts = run_conversation(tmp_path / "memory", turns=20)
     spoilt = [Prompt(pack=each.pack, whole=f"{n} {each.whole}") for n, each in enumerate(prompts)]
-    assert figures(spoilt).stable < 0.1
+    assert compute_figures(spoilt).stable < 0.1
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
