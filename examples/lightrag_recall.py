@@ -19,8 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from reverie import Memory
 from reverie.agent import Agent
-from reverie.consolidation.factory import resolve_model
 from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
+from reverie.llm import resolve_model
 from reverie.llm.messages import ModelRequest
 
 

@@ -273,11 +273,12 @@ class Tending(MemoryReader, ABC):
 
         with self._lock:
             if self._worker is None:
-                self._worker = factory.make_worker(
+                self._worker = factory.create_worker(
                     self._writer,
                     settings=self.settings,
                     model=self._model,
                     profile=self._prompts,
+                    plan_records=self._saving.planned,
                 )
             return self._worker
 
@@ -311,12 +312,9 @@ class Tending(MemoryReader, ABC):
             InvalidInput: there is no such pass, or it was not given what it needs.
             NotFound: there is no such session.
         """
-        from reverie.consolidation import factory
-
-        asked = factory.PassRequest(
-            session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
+        return self.worker.plan(
+            name, session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
         )
-        return factory.plan_pass(self.worker, self._saving, name, asked)
 
     def apply(self, plan: Plan) -> ApplyResult:
         """Make a plan's changes, all of them or none. `undo` with what comes back takes them back.
@@ -324,7 +322,7 @@ class Tending(MemoryReader, ABC):
         Raises:
             Conflict: something that it would change has changed since it was made: plan again.
         """
-        return self.worker.dreaming.apply(plan)
+        return self.worker.apply(plan)
 
     # -- forgetting --------------------------------------------------------------------------------------
 

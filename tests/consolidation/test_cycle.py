@@ -45,7 +45,8 @@ def dreaming(
 ) -> ConsolidationCycle:
     model = None if answer is None else model_from_function(answer)
     writer = StoreWriter(store=store, clock=lambda: NOW)
-    return ConsolidationCycle(writer, model=model, **{"settings": Settings(), **more})  # type: ignore[arg-type]
+    given = {"settings": Settings(), "plan_records": lambda records: [], **more}
+    return ConsolidationCycle(writer, model=model, **given)  # type: ignore[arg-type]
 
 
 def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:
@@ -117,7 +118,7 @@ def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
     there = live(store)
     (outcome,) = dreaming(
         store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
-    ).run_cycle(["merge"])
+    ).run(["merge"])
     assert outcome.state == "applied"
     assert live(store) != there
     rows = [row for row in store.journal() if row.batch == outcome.batch]
@@ -134,13 +135,13 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
 
     added(store, record("One thing"))
     dream = dreaming(store, answer)
-    dream.run_cycle()
+    dream.run()
     assert len(asked) == 1
     for _ in range(3):
-        assert [outcome.state for outcome in dream.run_cycle()] == ["skipped"] * 4
+        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 4
     assert len(asked) == 1
     added(store, record("Another thing"))
-    dream.run_cycle()
+    dream.run()
     assert len(asked) == 2
     assert "NEW" in asked[1].messages[0].content
 
@@ -149,8 +150,8 @@ def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    assert [outcome.state for outcome in dream.run_cycle(["merge"])] == ["applied"]
-    assert [outcome.state for outcome in dream.run_cycle(["merge"])] == ["skipped"]
+    assert [outcome.state for outcome in dream.run(["merge"])] == ["applied"]
+    assert [outcome.state for outcome in dream.run(["merge"])] == ["skipped"]
 
 
 def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
@@ -159,11 +160,11 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
     def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
-    (outcome,) = dreaming(store, failing).run_cycle(["infer"])
+    (outcome,) = dreaming(store, failing).run(["infer"])
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert store.count("model.infer.failed") == store.count("dream.infer.failed") == 1
     preference = {"content": "Prefers short answers", "strength": "very_irritated", "evidence": [turns[0].id]}
-    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).run_cycle(["infer"])
+    dreaming(store, lambda ask: json.dumps({"preferences": [preference]})).run(["infer"])
     assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
 
 
@@ -173,7 +174,7 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     def unusable(ask: ModelRequest) -> str:
         return 3  # type: ignore[return-value]
 
-    outcomes = dreaming(store, unusable).run_cycle()
+    outcomes = dreaming(store, unusable).run()
     assert [outcome.name for outcome in outcomes] == ["enrich", "merge", "infer", "promote"]
     assert outcomes[3].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
@@ -190,7 +191,7 @@ def test_somebody_elses_change_meanwhile_is_not_overwritten(store: SQLiteStore) 
     with pytest.raises(Conflict):
         dream.apply(plan)
     assert live(store)[two.id].content == "Rockbot needs 5 replicas"
-    (outcome,) = dream.run_cycle(["merge"])
+    (outcome,) = dream.run(["merge"])
     assert outcome.plan is not None
     assert outcome.state == "skipped", "the merge would now lose the 5"
     assert "5" in outcome.plan.refused[0].why
@@ -202,8 +203,7 @@ def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
     proposals = [{"sources": [a.id, b.id], "content": f"{a.content}. {b.content}"} for a, b in pairs]
     text = json.dumps({"merge": proposals, "archive": [], "refile": [], "anti_patterns": []})
     threads = [
-        threading.Thread(target=dreaming(store, lambda ask: text).run_cycle, args=(["merge"],))
-        for _ in range(4)
+        threading.Thread(target=dreaming(store, lambda ask: text).run, args=(["merge"],)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -217,21 +217,21 @@ def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
 def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     dream = dreaming(store)
-    dream.run_cycle()
+    dream.run()
     (entry,) = dream.log()
     assert (entry["pass"], entry["state"], entry["changes"]) == ("promote", "applied", 1)
     assert entry["batch"] is not None
-    assert not dream.run_cycle(dry_run=True)[0].batch
+    assert not dream.run(dry_run=True)[0].batch
     assert len(dream.log()) == 1
 
 
 def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     before = store.sequence()
-    outcomes = dreaming(store).run_cycle(dry_run=True)
+    outcomes = dreaming(store).run(dry_run=True)
     assert [outcome.state for outcome in outcomes] == ["skipped", "skipped", "skipped", "planned"]
     assert store.sequence() == before
-    assert dreaming(store).run_cycle()[3].state == "applied"
+    assert dreaming(store).run()[3].state == "applied"
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -244,11 +244,11 @@ def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_
 
     one = record("One thing")
     added(store, one)
-    dreaming(store, answer, profile=tmp_path).run_cycle(["merge"])
+    dreaming(store, answer, profile=tmp_path).run(["merge"])
     assert asked[0].startswith("MINE 1. NEW [")
     (tmp_path / "dream.md").write_bytes(b"\xff\xfe")
     added(store, record("Another thing"))
-    dreaming(store, answer, profile=tmp_path).run_cycle(["merge"])
+    dreaming(store, answer, profile=tmp_path).run(["merge"])
     assert "long-term memory" in asked[1]
 
 
@@ -274,10 +274,10 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     said(store, "I prefer tabs", "I prefer tabs.")
     settings = Settings(promotion_enabled=False, preference_inference=False)
-    outcomes = dreaming(store, settings=settings).run_cycle()
+    outcomes = dreaming(store, settings=settings).run()
     assert [outcome.why for outcome in outcomes[2:]] == [
         "preference_inference is off",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, or one of enrich, merge, infer, promote"):
+    with pytest.raises(InvalidInput, match="dream, enrich, merge, infer, promote"):
         dreaming(store).plan("nap")

@@ -63,9 +63,9 @@ def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, t
     with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path) as memory:
         note = memory.save(NOTE, rough=True, origin="agent").record
         assert contents(memory) == [NOTE], "it is remembered at once, as it is"
-        assert memory.worker.work().outcomes == (), "nobody has been silent long enough"
+        assert memory.worker.run_due().outcomes == (), "nobody has been silent long enough"
         clock.now += timedelta(minutes=1)
-        [outcome] = memory.worker.work().outcomes
+        [outcome] = memory.worker.run_due().outcomes
         assert (outcome.name, outcome.state) == ("enrich", "applied")
         assert contents(memory) == ["Ines likes jasmine tea.", "Staging listens on port 5433."]
         assert {record.origin for record in memory.records()} == {"agent"}
@@ -73,11 +73,11 @@ def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, t
         kept = memory.get(note.id)
         assert kept is not None
         assert (kept.content, kept.archived) == (NOTE, True)
-        assert memory.worker.work().outcomes == (), "once"
+        assert memory.worker.run_due().outcomes == (), "once"
         memory.undo(batch=outcome.batch)
         assert contents(memory) == [NOTE]
         clock.now += timedelta(minutes=1)
-        assert memory.worker.work().outcomes == (), "what a person took back is not done again"
+        assert memory.worker.run_due().outcomes == (), "what a person took back is not done again"
 
 
 def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clock: MovableClock) -> None:
@@ -88,17 +88,17 @@ def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clo
     with opened(clock, model) as memory:
         memory.save(NOTE, rough=True)
         clock.now += timedelta(minutes=1)
-        assert [each.state for each in memory.worker.work().outcomes] == ["failed"]
-        assert memory.worker.work().outcomes == (), "it waits"
+        assert [each.state for each in memory.worker.run_due().outcomes] == ["failed"]
+        assert memory.worker.run_due().outcomes == (), "it waits"
         clock.now += FIRST_PAUSE
-        assert [each.state for each in memory.worker.work().outcomes] == ["failed"]
+        assert [each.state for each in memory.worker.run_due().outcomes] == ["failed"]
         clock.now += FIRST_PAUSE
-        assert memory.worker.work().outcomes == (), "longer each time"
+        assert memory.worker.run_due().outcomes == (), "longer each time"
         assert len(model.asked) == 2
         assert memory.stats().failed == {"dream.enrich": 2, "model.enrich": 2}
         model.answers["enrich"] = TEA_AND_PORT
         clock.now += FIRST_PAUSE
-        assert [each.state for each in memory.worker.work().outcomes] == ["applied"]
+        assert [each.state for each in memory.worker.run_due().outcomes] == ["applied"]
         assert len(contents(memory)) == 2
 
 
@@ -179,7 +179,7 @@ def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp
     with opened(clock, None, tmp_path) as memory:
         memory.save(NOTE, rough=True)
         clock.now += timedelta(days=2)
-        memory.worker.work()
+        memory.worker.run_due()
         assert contents(memory) == [NOTE]
         assert "no model" in memory.plan("enrich").skipped
     with opened(clock, Scripted(enrich=TEA_AND_PORT), tmp_path, enrich=False) as memory:
@@ -306,7 +306,7 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         other.add("user", "Hello")
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
-        memory.worker.dreaming.run_cycle(["merge", "infer"])
+        memory.worker.cycle.run(["merge", "infer"])
     everybodys, tools, bos = model.questions("merge")
     for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
         assert text in everybodys
@@ -335,7 +335,7 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        memory.worker.dreaming.run_cycle(["merge"])
+        memory.worker.cycle.run(["merge"])
         [found] = [each for each in memory.records(scope="user:bo") if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
@@ -347,21 +347,21 @@ def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
     with opened(clock) as memory:
         chat = memory.session("cli:1")
         chat.add("user", "Always answer in French please.")
-        memory.worker.dreaming.run_cycle(["infer"])
+        memory.worker.cycle.run(["infer"])
         assert contents(memory) == []
         clock.now += timedelta(days=2)
         chat.add("user", "What time is it?")
-        memory.worker.dreaming.run_cycle(["infer"])
+        memory.worker.cycle.run(["infer"])
         assert contents(memory) == [], "nothing new shows it"
         clock.now += timedelta(days=2)
         chat.add("user", "Always answer in French please.")
-        memory.worker.dreaming.run_cycle(["infer"])
+        memory.worker.cycle.run(["infer"])
         [found] = memory.records()
         assert found.content == "Always answer in French please"
         assert len(found.references) == 2
         clock.now += timedelta(days=20)
         chat.add("user", "Never use emojis.")
-        memory.worker.dreaming.run_cycle(["infer"])
+        memory.worker.cycle.run(["infer"])
         assert len(contents(memory)) == 1, "a week is as far as it looks back"
 
 
@@ -375,7 +375,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
         chat.add("assistant", "In French.")
         chat.add("user", "Always answer in French please.")
         chat.add("user", "And what about tea?")
-        memory.worker.dreaming.run_cycle(["infer"])
+        memory.worker.cycle.run(["infer"])
     [asked] = model.questions("infer")
     assert "what about tea" in asked
     assert "[" in asked
@@ -401,16 +401,16 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
 
     with Memory.open(tmp_path, model=slow) as memory, Memory.open(tmp_path) as other:
         memory.save("Ines likes tea")
-        dreaming = threading.Thread(target=memory.worker.dream)
+        dreaming = threading.Thread(target=memory.worker.run)
         dreaming.start()
         assert asked.wait(30)
         pause = threading.Event()
         for _ in range(8):
             pause.wait(0.2)
-            assert other.worker.dream().busy, "renewed, though it would have ended thrice"
+            assert other.worker.run().busy, "renewed, though it would have ended thrice"
         answered.set()
         dreaming.join(30)
-        assert not other.worker.dream().busy
+        assert not other.worker.run().busy
         assert other._store.entries(LEASE, now=other._clock()) == []
     assert timedelta(minutes=1) >= LEASE_TIME
 
@@ -419,14 +419,14 @@ def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableCloc
     with opened(clock, None) as memory:
         decided = memory.save("We decided on Postgres", kind="decision", layer="episodic").record.id
         clock.now += timedelta(days=1)
-        (done,) = [each for each in memory.worker.work().outcomes if each.state == "applied"]
+        (done,) = [each for each in memory.worker.run_due().outcomes if each.state == "applied"]
         assert done.batch is not None
         memory.undo(batch=done.batch)
         for _ in range(3):
             clock.now += timedelta(days=1)
-            assert all(each.state == "skipped" for each in memory.worker.work().outcomes)
+            assert all(each.state == "skipped" for each in memory.worker.run_due().outcomes)
         assert [each.layer for each in memory.records()] == ["episodic"]
         memory.update(decided, content="We decided on Postgres 16")
         clock.now += timedelta(days=1)
-        memory.worker.work()
+        memory.worker.run_due()
         assert [each.layer for each in memory.records()] == ["semantic"], "what is changed is looked at anew"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
-from reverie.consolidation.windows import DueWindow, WindowConsolidator
+from reverie.consolidation.windows import DueWindow
 from reverie.consolidation.worker import LEASE, Worker, compute_next_run
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -66,9 +66,8 @@ def worker(
     chosen = Settings(**settings)
     model = None if answer is None else model_from_function(answer)
     writer = StoreWriter(store=store, clock=now)
-    dreaming = ConsolidationCycle(writer, settings=chosen, model=model)
-    consolidating = WindowConsolidator(store, settings=chosen, answer=dreaming.answer, view=dreaming.view)
-    return Worker(writer, dreaming, consolidating, settings=chosen)
+    cycle = ConsolidationCycle(writer, settings=chosen, model=model, plan_records=lambda records: [])
+    return Worker(writer, cycle, settings=chosen)
 
 
 def talk(
@@ -107,22 +106,22 @@ def digesting(update: str = "- They talk.\n") -> Callable[[ModelRequest], str]:
 
 def test_a_window_over_its_size_is_digested_and_ten_messages_stay(store: SQLiteStore, now: Now) -> None:
     talk(store, 50)
-    assert worker(store, now, digesting()).work().outcomes == ()
+    assert worker(store, now, digesting()).run_due().outcomes == ()
     talk(store, 1)
-    (outcome,) = worker(store, now, digesting()).work().outcomes
+    (outcome,) = worker(store, now, digesting()).run_due().outcomes
     assert (outcome.name, outcome.state) == ("digest", "applied")
     assert window(store) == 10
     assert len(store.turns(session="chat:1")) == 51, "turns are never removed"
     (paragraph,) = store.paragraphs(page=HISTORY)
     assert paragraph.content.endswith("They talked.")
     assert [page.content for page in store.pages()] == ["- They talk.\n"]
-    assert worker(store, now, digesting()).work().outcomes == ()
+    assert worker(store, now, digesting()).run_due().outcomes == ()
 
 
 def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: Now) -> None:
     for _ in range(3):
         talk(store, 60)
-        worker(store, now).work()
+        worker(store, now).run_due()
     assert len(store.paragraphs(page=HISTORY)) == 3
     assert [one.position for one in store.paragraphs(page=HISTORY)] == [1.0, 2.0, 3.0]
 
@@ -133,13 +132,13 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now:
     def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
-    (outcome,) = worker(store, now, failing).work().outcomes
+    (outcome,) = worker(store, now, failing).run_due().outcomes
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert window(store) == 60
     assert store.paragraphs(page=HISTORY) == []
     assert store.count("digest.failed") == 1
     talk(store, 5)
-    (outcome,) = worker(store, now, digesting()).work().outcomes
+    (outcome,) = worker(store, now, digesting()).run_due().outcomes
     assert outcome.state == "applied"
     assert window(store) == 10
 
@@ -151,7 +150,7 @@ def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: Now) -> N
         talk(store, 3, text="late")
         return digesting()(ask)
 
-    worker(store, now, answer).work()
+    worker(store, now, answer).run_due()
     assert window(store) == 13
     assert store.turns(session="chat:1")[-1].content == "late 62"
 
@@ -168,7 +167,7 @@ def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore
         store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
         return digesting("- Ada lives in Oslo\n- CI is Jenkins\n- The launch is on 4 April\n")(ask)
 
-    worker(store, now, answer).work()
+    worker(store, now, answer).run_due()
     (page,) = store.pages()
     for line in ("Ada lives in Oslo", "CI is Jenkins", "Bob joins in May", "The launch is on 4 April"):
         assert line in page.content
@@ -182,7 +181,7 @@ def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
         raise AssertionError("asked")
 
     talk(store, 11)
-    (outcome,) = worker(store, now, never, memory_window=0).work().outcomes
+    (outcome,) = worker(store, now, never, memory_window=0).run_due().outcomes
     assert (outcome.name, outcome.state, window(store)) == ("trim", "applied", 10)
     assert store.paragraphs(page=HISTORY) == []
 
@@ -191,7 +190,7 @@ def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
     store: SQLiteStore, now: Now
 ) -> None:
     talk(store, 60, scope="user:alice")
-    (outcome,) = worker(store, now, lambda ask: "They talked.").work().outcomes
+    (outcome,) = worker(store, now, lambda ask: "They talked.").run_due().outcomes
     assert outcome.name == "compact"
     state = store.session("chat:1")
     assert state is not None
@@ -202,9 +201,9 @@ def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
 
 def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Now) -> None:
     talk(store, 30, text="long " * 2_000)
-    assert list(worker(store, now)._consolidating.due()) == [DueWindow(session="chat:1", kind="compact")]
-    assert list(worker(store, now, compaction_enabled=False)._consolidating.due()) == []
-    (outcome,) = worker(store, now).work().outcomes
+    assert list(worker(store, now).cycle.windows.due()) == [DueWindow(session="chat:1", kind="compact")]
+    assert list(worker(store, now, compaction_enabled=False).cycle.windows.due()) == []
+    (outcome,) = worker(store, now).run_due().outcomes
     assert outcome.state == "applied"
     assert window(store) == 20
 
@@ -236,7 +235,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
         ),
     ]
     store.commit([Change(before=None, after=turn) for turn in more], actor="owner", at=NOW)
-    worker(store, now).work()
+    worker(store, now).run_due()
     state = store.session("chat:1")
     assert state is not None
     assert state.window_start <= 40 or state.window_start == 52
@@ -245,7 +244,7 @@ def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now:
 def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: Now) -> None:
     talk(store, 700)
     one = worker(store, now)
-    while one.work().outcomes:
+    while one.run_due().outcomes:
         pass
     assert window(store) == 10
     assert len(store.paragraphs(page=HISTORY)) == 4
@@ -254,16 +253,16 @@ def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: Now) -> None:
 def test_by_hand_the_window_can_be_shortened_to_any_length(store: SQLiteStore, now: Now) -> None:
     talk(store, 30)
     one = worker(store, now, lambda ask: "They talked.")
-    assert one.consolidate("chat:1", "compact", keep=5).state == "applied"
+    assert one.run_window("chat:1", "compact", keep=5).state == "applied"
     assert window(store) == 5
-    assert one.consolidate("chat:1", "compact", keep=0).state == "applied"
+    assert one.run_window("chat:1", "compact", keep=0).state == "applied"
     assert window(store) == 0
-    assert one.consolidate("chat:1", "compact", keep=0).state == "skipped"
-    assert one.consolidate("nobody", "compact").state == "failed"
+    assert one.run_window("chat:1", "compact", keep=0).state == "skipped"
+    assert one.run_window("nobody", "compact").state == "failed"
     with pytest.raises(NotFound):
-        one._consolidating.plan("nobody", "compact")
+        one.plan("compact", session="nobody")
     with pytest.raises(InvalidInput, match="keep"):
-        one._consolidating.plan("chat:1", "compact", keep=-1)
+        one.plan("compact", session="chat:1", keep=-1)
 
 
 # -- dreams --------------------------------------------------------------------------------------------
@@ -278,28 +277,28 @@ def fact(store: SQLiteStore, content: str, at: datetime = NOW) -> None:
 def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(store: SQLiteStore, now: Now) -> None:
     fact(store, "We use Postgres")
     one = worker(store, now, dream_interval="1h", dream_idle="5m")
-    assert one.work().outcomes == ()
+    assert one.run_due().outcomes == ()
     now.moment += timedelta(minutes=6)
-    assert [each.state for each in one.work().outcomes] == ["skipped", "skipped", "skipped", "applied"]
+    assert [each.state for each in one.run_due().outcomes] == ["skipped", "skipped", "skipped", "applied"]
     now.moment += timedelta(minutes=30)
     fact(store, "We use Redis", now.moment)
     now.moment += timedelta(minutes=10)
-    assert one.work().outcomes == ()
+    assert one.run_due().outcomes == ()
     now.moment += timedelta(minutes=30)
-    assert [each.state for each in one.work().outcomes][3] == "applied"
+    assert [each.state for each in one.run_due().outcomes][3] == "applied"
     now.moment += timedelta(days=3)
-    assert one.work().outcomes == (), "nothing new, nothing to do"
+    assert one.run_due().outcomes == (), "nothing new, nothing to do"
 
 
 def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
     one = worker(store, now, dream_schedule="0 3 * * *")
     fact(store, "We use Postgres")
     now.moment += timedelta(hours=1)
-    assert one.work().outcomes == ()
+    assert one.run_due().outcomes == ()
     now.moment = datetime(2026, 3, 2, 2, 59, tzinfo=UTC)
-    assert one.work().outcomes == ()
+    assert one.run_due().outcomes == ()
     now.moment = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
-    assert len(one.work().outcomes) == 4
+    assert len(one.run_due().outcomes) == 4
     assert compute_next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
     with pytest.raises(InvalidInput, match="five fields"):
         compute_next_run("at three", NOW)
@@ -308,14 +307,14 @@ def test_a_dream_by_schedule(store: SQLiteStore, now: Now) -> None:
 def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(store: SQLiteStore, now: Now) -> None:
     one = worker(store, now, dream_schedule="0 3 * * *")
     now.moment += timedelta(hours=1)
-    one.work()
+    one.run_due()
     now.moment = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
-    assert one.work().outcomes == ()
+    assert one.run_due().outcomes == ()
     fact(store, "We use Postgres", now.moment + timedelta(hours=9))
     now.moment += timedelta(hours=10)
-    assert one.work().outcomes == (), "three o'clock is over"
+    assert one.run_due().outcomes == (), "three o'clock is over"
     now.moment = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
-    assert len(one.work().outcomes) == 4
+    assert len(one.run_due().outcomes) == 4
 
 
 def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: Now) -> None:
@@ -323,18 +322,18 @@ def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: 
     now.moment += timedelta(days=400)
     fact(store, "We use Postgres", now.moment)
     now.moment += timedelta(hours=1)
-    assert len(one.work().outcomes) == 4
+    assert len(one.run_due().outcomes) == 4
     now.moment -= timedelta(days=400)
     fact(store, "We use Redis", now.moment)
     now.moment += timedelta(hours=1)
-    assert len(one.work().outcomes) == 4
+    assert len(one.run_due().outcomes) == 4
 
 
 def test_no_interval_no_dream(store: SQLiteStore, now: Now) -> None:
     fact(store, "We use Postgres")
     now.moment += timedelta(days=9)
-    assert worker(store, now, dream_interval=None).work().outcomes == ()
-    assert len(worker(store, now, dream_interval=None).dream().outcomes) == 4
+    assert worker(store, now, dream_interval=None).run_due().outcomes == ()
+    assert len(worker(store, now, dream_interval=None).run().outcomes) == 4
 
 
 # -- one owner at a time -------------------------------------------------------------------------------
@@ -347,18 +346,18 @@ def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now
         Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
     )
     one = worker(store, now)
-    assert one.work().busy
-    assert one.dream().busy
+    assert one.run_due().busy
+    assert one.run().busy
     assert window(store) == 60
     now.moment += timedelta(minutes=10, seconds=1)
-    assert one.work().outcomes
+    assert one.run_due().outcomes
     assert store.entries(LEASE, now=now()) == [], "given back"
 
 
 def test_several_workers_digest_a_window_once(store: SQLiteStore, now: Now) -> None:
     talk(store, 60)
     workers = [worker(store, now, digesting()) for _ in range(6)]
-    threads = [threading.Thread(target=each.work) for each in workers]
+    threads = [threading.Thread(target=each.run_due) for each in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -404,7 +403,7 @@ def test_a_bug_in_ours_does_not_end_the_thread(
     store: SQLiteStore, now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = worker(store, now)
-    monkeypatch.setattr(one, "work", lambda: 1 / 0)
+    monkeypatch.setattr(one, "run_due", lambda: 1 / 0)
     one.start(every_s=0.01)
     deadline = time.monotonic() + 20
     while store.count("worker.failed") < 2 and time.monotonic() < deadline:
@@ -425,7 +424,7 @@ store = SQLiteStore(Path(sys.argv[1]), analyse=analyze)
 talk(store, 60)
 def dies(ask):
     os.kill(os.getpid(), 9)
-worker(store, Now(), dies).work()
+worker(store, Now(), dies).run_due()
 """
 
 
@@ -438,10 +437,10 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
     store = SQLiteStore(path, analyse=analyze)
     try:
         assert window(store) == 60
-        assert worker(store, now).work().busy, "its lease still holds"
+        assert worker(store, now).run_due().busy, "its lease still holds"
         now.moment += timedelta(minutes=11)
         assert [
-            each.state for each in worker(store, now, digesting()).work().outcomes if each.name == "digest"
+            each.state for each in worker(store, now, digesting()).run_due().outcomes if each.name == "digest"
         ] == ["applied"]
         assert window(store) == 10
         assert len(store.paragraphs(page=HISTORY)) == 1
@@ -452,6 +451,6 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
 def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: Now) -> None:
     talk(store, 5)
     before = store.sequence()
-    worker(store, now).work()
+    worker(store, now).run_due()
     assert store.sequence() == before
     assert list(store.find(Filter())) == []

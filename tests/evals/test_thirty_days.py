@@ -131,7 +131,7 @@ def test_a_careless_model_every_night_takes_nothing_away(tmp_path: Path, clock: 
             memory.save(pair.new)
             said = sorted({*said, *live(memory)})
             clock.move(hours=12)
-            memory.worker.dream()
+            memory.worker.run()
             assert live(memory) == said
             clock.move(hours=12)
         assert len(said) == FACTS + 2 * NEAR_MISSES

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from reverie import Memory, Settings
 from reverie.agent import Agent
-from reverie.consolidation.factory import resolve_model
 from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
 from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, format_context
 from reverie.interfaces.cli.main import cli
+from reverie.llm import resolve_model
 from reverie.llm.messages import ModelRequest
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 

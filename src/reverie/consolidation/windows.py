@@ -1,27 +1,24 @@
-"""When does a conversation's window get shorter, and what stands for what left it? Gathers, asks, and writes.
+"""Find the sessions whose windows have grown too long, and read what a pass over one needs.
 
-`passes.digest` makes a paragraph of `HISTORY.md` and an update of `MEMORY.md` of what leaves, `compact`
-a summary in the session itself. Pages are everybody's, so a session that belongs to a scope is only ever
-compacted. Turns are never removed: the window's beginning moves.
+Turns are never removed: the beginning of the window moves. Pages belong to everybody, so the window of a session
+with a scope is never digested, only compacted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from reverie.consolidation.passes import compact, digest
-from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.driver import run_pass
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.inputs import DigestPages, WindowInput
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.similarity.three_way_merge import merge_text
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -31,7 +28,7 @@ WINDOW_WITHOUT_CONSOLIDATION = 10
 MOST_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
 
-Kind = Literal["digest", "compact", "trim"]
+WindowKind = Literal["digest", "compact", "trim"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,42 +37,22 @@ class DueWindow:
 
     Attributes:
         session: Its id.
-        kind: `digest`, `compact`, or `trim` where nothing is to be kept of what leaves.
+        kind: `digest`, `compact`, or `trim` where nothing is kept of what leaves.
     """
 
     session: str
-    kind: Kind
+    kind: WindowKind
 
 
-class WindowConsolidator:
-    """Shortens windows over one store; keeps nothing itself. Safe to use from several threads."""
+class WindowReader:
+    """Reads windows from one store. Safe to use from several threads."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        settings: Settings,
-        answer: Callable[[ModelRequest], ModelReply | ModelFailure],
-        view: Callable[[], PassInput],
-        input_limit: int | None = None,
-    ) -> None:
-        """Shorten the windows of a store's sessions.
-
-        Args:
-            store: Where they are.
-            settings: The settings.
-            answer: Answers a pass; never raises.
-            view: The moment and the prompts.
-            input_limit: How many tokens the model can read; None where that is not known.
-        """
+    def __init__(self, store: Store, *, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._answer = answer
-        self._view = view
-        self._input_limit = input_limit
 
     def due(self) -> Iterator[DueWindow]:
-        """The sessions whose windows have grown too long, the latest active first."""
+        """Yield the sessions whose windows have grown too long, the latest active first."""
         window = self._settings.memory_window
         for overview in self._store.sessions():
             state = overview.state
@@ -86,23 +63,20 @@ class WindowConsolidator:
             elif length > window:
                 yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
-                turns = self._select_window(state)
-                if compact.is_due(
-                    turns, most_tokens=self._settings.compaction_tokens, input_limit=self._input_limit
-                ):
+                turns = self._read_turns(state)
+                if compact.is_due(turns, most_tokens=self._settings.compaction_tokens):
                     yield DueWindow(session=state.id, kind="compact")
 
-    def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
-        """What would become of a session's window now; nothing is written.
+    def read(self, session: str, kind: str, *, keep: int | None = None) -> WindowInput:
+        """Return what a pass over the window of a session reads.
 
         Args:
-            session: The session's id.
             kind: `digest`, `compact` or `trim`.
-            keep: How many turns stay, about, 0 or more; None takes what the settings and the seeds say.
+            keep: About how many turns stay, 0 or more; None takes what the settings say.
 
         Raises:
             NotFound: there is no such session.
-            InvalidInput: `keep` is negative, or a session that belongs to a scope would get onto the pages.
+            InvalidInput: `keep` is negative, or a session with a scope would get onto the pages.
         """
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 0):
             raise InvalidInput(f"keep is {keep!r}: it is a whole number from 0")
@@ -113,30 +87,24 @@ class WindowConsolidator:
             raise InvalidInput(
                 f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
             )
-        turns = self._select_window(state)
-        stays = self._compute_kept_count(kind) if keep is None else keep
-        tail = trim_window(turns, stays)
-        end = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
-        older = [turn for turn in turns if turn.position < end]
+        turns = self._read_turns(state)
+        tail = trim_window(turns, self._count_kept_turns(kind) if keep is None else keep)
+        start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
+        older = [turn for turn in turns if turn.position < start]
         if len(older) > MOST_AT_ONCE:
             older = _select_first_turns(older, MOST_AT_ONCE)
-            end = older[-1].position + 1
-        view = self._view()
-        if kind == "trim":
-            return _plan_trim(view, state, older, start=end)
-        if kind == "compact":
-            return run_pass(compact.compact(view, state, older, start=end), self._answer)
-        flow = digest.digest(view, state, older, start=end, notes=self._load_notes())
-        return run_pass(flow, self._answer)
+            start = older[-1].position + 1
+        pages = self._read_pages() if kind == "digest" else DigestPages()
+        return WindowInput(state=state, older=tuple(older), start=start, pages=pages)
 
-    def rebase_plan(self, plan: Plan) -> Plan:
-        """The plan on the pages as they are now: what somebody else wrote meanwhile stays, and wins."""
+    def rebase(self, plan: Plan) -> Plan:
+        """Return a plan over the pages as they are now. What somebody else wrote meanwhile stays, and wins."""
         steps = []
         for step in plan.steps:
             before, after = step.edit.before, step.edit.after
             if isinstance(after, Page):
-                found = self._store.pages([after.name])
-                present = found[0] if found else None
+                pages = self._store.pages([after.name])
+                present = pages[0] if pages else None
                 if present != before:
                     base = before.content if isinstance(before, Page) else ""
                     theirs = present.content if present is not None else ""
@@ -145,36 +113,25 @@ class WindowConsolidator:
             steps.append(step)
         return replace(plan, steps=tuple(steps))
 
-    def _compute_kept_count(self, kind: Kind) -> int:
+    def _count_kept_turns(self, kind: str) -> int:
         if kind == "trim":
             return WINDOW_WITHOUT_CONSOLIDATION
         if kind == "compact":
             return self._settings.compaction_keep
         return digest.compute_kept_count(self._settings.memory_window)
 
-    def _select_window(self, state: SessionState) -> list[Turn]:
+    def _read_turns(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _load_notes(self) -> digest.DigestPages:
-        found = self._store.pages([MEMORY])
+    def _read_pages(self) -> DigestPages:
+        pages = self._store.pages([MEMORY])
         last = self._store.paragraphs(page=HISTORY, start=-1)
         position = last[0].position + 1 if last else 1.0
-        return digest.DigestPages(page=found[0] if found else None, name=MEMORY, position=position)
-
-
-def _plan_trim(view: PassInput, state: SessionState, older: Sequence[Turn], *, start: int) -> Plan:
-    if not older or start <= state.window_start:
-        return Plan(id=view.new_id(), name="trim", made_at=view.now, skipped="the window is short enough")
-    step = PlanStep(
-        edit=Change(before=state, after=replace(state, window_start=start)),
-        why=f"{len(older)} turns leave the window",
-        sources=tuple(turn.id for turn in older),
-    )
-    return Plan(id=view.new_id(), name="trim", made_at=view.now, steps=(step,))
+        return DigestPages(page=pages[0] if pages else None, name=MEMORY, position=position)
 
 
 def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:
-    """The first turns, about so many, without parting a call of tools from its results."""
+    """Return about so many of the first turns, without separating a tool call from its results."""
     rest = trim_window(turns, len(turns) - most)
     end = rest[0].position if rest else turns[-1].position + 1
     return [turn for turn in turns if turn.position < end] or list(turns)

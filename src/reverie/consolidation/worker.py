@@ -1,8 +1,4 @@
-"""When is background thinking due, and who does it? One thread in a process, one owner among all of them.
-
-What is due is read from the store each time, so whatever a process leaves undone when it ends is found by the
-next. A lease in the store, which expires if its owner is killed, keeps two from doing the same at once.
-"""
+"""Background worker: one thread in a process, one owner among all processes."""
 
 from __future__ import annotations
 
@@ -14,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reverie.consolidation.cycle import ACTOR, PASSES, ApplyResult, ConsolidationCycle, PassOutcome
+from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
+from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.windows import DueWindow, Kind, WindowConsolidator
+from reverie.consolidation.registry import DREAM
+from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
 from reverie.stores.writer import StoreWriter
@@ -26,38 +25,38 @@ from reverie.stores.writer import StoreWriter
 _log = logging.getLogger("reverie")
 
 LEASE = "lease:dream"
-"""The namespace of the one entry that says who is thinking."""
+"""Namespace of the one entry that names the process at work."""
 
 LEASE_TIME = timedelta(minutes=1)
-"""How long a lease holds if its owner does not renew it, such as when it was killed."""
+"""How long a lease holds without renewal, such as after its owner was killed."""
 
 LONGEST_PASS = timedelta(minutes=30)
-"""How long a pass may take; a lease is not renewed for one that hangs longer, and another may go on."""
+"""How long a lease is renewed for one run. After that, another process may take over."""
 
 ENRICH_AFTER = timedelta(seconds=30)
-"""How long nobody may have written before rough notes are looked at, so that a burst is looked at once."""
+"""How long nobody must have written before drafts are enriched, so that a burst is enriched at once."""
 
 FIRST_PAUSE = timedelta(minutes=1)
-"""How long to wait after a failure before the same is tried again; twice as long after each further one."""
+"""Pause after a failure before the next try. Each further failure doubles it, up to `LONGEST_PAUSE`."""
 
 LONGEST_PAUSE = timedelta(hours=1)
 
 LAST_CYCLE = "dream.last"
-"""The store's cursor that keeps when the last cycle was."""
+"""The store's cursor with the time of the last cycle."""
 
 _CLOCK_WAS_WRONG = timedelta(days=1)
-"""What lies further ahead was written by a clock that has been set back since; nothing waits for it."""
+"""Times further in the future were written by a clock that was wrong; nothing waits for them."""
 
-_ROWS = 200  # of the journal; more than one plan makes
+_MOST_ENTRIES = 200  # of the journal; more than one plan makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkReport:
-    """What one look at the work did.
+    """Report of one run.
 
     Attributes:
-        outcomes: What became of each pass and each session's window.
-        busy: Whether somebody else has the lease, so that nothing was done.
+        outcomes: Outcome of each pass and of each session's window.
+        busy: Whether another process has the lease, so that nothing was done.
     """
 
     outcomes: tuple[PassOutcome, ...] = ()
@@ -65,28 +64,16 @@ class WorkReport:
 
 
 class Worker:
-    """Does what is due. Safe to use from several threads; `start` and `stop` own its one thread."""
+    """Background thinking: plans, runs, and one thread that does what is due. Safe to use from several threads.
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        dreaming: ConsolidationCycle,
-        consolidating: WindowConsolidator,
-        *,
-        settings: Settings,
-    ) -> None:
-        """Look after a store.
+    What is due is read from the store each time, so that the next process finds what one leaves undone. A lease in
+    the store, which expires if its owner is killed, keeps two processes from doing the same at once.
+    """
 
-        Args:
-            writer: Commits the changes; the journal names `dream` as their author.
-            dreaming: What runs the dream's passes.
-            consolidating: What shortens windows.
-            settings: The settings.
-        """
-        self.dreaming = dreaming
+    def __init__(self, writer: StoreWriter, cycle: ConsolidationCycle, *, settings: Settings) -> None:
+        self.cycle = cycle
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
-        self._consolidating = consolidating
         self._clock = writer.clock
         self._settings = settings
         self._owner = secrets.token_hex(6)
@@ -94,16 +81,86 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
-        self._nothing_due_at = -1  # the journal's last row when no session was due
+        self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._lock = threading.Lock()
+
+    # -- plans and runs ----------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        name: str = ALL,
+        *,
+        session: str | None = None,
+        keep: int | None = None,
+        output: str | None = None,
+        step: str = "",
+        scope: str = "",
+        origin: Origin = "agent",
+    ) -> Plan:
+        """Return what a pass would change now. Print it; nothing is written before `apply`.
+
+        Args:
+            name: `enrich`, `merge`, `infer` or `promote`; `dream` for all four as one plan, each on what the one
+                before leaves; `digest`, `compact` or `trim` for the window of a session; `extract` for the
+                findings, insights and lessons in the output of a step of work.
+            session: Session whose window is shortened, for `digest`, `compact` and `trim`.
+            keep: How many of its turns stay, 0 or more; None takes what the settings say.
+            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and only
+                the first 4,000 are read.
+            step: Name of the step, such as `GOAL:deploy`, for `extract`.
+            scope: Scope of the records that are extracted.
+            origin: Whose word the output is, for `extract`. What `tool` or `web` says is found by search, but
+                never put into a prompt unasked.
+
+        Raises:
+            InvalidInput: there is no such pass, or it was not given what it needs, or more.
+            NotFound: there is no such session.
+        """
+        return self.cycle.plan(
+            name, session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
+        )
+
+    def apply(self, plan: Plan) -> ApplyResult:
+        """Make the changes of a plan, all of them or none. `undo` takes them back, given the result.
+
+        Raises:
+            Conflict: something that it would change has changed since it was made: plan again.
+        """
+        return self.cycle.apply(plan)
+
+    def run(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> WorkReport:
+        """Run passes of a dream now, due or not.
+
+        Args:
+            dry_run: Whether to plan only; this needs no lease.
+        """
+        if dry_run:
+            return WorkReport(outcomes=tuple(self.cycle.run(names, dry_run=True)))
+        with self._hold_lease() as leased:
+            if not leased:
+                return WorkReport(busy=True)
+            return WorkReport(outcomes=tuple(self._run_dream(names)))
+
+    def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
+        """Shorten the window of one session now.
+
+        Args:
+            kind: `digest`, `compact` or `trim`.
+            keep: How many turns stay, 0 or more; None takes what the settings say.
+        """
+        return self.cycle.run_window(session, kind, keep=keep)
+
+    def log(self) -> list[dict[str, object]]:
+        """Return the outcomes of the last dreams, the newest last."""
+        return self.cycle.log()
 
     # -- the thread --------------------------------------------------------------------------------------
 
     def start(self, *, every_s: float = 5.0) -> None:
-        """Begin to look for work in the background; a second call does nothing.
+        """Start the thread that does what is due. A second call does nothing.
 
         Args:
-            every_s: Seconds between two looks, over 0; `wake` makes the next one at once.
+            every_s: Seconds between two looks, over 0; `wake` makes it look at once.
 
         Raises:
             InvalidInput: `every_s` is not over 0.
@@ -115,22 +172,22 @@ class Worker:
                 return
             self._stopping.clear()
             self._thread = threading.Thread(
-                target=self._run, args=(every_s,), name="reverie-worker", daemon=True
+                target=self._loop, args=(every_s,), name="reverie-worker", daemon=True
             )
             self._thread.start()
 
     def wake(self) -> None:
-        """Look for work now, if the thread runs; returns at once."""
+        """Make the thread look for work now, and return at once."""
         self._wake.set()
 
     def stop(self, *, timeout_s: float = 10.0) -> bool:
-        """End the thread after the pass it is in.
+        """Stop the thread after the pass that it is in.
 
         Args:
-            timeout_s: How many seconds to wait for that.
+            timeout_s: How many seconds to wait for it.
 
         Returns:
-            Whether it has ended; what it was doing is otherwise done again by the next worker.
+            Whether it has ended. Otherwise the next worker repeats what it was doing.
         """
         with self._lock:
             thread, self._thread = self._thread, None
@@ -141,20 +198,20 @@ class Worker:
         thread.join(timeout_s)
         return not thread.is_alive()
 
-    def _run(self, every_s: float) -> None:
+    def _loop(self, every_s: float) -> None:
         while not self._stopping.is_set():
             try:
-                self.work()
+                self.run_due()
             except Exception as error:  # noqa: BLE001 - the loop must outlive a bug in a model that is a function
                 _log.warning("background work failed and is tried again", exc_info=error)
-                self.dreaming.count("worker.failed")
+                self.cycle.count("worker.failed")
             self._wake.wait(every_s)
             self._wake.clear()
 
     # -- the work ----------------------------------------------------------------------------------------
 
-    def work(self) -> WorkReport:
-        """Do what is due, once; returns at once where somebody else is at it."""
+    def run_due(self) -> WorkReport:
+        """Do once what is due; do nothing where another process is at it."""
         due = self._find_due_sessions()
         dreams = self.is_dream_due()
         enriches = not dreams and self.is_enriching_due()
@@ -167,84 +224,26 @@ class Worker:
             for each in due:
                 if self._stopping.is_set():
                     return WorkReport(outcomes=tuple(outcomes))
-                outcome = self.consolidate(each.session, each.kind)
+                outcome = self.run_window(each.session, each.kind)
                 self._record_outcome(f"session {each.session}", outcome)
                 outcomes.append(outcome)
             if (dreams or enriches) and not self._stopping.is_set():
-                outcomes += self._run_dream() if dreams else self.dreaming.run_cycle(["enrich"])
+                outcomes += self._run_dream() if dreams else self.cycle.run(["enrich"])
                 self._record_outcome("enrich", next(each for each in outcomes if each.name == "enrich"))
         return WorkReport(outcomes=tuple(outcomes))
 
     def _find_due_sessions(self) -> list[DueWindow]:
-        """The sessions whose windows are to be shortened now; looked for only when something has changed."""
+        """Return the sessions whose windows are due, looking only when something has changed."""
         sequence = self._store.sequence()
         if sequence == self._nothing_due_at:
             return []
-        found = list(self._consolidating.due())
-        if not found:
+        due = list(self.cycle.windows.due())
+        if not due:
             self._nothing_due_at = sequence
-        return [each for each in found if not self._is_paused(f"session {each.session}")]
-
-    def dream(self, names: Sequence[str] = PASSES, *, dry_run: bool = False) -> WorkReport:
-        """Run the dream's passes now, due or not.
-
-        Args:
-            names: Which passes.
-            dry_run: Whether to plan only; needs no lease.
-        """
-        if dry_run:
-            return WorkReport(outcomes=tuple(self.dreaming.run_cycle(names, dry_run=True)))
-        with self._hold_lease() as leased:
-            if not leased:
-                return WorkReport(busy=True)
-            return WorkReport(outcomes=tuple(self._run_dream(names)))
-
-    def plan(self, session: str, kind: Kind, *, keep: int | None = None) -> Plan:
-        """What shortening a session's window would change now; nothing is written.
-
-        Args:
-            session: Its id.
-            kind: `digest`, `compact` or `trim`.
-            keep: How many turns stay, 0 or more; None takes what the settings say.
-
-        Raises:
-            NotFound: there is no such session.
-            InvalidInput: `keep` is negative.
-        """
-        return self._consolidating.plan(session, kind, keep=keep)
-
-    def log(self) -> list[dict[str, object]]:
-        """What became of the passes of the last dreams, the newest last."""
-        return self.dreaming.log()
-
-    def consolidate(self, session: str, kind: Kind, *, keep: int | None = None) -> PassOutcome:
-        """Shorten the window of one session.
-
-        Args:
-            session: Its id.
-            kind: `digest`, `compact` or `trim`.
-            keep: How many turns stay; None takes what the settings say.
-        """
-        now = self._clock()
-
-        def attempt() -> tuple[Plan, ApplyResult | None]:
-            plan = self._consolidating.plan(session, kind, keep=keep)
-            return plan, None if plan.failed else self.dreaming.apply(self._consolidating.rebase_plan(plan))
-
-        try:
-            plan, applied = self.dreaming.retrying(attempt)
-        except ReverieError as error:
-            _log.warning("the window of a session could not be shortened: %s", error)
-            self.dreaming.count(f"{kind}.failed")
-            return PassOutcome(name=kind, at=now, state="failed", why=str(error))
-        if applied is None:
-            self.dreaming.count(f"{kind}.failed")
-            return PassOutcome(name=kind, at=now, state="failed", why=plan.failed, plan=plan)
-        state = "applied" if plan.steps else "skipped"
-        return PassOutcome(name=kind, at=now, state=state, why=plan.skipped, plan=plan, batch=applied.batch)
+        return [each for each in due if not self._is_paused(f"session {each.session}")]
 
     def is_dream_due(self) -> bool:
-        """Whether a cycle is due: by interval or cron, with something new to look at, while nobody talks."""
+        """Whether a dream is due: by interval or cron, with something to consider, and nobody writing."""
         now = self._clock()
         last = self._read_last_cycle()
         schedule = self._settings.dream_schedule
@@ -259,27 +258,26 @@ class Worker:
             return False
         if not self._is_idle(now, timedelta(minutes=self._settings.dream_idle)):
             return False
-        if self.dreaming.has_news():
+        if self.cycle.has_news():
             return True
         if schedule is not None:
-            self._record_cycle(
-                now
-            )  # its time has come and there was nothing to do: not at any hour afterwards
+            # There was nothing to do at the scheduled time: wait for the next one.
+            self._record_cycle(now)
         return False
 
     def is_enriching_due(self) -> bool:
-        """Whether there are rough notes to split and file, and nobody has written for half a minute."""
-        if self._is_paused("enrich") or not self.dreaming.count_rough_notes():
+        """Whether there are drafts to enrich, and nobody has written for half a minute."""
+        if self._is_paused("enrich") or not self.cycle.count_drafts():
             return False
         return self._is_idle(self._clock(), ENRICH_AFTER)
 
     def _is_paused(self, what: str) -> bool:
-        """Whether something failed so lately that it is left alone."""
+        """Whether something failed so recently that it is left alone."""
         until = self._pauses.get(what)
         return until is not None and self._clock() < until[0]
 
     def _record_outcome(self, what: str, outcome: PassOutcome) -> None:
-        """Wait before what failed is tried again, longer each time."""
+        """Set or clear the pause after a failure."""
         if outcome.state != "failed":
             self._pauses.pop(what, None)
             return
@@ -287,13 +285,13 @@ class Worker:
         pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
         self._pauses[what] = (self._clock() + pause, pause)
 
-    def _run_dream(self, names: Sequence[str] = PASSES) -> list[PassOutcome]:
-        outcomes = self.dreaming.run_cycle(names)
+    def _run_dream(self, names: Sequence[str] = DREAM) -> list[PassOutcome]:
+        outcomes = self.cycle.run(names)
         self._record_cycle(self._clock())
         return outcomes
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
-        newest = self._store.journal(limit=_ROWS, newest_first=True)
+        newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
         others = next((row for row in newest if row.actor != ACTOR), None)
         return others is None or now - others.at >= least or others.at - now > _CLOCK_WAS_WRONG
 
@@ -315,7 +313,7 @@ class Worker:
 
     @contextmanager
     def _hold_lease(self) -> Iterator[bool]:
-        """Hold the lease, renewed meanwhile by a thread of its own; False where somebody else has it."""
+        """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
         if not self._lease():
             yield False
             return
@@ -339,7 +337,7 @@ class Worker:
                 _log.warning("the lease could not be renewed: %s", error)
 
     def _lease(self) -> bool:
-        """Take the lease or renew it; False where somebody else has it."""
+        """Take or renew the lease. Return False where another process has it."""
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
         return self._store.put_entry(mine, capacity=1, now=now)
@@ -352,21 +350,17 @@ class Worker:
 
 
 def compute_next_run(schedule: str, after: datetime) -> datetime:
-    """When a cron schedule is due next, in UTC.
-
-    Args:
-        schedule: Five fields, such as `0 3 * * *`.
-        after: The moment behind which to look.
+    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
 
     Raises:
-        InvalidInput: the schedule is none.
+        InvalidInput: it is no cron schedule of five fields.
     """
     from cronsim import CronSim, CronSimError  # only here: most memories have no schedule
 
     try:
-        found: datetime = next(CronSim(schedule, after))
+        next_run: datetime = next(CronSim(schedule, after))
     except (CronSimError, StopIteration):
         raise InvalidInput(
             f"dream_schedule is {schedule!r}: write five fields as cron has them, such as '0 3 * * *'"
         ) from None
-    return found
+    return next_run

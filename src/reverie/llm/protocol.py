@@ -7,6 +7,7 @@ becomes one through `model_from_function`. What a provider raises is one of `Mod
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -121,3 +122,22 @@ def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> M
         ) from error
     made: Model = found.from_environment(model.strip(), environ or {})
     return made
+
+
+def resolve_model(model: Model | Answering | str | None) -> Model | None:
+    """Return the model that a name, a function or a model stands for; None for None.
+
+    Raises:
+        InvalidInput: it is none of these.
+        MissingExtra: the model's library is not installed.
+        ModelRefused: the model's key is missing.
+    """
+    if model is None:
+        return None
+    if isinstance(model, str):
+        return model_from_name(model, environ=os.environ)
+    if isinstance(model, Model):
+        return model
+    if callable(model):
+        return model_from_function(model)
+    raise InvalidInput(f"model is {model!r}: pass provider:model, a model, or a function")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from reverie.consolidation.cycle import ACTOR
+from reverie.consolidation.gatherer import ACTOR
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter

@@ -98,7 +98,7 @@ def echoed(folder: Path, *, days: int, records: int, seed: int) -> Echo:
                 session.add("assistant", f"As you decided, {words}." if words else "I do not know.")
                 clock.now += timedelta(minutes=1)
             clock.now += timedelta(hours=12)
-            memory.worker.dream()
+            memory.worker.run()
             sizes.append(memory.stats().records)
             clock.now += timedelta(hours=12)
     return Echo(days=days, before=before, sizes=tuple(sizes), saved=outcomes.total(), outcomes=outcomes)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.consolidation.cycle import PASSES, PassOutcome
+from reverie.consolidation.cycle import PassOutcome
+from reverie.consolidation.registry import DREAM
 from reverie.domain.filter import Filter
 from reverie.llm.messages import ModelRequest
 from reverie.settings import Settings
@@ -186,9 +187,9 @@ class Simulation:
         cursors = self._cursors()
         merges = self.account.counts["merges"]
         began = time.perf_counter()
-        outcomes = [*self._memory.worker.work().outcomes]
-        if all(each.name not in PASSES for each in outcomes):
-            outcomes += self._memory.worker.dream().outcomes
+        outcomes = [*self._memory.worker.run_due().outcomes]
+        if all(each.name not in DREAM for each in outcomes):
+            outcomes += self._memory.worker.run().outcomes
         self.thinking += time.perf_counter() - began
         self._count(outcomes)
         self._check_asks()
@@ -233,13 +234,13 @@ class Simulation:
             self.account.expect(len(scopes) <= 1, "scopes never mix", f"a question about {sorted(scopes)}")
 
     def _cursors(self) -> Mapping[str, str | None]:
-        cursors = {name: self._store.cursor(f"dream.{name}.sequence") for name in PASSES}
+        cursors = {name: self._store.cursor(f"dream.{name}.sequence") for name in DREAM}
         return cursors | {"merge, what was left": self._store.cursor("dream.merge.left")}
 
     def _check_cursors(self, outcomes: Sequence[PassOutcome], before: Mapping[str, str | None]) -> None:
         after = self._cursors()
         for outcome in outcomes:
-            if outcome.name in PASSES and outcome.state == "failed":
+            if outcome.name in DREAM and outcome.state == "failed":
                 mine = [name for name in before if name.startswith(outcome.name)]
                 same = all(before[name] == after[name] for name in mine)
                 self.account.expect(same, "the cursor waits for success", outcome.name)

@@ -327,8 +327,8 @@ def test_background_thinking_keeps_scopes_apart(clock: MovableClock, tmp_path: P
                 chat.add("assistant", f"The {animal}, then. We decided on it.")
         before = {record.id: record.scope for record in memory.records(limit=None, archived=None, scope="*")}
         clock.move(hours=2)
-        memory.worker.work()
-        memory.worker.dream()
+        memory.worker.run_due()
+        memory.worker.run()
         assert len(asked) >= 3
         for text in asked:
             assert sum(animal in text for animal in people.values()) <= 1, text

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import DigestPages, PassInput
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text
 from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain import provenance
@@ -63,21 +63,6 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
         "required": ["history_entry", "memory_update"],
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestPages:
-    """What is written to.
-
-    Attributes:
-        page: The long-term notes as they are; None where there are none yet.
-        name: The name of that page.
-        position: The position of the next paragraph of `HISTORY.md`.
-    """
-
-    page: Page | None = None
-    name: str = "MEMORY.md"
-    position: float = 1.0
 
 
 def compute_kept_count(memory_window: int) -> int:

@@ -1,7 +1,7 @@
-"""How does a rough note become well-formed records? It is saved first as it is, and replaced in one step.
+"""Enrichment: a draft becomes well-formed records.
 
-The model may split and file the note, not change what it says: if anything specific of it is missing from
-the records together, or any of them says a number, date or address that it does not, the note stays as it is.
+The model may split and file the draft, not change what it says. If the records together lack something specific of
+it, or one of them says a number, date or address that it does not, the draft stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.plan_combination import apply_changes, build_skipped_plan, combine_plans
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
@@ -29,8 +30,14 @@ NAME = "enrich"
 PROMPT = "memory-rules.md"
 
 MOST_RECORDS = 12
+"""Records that one draft may become."""
+
+MOST_DRAFTS = 20
+"""Drafts that are enriched in one plan; each takes a request."""
+
 ENRICHED_FROM = "enriched_from"
 _MOST_CATEGORIES = 100
+_MOST_REFUSED = 3  # first drafts that all fail before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
 SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
@@ -41,16 +48,52 @@ SCHEMA: Mapping[str, Any] = MappingProxyType(
 )
 
 
+def enrich_drafts(view: PassInput) -> Flow[Plan]:
+    """Split and file each of the drafts that were saved since the last cycle.
+
+    A draft that the model did not answer for is tried again in the next cycle; after two of these in a row, so are
+    the rest. A draft that the model refuses stays as it is if the model answers for another one.
+    """
+    parts: list[Plan] = []
+    current = view
+    for draft, _ in view.drafts[:MOST_DRAFTS]:
+        part = yield from enrich(current, draft, categories=view.categories.get(draft.scope, ()))
+        parts.append(part)
+        if _is_model_away(parts):
+            break
+        current = replace(current, records=apply_changes(current.records, part.edits))
+    if not all(part.failed for part in parts):
+        parts = [
+            build_unchanged_plan(view, draft, part) if part.failed and part.refused else part
+            for (draft, _), part in zip(view.drafts, parts, strict=False)
+        ]
+    plan = combine_plans(view, NAME, parts, skipped="there is no rough note")
+    if plan.failed:
+        return plan
+    read_until = view.until if len(parts) == len(view.drafts) else view.drafts[len(parts)][1] - 1
+    return replace(plan, cursors={build_cursor_name(NAME): str(read_until)})
+
+
+def _is_model_away(parts: Sequence[Plan]) -> bool:
+    """Whether the model seems to answer nobody, judging by the plans so far.
+
+    A single draft may be too much for the model, such as a very long one; those after it need not wait for it.
+    """
+    if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
+        return True
+    return [bool(part.failed) and not part.refused for part in parts[-2:]] == [True, True]
+
+
 def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
-    """The pass.
+    """Split and file one draft.
 
     Args:
-        view: The moment, the prompts, and the live records, so that none is said twice.
-        note: The note as it was saved.
-        categories: The categories in use, the most frequent first.
+        view: The moment, the prompts and the live records.
+        note: The draft.
+        categories: Categories in use, the most frequent first.
     """
     if note.archived or note.pinned:
-        return _build_skipped_plan(view, "the note is archived or pinned")
+        return build_skipped_plan(view, NAME, "the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
     reply = yield ModelRequest(
         messages=(
@@ -68,9 +111,9 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     if not isinstance(reply, ModelReply):
         why = f"the note stays as it is: {reply.why}"
         waiting = (
-            _build_skipped_plan(view, why)
+            build_skipped_plan(view, NAME, why)
             if reply.why == NO_MODEL.why
-            else replace(_build_skipped_plan(view, ""), failed=why)
+            else replace(build_skipped_plan(view, NAME, ""), failed=why)
         )
         refused = (Rejection(what=f"enrich {note.id}", why=reply.why, protects=(note.id,)),)
         return replace(waiting, refused=refused if reply.refused else (), usage=reply.usage)
@@ -88,18 +131,16 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
 
 
 def build_unchanged_plan(view: PassInput, note: Record, plan: Plan) -> Plan:
-    """The plan for a note about which the model was asked and would not answer: not to ask again.
+    """Return a plan that keeps a draft which the model refused, so that it is not asked about again.
 
     Args:
-        view: The moment.
-        note: The note.
-        plan: What asking came to.
+        plan: The plan that failed.
     """
     return replace(_build_settled_plan(view, note, plan.failed), refused=plan.refused, usage=plan.usage)
 
 
 def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
-    """What the model made of the note; trust, scope, times and confidence are the note's."""
+    """Return the records in a reply. Trust, scope, times and confidence are those of the draft."""
     if reply.finish in {"length", "refused"}:
         raise UnusableReply("the answer was cut off or refused")
     answer = parse_json(reply.text, keys=("records",))
@@ -150,7 +191,7 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
 
 
 def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
-    """The new records in, then the note out; one in the note's own words is the note with a better place."""
+    """Return the plan that adds the records and archives the draft. A record in the words of the draft replaces it."""
     twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
     steps = [
         PlanStep(edit=Change(before=None, after=record), why="a part of the note", sources=(note.id,))
@@ -172,9 +213,9 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
 
 
 def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
-    """That the note stays in its words, and is not asked about again."""
+    """Return the plan that keeps the draft in its words, and marks it as done."""
     if ROUGH not in note.metadata:
-        return _build_skipped_plan(view, why)
+        return build_skipped_plan(view, NAME, why)
     after = replace(note, metadata=_remove_rough_mark(note))
     step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
     return Plan(id=view.new_id(), name=NAME, made_at=view.now, steps=(step,))
@@ -182,7 +223,3 @@ def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
 
 def _remove_rough_mark(note: Record) -> Mapping[str, str]:
     return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})
-
-
-def _build_skipped_plan(view: PassInput, why: str) -> Plan:
-    return Plan(id=view.new_id(), name=NAME, made_at=view.now, skipped=why)

@@ -1,4 +1,4 @@
-"""What does a pass see? Values as they were at one moment, gathered by the caller; it reads nothing else."""
+"""Values that a pass reads. The caller gathers them at one moment; a pass reads nothing else."""
 
 from __future__ import annotations
 
@@ -9,38 +9,87 @@ from datetime import datetime
 from importlib.resources import files
 from types import MappingProxyType
 
-from reverie.domain.conversation import Turn
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import NewId, generate_id
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _NO_PROMPTS: Mapping[str, str] = MappingProxyType({})
+_NO_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestPages:
+    """Pages that a digest changes.
+
+    Attributes:
+        page: The long-term notes; None where there are none yet.
+        name: Name of that page.
+        position: Position of the next paragraph of `HISTORY.md`.
+    """
+
+    page: Page | None = None
+    name: str = "MEMORY.md"
+    position: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowInput:
+    """A session whose window is to be shortened.
+
+    Attributes:
+        state: The session.
+        older: Turns that leave the window, the earliest first.
+        start: Position of the first turn that stays.
+        pages: Pages that a digest changes.
+    """
+
+    state: SessionState
+    older: tuple[Turn, ...]
+    start: int
+    pages: DigestPages = field(default_factory=DigestPages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassInput:
-    """What there is to think about.
+    """Input of a pass. Which fields are filled depends on the pass.
 
     Attributes:
         now: The moment.
-        records: The live records, in any order.
-        changed: Ids of those that were added or changed since the last cycle; only they are reconsidered.
-        turns: What was said since the last cycle, the earliest first.
-        earlier: What was said in the week before, the earliest first: looked at already, and still evidence.
+        until: Number of the last journal entry that was read.
+        records: Live records, in any order.
+        changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
+        turns: Turns since the last cycle, the earliest first.
+        earlier: Turns of the week before, the earliest first. They were considered already, and still count as
+            evidence.
+        injected: Texts that Reverie itself put into the prompts of these turns.
+        drafts: Draft records in the order in which they were saved, each with the number of its journal entry.
+        categories: Categories in use by scope, the most frequent first.
+        window: The session that a window pass is about.
+        output: Output of a step of work, for `extract`.
+        step: Name of that step, such as `GOAL:deploy`.
         prompts: The user's own prompts by file name, in place of those that ship.
-        new_id: What makes ids.
+        new_id: Generator of ids.
     """
 
     now: datetime
+    until: int = 0
     records: tuple[Record, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()
+    injected: tuple[str, ...] = ()
+    drafts: tuple[tuple[Record, int], ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_CATEGORIES)
+    window: WindowInput | None = None
+    output: str = ""
+    step: str = ""
     prompts: Mapping[str, str] = field(default_factory=lambda: _NO_PROMPTS)
     new_id: NewId = generate_id
 
     def prompt(self, name: str) -> str:
-        """The prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
+        """Return the prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
         own = self.prompts.get(name)
         if own is not None and own.strip():
             return own.strip()
@@ -48,8 +97,14 @@ class PassInput:
         return shipped.read_text(encoding="utf-8").strip()
 
     def fill_prompt(self, name: str, **places: str) -> str:
-        """The prompt of a file name with what stands in its places, such as `{{records}}`.
+        """Return a prompt with its places, such as `{{records}}`, filled.
 
-        All at once, so that the name of a place stays as it is in what is filled in; so does an unknown one.
+        All places are filled in one step, so that a place name within a filled text stays as it is. An unknown
+        place stays too.
         """
         return _PLACE.sub(lambda place: places.get(place[1], place[0]), self.prompt(name))
+
+
+def build_cursor_name(name: str) -> str:
+    """Return the name of the store's cursor that says how far a pass has read the journal."""
+    return f"dream.{name}.sequence"

@@ -97,7 +97,7 @@ class AttackWorld:
     def dream(self) -> None:
         """Let an hour pass, and background thinking run."""
         self.moment[0] += timedelta(hours=1)
-        self.memory.worker.dreaming.run_cycle()
+        self.memory.worker.cycle.run()
 
 
 @contextmanager
@@ -517,7 +517,7 @@ def digested(it: AttackWorld) -> None:
     )
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.consolidate("chat:1", "digest", keep=2)
+    it.memory.worker.run_window("chat:1", "digest", keep=2)
 
 
 def digested_rewrite(it: AttackWorld) -> None:
@@ -530,7 +530,7 @@ def digested_rewrite(it: AttackWorld) -> None:
     )
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.consolidate("chat:1", "digest", keep=2)
+    it.memory.worker.run_window("chat:1", "digest", keep=2)
 
 
 def compacted(it: AttackWorld) -> None:
@@ -538,7 +538,7 @@ def compacted(it: AttackWorld) -> None:
     it.answers["compact"] = lambda _: f"The owner asked for pages. {it.text}"
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.worker.consolidate("chat:1", "compact", keep=0)
+    it.memory.worker.run_window("chat:1", "compact", keep=0)
     it.session().add("user", "Where were we?")
     it.call("save_memory", content=it.text)
 

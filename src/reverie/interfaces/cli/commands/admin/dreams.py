@@ -58,7 +58,7 @@ def dream(
 
 
 def _dream(memory: Memory, passes: tuple[str, ...], *, dry_run: bool, as_json: bool, quiet: bool) -> None:
-    worked = memory.worker.dream(passes, dry_run=dry_run)
+    worked = memory.worker.run(passes, dry_run=dry_run)
     if worked.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
     if as_json:

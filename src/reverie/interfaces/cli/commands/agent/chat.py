@@ -54,7 +54,7 @@ def chat(
     what it would have sent. In a pipe every line is a message. /help lists what else can be typed.
     """
     from reverie.agent import Agent
-    from reverie.consolidation.factory import resolve_model
+    from reverie.llm import resolve_model
 
     with asked.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
         agent = Agent(
@@ -192,7 +192,7 @@ def _start_conversation(talk: _Talk, rest: str) -> None:
 def _compact(talk: _Talk, rest: str) -> None:
     if rest and not rest.isdecimal():
         raise InvalidInput(f"/compact takes a number of turns to keep, not {rest!r}")
-    outcome = talk.memory.worker.consolidate(
+    outcome = talk.memory.worker.run_window(
         talk.agent.session.id, "compact", keep=int(rest) if rest else None
     )
     why = f": {outcome.why}" if outcome.why else ""
@@ -212,7 +212,7 @@ def _show_status(talk: _Talk, rest: str) -> None:
 
 def _dream(talk: _Talk, rest: str) -> None:
     del rest
-    worked = talk.memory.worker.dream()
+    worked = talk.memory.worker.run()
     if worked.busy:
         click.echo("Another process is dreaming in this folder.")
     for outcome in worked.outcomes:

@@ -1,0 +1,220 @@
+"""Gather from the store what passes read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+
+from reverie.consolidation.passes.merge import LEFT
+from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
+from reverie.consolidation.planning.plan_combination import apply_changes
+from reverie.consolidation.registry import PASSES, Pass
+from reverie.context.ledger import ShownLedger, build_shown_cursor
+from reverie.domain.change import Change
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import Filter
+from reverie.domain.page import MEMORY
+from reverie.domain.record import ROUGH, Record
+from reverie.domain.scope import visible_scopes
+from reverie.domain.text.ids import NewId
+from reverie.domain.text.timestamps import Clock
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+ACTOR = "dream"
+"""Actor of all changes by passes in the journal."""
+
+_MOST_EARLIER = 400
+_WEEK = timedelta(days=7)
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Changes in a stretch of the journal.
+
+    Attributes:
+        until: Number of the last journal entry.
+        changed: Ids of records that others than passes added or changed.
+        turns: Turns that were added, or got a signal.
+        drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
+    """
+
+    until: int
+    changed: frozenset[str] = frozenset()
+    turns: tuple[Turn, ...] = ()
+    drafts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def concerns(self, registered: Pass) -> bool:
+        """Whether a pass has something to consider."""
+        return bool(self.drafts if registered.reads("drafts") else self.changed or self.turns)
+
+
+class InputGatherer:
+    """Reads the input of passes from a store. Safe to use from several threads."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock, new_id: NewId, settings: Settings, profile: Path | None = None
+    ) -> None:
+        """Create a gatherer.
+
+        Args:
+            profile: Folder of the user's own prompts; None for those that ship.
+        """
+        self._store = store
+        self._clock = clock
+        self._new_id = new_id
+        self._settings = settings
+        self._profile = profile
+        self._live: tuple[int, tuple[Record, ...]] | None = None  # as of a journal entry, during a cycle
+        self._without_drafts = 0  # number of a journal entry before which there are no drafts to consider
+
+    def gather_basics(self) -> PassInput:
+        """Return the moment and the prompts."""
+        return PassInput(now=self._clock(), prompts=self._load_prompts(), new_id=self._new_id)
+
+    def gather_news(self, registered: Pass) -> News:
+        """Return what changed since a pass last read the journal."""
+        news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
+        if registered.reads("left over"):
+            news = replace(news, changed=news.changed | self._read_left_over())
+        return news
+
+    def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
+        """Return the input of a pass.
+
+        Args:
+            planned: Changes that earlier passes of the same plan make.
+        """
+        view = replace(self.gather_basics(), until=news.until)
+        if registered.reads("drafts"):
+            drafts = tuple(
+                (record, news.drafts[record.id])
+                for record in self._store.records(list(news.drafts))
+                if ROUGH in record.metadata and not record.archived
+            )
+            if not drafts:
+                return view
+            categories = {record.scope: self._list_categories(record.scope) for record, _ in drafts}
+            view = replace(view, drafts=drafts, categories=categories)
+        else:
+            view = replace(view, changed=news.changed, turns=news.turns)
+        view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
+        if registered.reads("earlier turns"):
+            view = replace(view, earlier=self._list_earlier_turns(view))
+        if registered.reads("injected texts"):
+            view = replace(view, injected=tuple(self._list_injected_texts(news.turns)))
+        return view
+
+    def count_drafts(self, registered: Pass) -> int:
+        """Return how many drafts were saved since a pass last read the journal."""
+        until = self._store.sequence()
+        after = max(self._read_cursor(registered.name), self._without_drafts)
+        count = len(self._read_news(after, until).drafts) if after < until else 0
+        if not count:
+            self._without_drafts = until
+        return count
+
+    @contextmanager
+    def keep_records(self) -> Iterator[None]:
+        """Keep the live records between passes, as long as nothing changes them."""
+        self._live = (-1, ())
+        try:
+            yield
+        finally:
+            self._live = None
+
+    # -- parts of the input ------------------------------------------------------------------------------
+
+    def _read_cursor(self, name: str) -> int:
+        text = self._store.cursor(build_cursor_name(name))
+        return int(text) if text and text.isdecimal() else 0
+
+    def _read_left_over(self) -> frozenset[str]:
+        """Return the ids of changed records that the last merge had no room to show."""
+        return frozenset((self._store.cursor(LEFT) or "").split())
+
+    def _read_news(self, after: int, until: int) -> News:
+        """Return what others than passes changed after a journal entry, up to and including another.
+
+        What was only taken back is no news: otherwise the next cycle would do again what somebody has undone.
+        """
+        changed: set[str] = set()
+        drafts: dict[str, int] = {}
+        turns: dict[str, Turn] = {}
+        place = after
+        while place < until:
+            entries = self._store.journal(after=place, until=until, limit=_BATCH)
+            if not entries:
+                break
+            for entry in entries:
+                value = None if entry.edit is None else entry.edit.after
+                if isinstance(value, Record) and entry.actor != ACTOR and not entry.takes_back:
+                    changed.add(value.id)
+                    if ROUGH in value.metadata and entry.edit is not None and entry.edit.before is None:
+                        drafts[value.id] = entry.sequence
+                elif isinstance(value, Turn):
+                    turns[value.id] = value
+            place = entries[-1].sequence
+        return News(until=until, changed=frozenset(changed), turns=tuple(turns.values()), drafts=drafts)
+
+    def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
+        sequence, kept = self._store.sequence(), self._live
+        if kept is not None and kept[0] == sequence:
+            return tuple(each for each in kept[1] if each.expires_at is None or each.expires_at > now)
+        records = self._store.find(Filter(alive_at=now), order="created")
+        live = tuple(record for record in records if not record.is_kept)
+        self._live = None if kept is None else (sequence, live)
+        return live
+
+    def _list_categories(self, scope: str) -> tuple[str, ...]:
+        """Return the categories that are visible within a scope, the most frequent first."""
+        tally = self._store.tally("category", Filter(scopes=visible_scopes(scope), alive_at=self._clock()))
+        return tuple(name for name in sorted(tally, key=lambda name: -tally[name]) if name)
+
+    def _list_earlier_turns(self, view: PassInput) -> tuple[Turn, ...]:
+        """Return the owner's and the assistant's turns of the week before, the earliest first."""
+        if not view.turns:
+            return ()
+        new = {turn.id for turn in view.turns}
+        wanted = Filter(created_after=view.now - _WEEK, roles=("user", "assistant"))
+        earlier = (turn for turn in self._store.scan_turns(wanted) if turn.id not in new)
+        return tuple(reversed(list(islice(earlier, _MOST_EARLIER))))
+
+    def _list_injected_texts(self, turns: Sequence[Turn]) -> list[str]:
+        """Return the texts that Reverie put into the prompts of these turns' sessions."""
+        shown: dict[str, None] = {}
+        texts: list[str] = []
+        for session in dict.fromkeys(turn.session for turn in turns):
+            ledger = self._store.cursor(build_shown_cursor(session))
+            try:
+                shown |= dict.fromkeys(() if ledger is None else ShownLedger.from_text(ledger).marks)
+            except InvalidInput as error:
+                _log.warning("what session %r was shown cannot be read: %s", session, error)
+            state = self._store.session(session)
+            texts += [state.summary] if state is not None and state.summary else []
+        texts += [record.content for record in self._store.records(list(shown))]
+        return texts + [page.content for page in self._store.pages([MEMORY])]
+
+    def _load_prompts(self) -> Mapping[str, str]:
+        """Return the user's own prompts under the names of those that ship."""
+        prompts = {}
+        for registered in PASSES.values():
+            file = registered.find_own_prompt(self._settings)
+            path = None if self._profile is None or not file else self._profile / file
+            if path is None or not path.is_file():
+                continue
+            try:
+                prompts[registered.prompt] = path.read_text(encoding="utf-8-sig")
+            except (OSError, UnicodeDecodeError) as error:
+                _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
+        return prompts

@@ -1,0 +1,180 @@
+"""Registry of the passes.
+
+Adding a pass: write a function from `PassInput` to a plan in `passes`, and register it here. Add its name to
+`DREAM` if it is to run in every cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from reverie.consolidation.passes import compact, digest, enrich, extract, infer, merge, promote, trim
+from reverie.consolidation.passes.extract import Extraction
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.signals import Signal, collect_signals
+from reverie.domain.similarity.deduplication import find_duplicate_groups
+from reverie.settings import Settings
+
+Input = Literal[
+    "records", "turns", "earlier turns", "injected texts", "left over", "drafts", "session", "output"
+]
+
+DREAM = ("enrich", "merge", "infer", "promote")
+"""Passes of a dream, in the order in which they run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """A registered pass.
+
+    Attributes:
+        name: Its name.
+        inputs: What it reads. A pass that reads `session` or `output` is about one of these; the others are
+            about what has changed since they last ran.
+        build: Builds the plan, asking a model where it needs one.
+        prompt: File name of its prompt; empty for a pass that asks no model.
+        prompt_setting: Setting with the name of the user's own prompt file; empty where it is `prompt`.
+        setting: Setting that switches it on; empty for a pass that is always on.
+        without_model: Why it does nothing without a model; empty for a pass that works without one.
+    """
+
+    name: str
+    inputs: tuple[Input, ...]
+    build: Callable[[PassInput, Settings], Flow[Plan | Extraction]]
+    prompt: str = ""
+    prompt_setting: str = ""
+    setting: str = ""
+    without_model: str = ""
+
+    def reads(self, name: Input) -> bool:
+        """Whether it reads this input."""
+        return name in self.inputs
+
+    def find_own_prompt(self, settings: Settings) -> str:
+        """Return the file name of the user's own prompt; empty where it has no prompt."""
+        return str(getattr(settings, self.prompt_setting)) if self.prompt_setting else self.prompt
+
+    def explain_off(self, settings: Settings, *, has_model: bool = True) -> str:
+        """Return why it does nothing now; empty where it does something."""
+        if self.setting and not getattr(settings, self.setting):
+            return f"{self.setting} is off"
+        return "" if has_model else self.without_model
+
+
+def _collect_signals(view: PassInput) -> list[Signal]:
+    turns = (*view.earlier, *view.turns)
+    return list(collect_signals(turns, view.records, now=view.now, changed=view.changed))
+
+
+def _build_enrichment(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    return (yield from enrich.enrich_drafts(view))
+
+
+def _build_merge(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    duplicates = find_duplicate_groups(view.records, view.changed)
+    return (yield from merge.merge(view, duplicates, _collect_signals(view)))
+
+
+def _build_inference(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    return (yield from infer.infer(view, injected=view.injected, signals=_collect_signals(view)))
+
+
+def _build_promotion(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    yield from ()
+    return promote.promote(view, min_confidence=settings.promotion_min_confidence)
+
+
+def _get_window(view: PassInput) -> WindowInput:
+    assert view.window is not None
+    return view.window
+
+
+def _build_digest(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    window = _get_window(view)
+    flow = digest.digest(view, window.state, window.older, start=window.start, notes=window.pages)
+    return (yield from flow)
+
+
+def _build_compaction(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    window = _get_window(view)
+    return (yield from compact.compact(view, window.state, window.older, start=window.start))
+
+
+def _build_trim(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    yield from ()
+    return trim.trim(view, _get_window(view))
+
+
+def _build_extraction(view: PassInput, settings: Settings) -> Flow[Plan | Extraction]:
+    del settings
+    return (yield from extract.extract(view, view.output, step=view.step))
+
+
+PASSES: Mapping[str, Pass] = MappingProxyType(
+    {
+        registered.name: registered
+        for registered in (
+            Pass(
+                name=enrich.NAME,
+                inputs=("drafts", "records"),
+                build=_build_enrichment,
+                prompt=enrich.PROMPT,
+                prompt_setting="memory_rules",
+                setting="enrich",
+                without_model="no model: rough notes stay as they are",
+            ),
+            Pass(
+                name=merge.NAME,
+                inputs=("records", "turns", "left over"),
+                build=_build_merge,
+                prompt=merge.PROMPT,
+                prompt_setting="dream_directive",
+            ),
+            Pass(
+                name=infer.NAME,
+                inputs=("records", "turns", "earlier turns", "injected texts"),
+                build=_build_inference,
+                prompt=infer.PROMPT,
+                prompt_setting="preference_directive",
+                setting="preference_inference",
+            ),
+            Pass(
+                name=promote.NAME,
+                inputs=("records", "turns"),
+                build=_build_promotion,
+                setting="promotion_enabled",
+            ),
+            Pass(
+                name=digest.NAME,
+                inputs=("session",),
+                build=_build_digest,
+                prompt=digest.PROMPT,
+            ),
+            Pass(
+                name=compact.NAME,
+                inputs=("session",),
+                build=_build_compaction,
+                prompt=compact.PROMPT,
+            ),
+            Pass(name=trim.NAME, inputs=("session",), build=_build_trim),
+            Pass(
+                name=extract.NAME,
+                inputs=("output",),
+                build=_build_extraction,
+                prompt=extract.PROMPT,
+            ),
+        )
+    }
+)
+"""The passes by name."""
